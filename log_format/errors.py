@@ -1,0 +1,250 @@
+"""Every error that crosses a package boundary.
+
+An error's *class* says what the caller does next; its *code* is the contract's ``error_code`` and answers three total
+questions: which HTTP status, whether the very same request may succeed later, and whether it may have happened. Codes are
+append-only. The table below is the only place where these answers are written; HTTP problems and the SDK's exceptions are
+made from it.
+
+Store errors are not part of the contract: they say what an ``ObjectStore`` operation did, and whoever called the store
+translates them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+
+class ErrorCode(StrEnum):
+    """The contract's ``error_code`` values. Append-only."""
+
+    INVALID_REQUEST = "INVALID_REQUEST"
+    INVALID_RECORD = "INVALID_RECORD"
+    INVALID_TOPIC_NAME = "INVALID_TOPIC_NAME"
+    INVALID_CONFIG = "INVALID_CONFIG"
+    UNAUTHENTICATED = "UNAUTHENTICATED"
+    UNAUTHORIZED = "UNAUTHORIZED"
+    NOT_FOUND = "NOT_FOUND"
+    UNKNOWN_TOPIC = "UNKNOWN_TOPIC"
+    UNKNOWN_PARTITION = "UNKNOWN_PARTITION"
+    UNKNOWN_GROUP = "UNKNOWN_GROUP"
+    UNKNOWN_MEMBER = "UNKNOWN_MEMBER"
+    UNKNOWN_PRODUCER = "UNKNOWN_PRODUCER"
+    UNKNOWN_TRANSACTION = "UNKNOWN_TRANSACTION"
+    METHOD_NOT_ALLOWED = "METHOD_NOT_ALLOWED"
+    NOT_ACCEPTABLE = "NOT_ACCEPTABLE"
+    UNSUPPORTED_MEDIA_TYPE = "UNSUPPORTED_MEDIA_TYPE"
+    TOPIC_ALREADY_EXISTS = "TOPIC_ALREADY_EXISTS"
+    FENCED_PRODUCER = "FENCED_PRODUCER"
+    FENCED_MEMBER = "FENCED_MEMBER"
+    STALE_GENERATION = "STALE_GENERATION"
+    TRANSACTION_NOT_OPEN = "TRANSACTION_NOT_OPEN"
+    GROUP_NOT_EMPTY = "GROUP_NOT_EMPTY"
+    NO_COMMITTED_OFFSET = "NO_COMMITTED_OFFSET"
+    INCONSISTENT_ASSIGNOR = "INCONSISTENT_ASSIGNOR"
+    SEQUENCE_OUT_OF_ORDER = "SEQUENCE_OUT_OF_ORDER"
+    OFFSET_OUT_OF_RANGE = "OFFSET_OUT_OF_RANGE"
+    EXPECTED_OFFSET_MISMATCH = "EXPECTED_OFFSET_MISMATCH"
+    REQUEST_TOO_LARGE = "REQUEST_TOO_LARGE"
+    RECORD_TOO_LARGE = "RECORD_TOO_LARGE"
+    THROTTLED = "THROTTLED"
+    UNAVAILABLE = "UNAVAILABLE"
+    OVERLOADED = "OVERLOADED"
+    DRAINING = "DRAINING"
+    CORRUPT_SEGMENT = "CORRUPT_SEGMENT"
+    INTERNAL = "INTERNAL"
+    OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What a code says: HTTP status, whether to retry, whether the request may have changed something, a short title."""
+
+    status: int
+    retryable: bool
+    may_have_happened: bool
+    title: str
+
+
+def _no(status: int, title: str) -> Answers:
+    return Answers(status, retryable=False, may_have_happened=False, title=title)
+
+
+def _later(status: int, title: str) -> Answers:
+    return Answers(status, retryable=True, may_have_happened=False, title=title)
+
+
+def _perhaps(status: int, title: str) -> Answers:
+    return Answers(status, retryable=True, may_have_happened=True, title=title)
+
+
+ANSWERS: Mapping[ErrorCode, Answers] = MappingProxyType(
+    {
+        ErrorCode.INVALID_REQUEST: _no(400, "The request is malformed"),
+        ErrorCode.INVALID_RECORD: _no(400, "A record can't be stored"),
+        ErrorCode.INVALID_TOPIC_NAME: _no(400, "The topic name is not allowed"),
+        ErrorCode.INVALID_CONFIG: _no(400, "A topic setting is not allowed"),
+        ErrorCode.UNAUTHENTICATED: _no(401, "Credentials are missing or wrong"),
+        ErrorCode.UNAUTHORIZED: _no(403, "Not allowed"),
+        ErrorCode.NOT_FOUND: _no(404, "There is nothing at this address"),
+        ErrorCode.UNKNOWN_TOPIC: _no(404, "The topic does not exist"),
+        ErrorCode.UNKNOWN_PARTITION: _no(404, "The partition does not exist"),
+        ErrorCode.UNKNOWN_GROUP: _no(404, "The consumer group does not exist"),
+        ErrorCode.UNKNOWN_MEMBER: _no(404, "The group has no such member"),
+        ErrorCode.UNKNOWN_PRODUCER: _no(404, "The producer id was never issued or is forgotten"),
+        ErrorCode.UNKNOWN_TRANSACTION: _no(404, "The transaction does not exist"),
+        ErrorCode.METHOD_NOT_ALLOWED: _no(405, "The method is not allowed here"),
+        ErrorCode.NOT_ACCEPTABLE: _no(406, "None of the accepted media types can be served"),
+        ErrorCode.UNSUPPORTED_MEDIA_TYPE: _no(415, "The body's type or encoding is not supported"),
+        ErrorCode.TOPIC_ALREADY_EXISTS: _no(409, "The topic exists with other settings"),
+        ErrorCode.FENCED_PRODUCER: _no(409, "A newer epoch of this producer exists"),
+        ErrorCode.FENCED_MEMBER: _no(409, "Another member took this place"),
+        ErrorCode.STALE_GENERATION: _no(409, "The member's generation is not current"),
+        ErrorCode.TRANSACTION_NOT_OPEN: _no(409, "The transaction is not open"),
+        ErrorCode.GROUP_NOT_EMPTY: _no(409, "The group has live members"),
+        ErrorCode.NO_COMMITTED_OFFSET: _no(409, "The group has no committed offset here"),
+        ErrorCode.INCONSISTENT_ASSIGNOR: _no(409, "The group uses another assignor"),
+        ErrorCode.SEQUENCE_OUT_OF_ORDER: _no(409, "The producer's sequence is out of order"),
+        ErrorCode.OFFSET_OUT_OF_RANGE: _no(416, "The offset is not in the log"),
+        ErrorCode.EXPECTED_OFFSET_MISMATCH: _no(412, "The next offset is another one"),
+        ErrorCode.REQUEST_TOO_LARGE: _no(413, "The request body is too large"),
+        ErrorCode.RECORD_TOO_LARGE: _no(413, "A record is too large for its topic"),
+        ErrorCode.THROTTLED: _later(429, "Too many requests"),
+        ErrorCode.UNAVAILABLE: _later(503, "The store can't be reached"),
+        ErrorCode.OVERLOADED: _later(503, "The gateway is at a limit"),
+        ErrorCode.DRAINING: _later(503, "The gateway is shutting down"),
+        ErrorCode.CORRUPT_SEGMENT: _no(500, "A segment is missing or damaged"),
+        ErrorCode.INTERNAL: _perhaps(500, "An error inside the gateway"),
+        ErrorCode.OUTCOME_UNKNOWN: _perhaps(504, "It is not known whether this happened"),
+    }
+)
+
+
+class TidelogError(Exception):
+    """The root. ``code`` is the contract's; ``detail`` is one sentence for people; ``fields`` go into the HTTP problem.
+
+    ``status``, ``retryable`` and ``may_have_happened`` are those of the code unless given.
+    """
+
+    default_code = ErrorCode.INTERNAL
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        code: ErrorCode | None = None,
+        status: int | None = None,
+        retryable: bool | None = None,
+        **fields: Any,
+    ) -> None:
+        super().__init__(detail)
+        self.code = code if code is not None else self.default_code
+        answers = ANSWERS[self.code]
+        self.detail = detail
+        self.status = answers.status if status is None else status
+        self.retryable = answers.retryable if retryable is None else retryable
+        self.may_have_happened = answers.may_have_happened
+        self.fields = fields
+
+
+class RequestRefused(TidelogError):
+    """Fix the request: repeated as it is, it will be refused again. Nothing changed."""
+
+    default_code = ErrorCode.INVALID_REQUEST
+
+
+class UnknownTopic(RequestRefused):
+    """The topic does not exist, or not any more."""
+
+    default_code = ErrorCode.UNKNOWN_TOPIC
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"Topic {topic!r} does not exist. Create it with POST /v1/topics.", topic=topic)
+
+
+class UnknownPartition(RequestRefused):
+    """The topic has no such partition."""
+
+    default_code = ErrorCode.UNKNOWN_PARTITION
+
+    def __init__(self, topic: str, partition: object, partition_count: int) -> None:
+        super().__init__(
+            f"Topic {topic!r} has no partition {partition}: its partitions are 0 to {partition_count - 1}.", topic=topic
+        )
+
+
+class OffsetOutOfRange(RequestRefused):
+    """Look again at where the log starts and ends: 410 below the log start, 416 beyond the high watermark."""
+
+    default_code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+    def __init__(self, topic: str, partition: int, offset: int, log_start_offset: int, high_watermark: int) -> None:
+        below = offset < log_start_offset
+        where = "below the log start" if below else "beyond the high watermark"
+        super().__init__(
+            f"Offset {offset} of {topic}/{partition} is {where}: "
+            f"the log holds [{log_start_offset}, {high_watermark}).",
+            status=410 if below else 416,
+            topic=topic,
+            partition=partition,
+            log_start_offset=log_start_offset,
+            high_watermark=high_watermark,
+        )
+
+
+class TopicReplaced(TidelogError):
+    """Reload and retry: the topic was deleted and made anew since the request was prepared. Nothing changed."""
+
+    default_code = ErrorCode.UNAVAILABLE
+
+
+class BackOff(TidelogError):
+    """Try again later: the store or the gateway can't do it now. Nothing changed."""
+
+    default_code = ErrorCode.UNAVAILABLE
+
+
+class OutcomeUnknown(TidelogError):
+    """Read back: whether the change is in the log could not be learned within the bounds."""
+
+    default_code = ErrorCode.OUTCOME_UNKNOWN
+
+
+class CorruptData(TidelogError):
+    """Quarantine: stored bytes are missing or are not what the log says they are. Every decoder raises only this."""
+
+    default_code = ErrorCode.CORRUPT_SEGMENT
+
+
+class StoreError(Exception):
+    """What an ``ObjectStore`` operation met. ``key`` is the object's."""
+
+    def __init__(self, key: str, detail: str) -> None:
+        super().__init__(f"{key}: {detail}")
+        self.key = key
+        self.detail = detail
+
+
+class ObjectMissing(StoreError):
+    """There is no such object."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key, "no such object")
+
+
+class ObjectExists(StoreError):
+    """``put_if_absent`` found an object under the key, which may be the caller's own from a try whose answer was lost."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key, "the object exists")
+
+
+class StoreUnavailable(StoreError):
+    """The operation failed. ``may_have_happened`` false is a promise that nothing changed (it was refused, or never sent)."""
+
+    def __init__(self, key: str, detail: str, *, may_have_happened: bool) -> None:
+        super().__init__(key, detail)
+        self.may_have_happened = may_have_happened

@@ -1,0 +1,61 @@
+"""Which object lies where, below the store's root.
+
+::
+
+    topics/<topic>/_delta_log/<version, 20 digits>.json                   one commit
+    topics/<topic>/_delta_log/<version, 20 digits>.checkpoint.parquet     the reconciled log up to it
+    topics/<topic>/_delta_log/_last_checkpoint                            a hint: the newest checkpoint
+    topics/<topic>/segments/<unique>.parquet                              one flush
+    system/gateways/<gateway id>.json                                     who is alive (a hint)
+"""
+
+from __future__ import annotations
+
+import re
+
+TOPICS = "topics/"
+VERSION_DIGITS = 20
+_COMMIT = re.compile(r"([0-9]{20})\.json")
+_CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint\.parquet")
+
+
+def topic_root(topic: str) -> str:
+    """The key prefix of the topic's table, with its slash at the end."""
+    return f"{TOPICS}{topic}/"
+
+
+def log_prefix(topic: str) -> str:
+    """The key prefix of the topic's Delta log, with its slash at the end."""
+    return f"{topic_root(topic)}_delta_log/"
+
+
+def commit_key(topic: str, version: int) -> str:
+    """The key of one commit."""
+    return f"{log_prefix(topic)}{version:020d}.json"
+
+
+def checkpoint_key(topic: str, version: int) -> str:
+    """The key of the checkpoint at ``version``."""
+    return f"{log_prefix(topic)}{version:020d}.checkpoint.parquet"
+
+
+def last_checkpoint_key(topic: str) -> str:
+    """The key of the hint that names the newest checkpoint."""
+    return f"{log_prefix(topic)}_last_checkpoint"
+
+
+def segment_path(unique: str) -> str:
+    """The path of a flush's segment, relative to the table, as ``add.path`` has it."""
+    return f"segments/{unique}.parquet"
+
+
+def commit_version(key: str) -> int | None:
+    """The version that a key names as a commit; None when it names something else."""
+    match = _COMMIT.fullmatch(key.rpartition("/")[2])
+    return int(match.group(1)) if match else None
+
+
+def checkpoint_version(key: str) -> int | None:
+    """The version that a key names as a checkpoint; None when it names something else."""
+    match = _CHECKPOINT.fullmatch(key.rpartition("/")[2])
+    return int(match.group(1)) if match else None

@@ -1,0 +1,56 @@
+"""Every bound of the format, with unit and reason. Relations between them are asserted at import."""
+
+from __future__ import annotations
+
+from typing import Final
+
+TOPIC_NAME_CHARACTERS_MAX: Final = 249
+"""Kafka's bound: a name with a partition number behind it still fits a file name."""
+
+PARTITION_COUNT_MAX: Final = 10_000
+"""Per topic. A flush that touches them all writes as many runs; state in memory is two integers each."""
+
+REQUEST_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Default of ``request_bytes_max``: what one request may bring, compressed and decompressed alike."""
+
+RECORD_BYTES_DEFAULT: Final = 1024 * 1024
+"""Default of ``max.message.bytes``, Kafka's."""
+
+COMMIT_ATTEMPTS_MAX: Final = 20
+"""Versions lost to other committers before the owner steps down: with one preferred owner even two in a row are rare."""
+
+READ_BACK_ATTEMPTS_MAX: Final = 6
+"""Rounds of reading back and writing again after a lost answer; with the pauses below about ten seconds."""
+
+BACKOFF_FIRST_MS: Final = 50
+"""First pause between rounds; doubles each time, with jitter."""
+
+BACKOFF_LAST_MS: Final = 3_000
+"""Longest pause between rounds."""
+
+HEAD_TRUSTED_MS: Final = 30_000
+"""How long a head seen in the log may be built upon without looking again: far below the time that log clean-up keeps
+superseded commits, so that a committer that slept can't write a version whose commit was cleaned away."""
+
+SEGMENT_AGE_MAX_MS: Final = 3_600_000
+"""A segment uploaded longer ago is never committed: collectors of orphans wait much longer than this."""
+
+ORPHAN_GRACE_MS: Final = 24 * 3_600_000
+"""Younger objects that no commit names may still be on their way into one."""
+
+LOG_KEPT_MS_MIN: Final = 3_600_000
+"""Superseded commits are kept at least so long after the checkpoint that covers them."""
+
+COMMIT_BYTES_MAX: Final = 256 * 1024 * 1024
+"""A commit above this is not read: it could not have been written by us."""
+
+CHECKPOINT_INTERVAL_MIN: Final = 100
+"""Fewest commits between two checkpoints."""
+
+CHECKPOINT_INTERVAL_MAX: Final = 500
+"""Most commits between two checkpoints: bounds what a start-up replays."""
+
+assert CHECKPOINT_INTERVAL_MIN <= CHECKPOINT_INTERVAL_MAX
+assert RECORD_BYTES_DEFAULT <= REQUEST_BYTES_MAX
+assert HEAD_TRUSTED_MS * 10 <= LOG_KEPT_MS_MIN
+assert SEGMENT_AGE_MAX_MS * 10 <= ORPHAN_GRACE_MS

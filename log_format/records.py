@@ -1,0 +1,33 @@
+"""How records travel: as Arrow tables, never as a Python object each.
+
+The columns are those of Spark's Kafka source, so that queries carry over. Timestamps are microseconds in Arrow and Parquet
+(what Spark reads without a cast) but always whole milliseconds in value, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+TIMESTAMP_MS_MIN: Final = 0
+TIMESTAMP_MS_MAX: Final = 253_402_300_799_999
+"""9999-12-31T23:59:59.999Z, the last moment that Spark, Delta and Python's datetime all can name."""
+
+HEADER: Final = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+HEADERS: Final = pa.list_(pa.field("element", HEADER))
+
+BATCH_SCHEMA: Final = pa.schema(
+    [
+        pa.field("timestamp", TIMESTAMP),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("headers", HEADERS),
+    ]
+)
+"""Records before they have a place. ``timestamp`` is never null; ``key``, ``value`` may be; ``headers`` is null or a list
+without null elements, whose keys are not null."""
+
+RECORD_SCHEMA: Final = pa.schema([pa.field("partition", pa.int32()), pa.field("offset", pa.int64()), *BATCH_SCHEMA])
+"""Records in their place: the columns of a topic's table, in its order. ``partition`` and ``offset`` are never null."""

@@ -1,0 +1,79 @@
+"""What the format asks of an object store.
+
+Keys are relative to the store's root, ``/``-separated, without a leading ``/``, and ordered by their UTF-8 bytes.
+
+1. **Put-if-absent is atomic** among all processes: of any number of simultaneous calls for one key at most one succeeds.
+2. **Read your writes**: an operation that begins after a successful put or delete returned sees it; so does a listing.
+3. **No half objects**: a get or a listing shows a whole object or none, also after a crash in the middle of a put.
+4. **Durable**: when a put returns, the object survives the crash of the process and of its machine.
+
+Every call blocks until it has an answer or its bounded retries are used up, is safe from any thread, and raises only
+``StoreError`` subclasses. Stores retry by themselves only what may be repeated without harm: ``put_if_absent`` is never
+repeated once its request may have reached the store, since the caller must learn whose object is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectInfo:
+    """A stored object: its key, its size, and when it was last written (the store's clock, milliseconds since the epoch)."""
+
+    key: str
+    size_bytes: int
+    modified_at_ms: int
+
+
+@runtime_checkable
+class ObjectStore(Protocol):
+    """Seven operations on one bucket and prefix, or one directory. See the module's promises."""
+
+    @property
+    def uri(self) -> str:
+        """Where the store is, as a Delta reader would name it: ``file:///directory`` or ``s3://bucket/prefix``; no slash at the end."""
+        ...
+
+    def get(self, key: str) -> bytes:
+        """The whole object. Raises ``ObjectMissing``, ``StoreUnavailable``."""
+        ...
+
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        """The bytes of ``[start, end)``, ``0 <= start < end``, cut at the object's end (``b""`` from there on).
+
+        Raises ``ObjectMissing``, ``StoreUnavailable``.
+        """
+        ...
+
+    def put(self, key: str, data: bytes) -> None:
+        """Write or replace the object. Raises ``StoreUnavailable``."""
+        ...
+
+    def put_if_absent(self, key: str, data: bytes) -> None:
+        """Write the object if there is none. Raises ``ObjectExists``, ``StoreUnavailable``."""
+        ...
+
+    def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
+        """The objects whose key starts with ``prefix`` and is greater than ``start_after``, in key order, in pages as consumed.
+
+        Raises ``StoreUnavailable`` while it is iterated.
+        """
+        ...
+
+    def list_directories(self, prefix: str) -> Iterator[str]:
+        """Each distinct name ``n`` such that a key starts with ``prefix + n + "/"``, in order; ``prefix`` is empty or ends with ``/``.
+
+        Raises ``StoreUnavailable`` while it is iterated.
+        """
+        ...
+
+    def delete(self, key: str) -> None:
+        """Remove the object; nothing happens when there is none. Raises ``StoreUnavailable``."""
+        ...
+
+    def head(self, key: str) -> ObjectInfo:
+        """What is known of the object without its bytes. Raises ``ObjectMissing``, ``StoreUnavailable``."""
+        ...
