@@ -16,6 +16,12 @@ REQUEST_BYTES_MAX: Final = 16 * 1024 * 1024
 RECORD_BYTES_DEFAULT: Final = 1024 * 1024
 """Default of ``max.message.bytes``, Kafka's."""
 
+REPORTED_ERRORS_MAX: Final = 20
+"""Entries in a problem's ``errors``: enough to mend a batch, few enough to read."""
+
+FLUSH_MS_MAX: Final = 3_600_000
+"""Largest ``flush.ms``: a request that waits an hour has been given up by every client."""
+
 COMMIT_ATTEMPTS_MAX: Final = 20
 """Versions lost to other committers before the owner steps down: with one preferred owner even two in a row are rare."""
 

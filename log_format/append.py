@@ -1,0 +1,175 @@
+"""Appending records: batches -> one segment and the commit that gives them their offsets.
+
+A batch is the records of one produce request for this topic. Its records for one partition get consecutive offsets in the
+order in which they came, and the batches of an append follow each other in the order given; everything in one append
+becomes visible together. A batch that does not stand against the head any more (the topic was replaced, a record is larger
+than the topic now allows) is refused by itself; the others are committed.
+
+Offsets are inside the segment, so it depends on where each partition stands: ``stage`` encodes for expected next offsets
+before the commit's turn has come, and ``propose`` encodes anew when another committer got there first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from log_format.change import NewId, Proposal, StagedSegment
+from log_format.delta import Txn, add_segment
+from log_format.errors import ErrorCode, RequestRefused, TidelogError, TopicReplaced, UnknownTopic
+from log_format.layout import segment_path
+from log_format.records import BATCH_SCHEMA, RECORD_SCHEMA
+from log_format.segment import encode_segment
+from log_format.topic_state import Offsets, TopicState
+
+Partitions = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Where the records of a batch for one partition are: ``[base_offset, base_offset + count)``."""
+
+    partition: int
+    base_offset: int
+    count: int
+
+
+class Batch:
+    """The records of one request, routed.
+
+    ``records`` has ``BATCH_SCHEMA`` with no null timestamp; ``partitions`` names the partition of each row (int32, same
+    length); ``topic_id`` is the incarnation that it was routed for; ``record_bytes_max`` is its largest record (key, value and
+    headers).
+    """
+
+    __slots__ = ("counts", "partitions", "record_bytes_max", "records", "topic_id")
+
+    def __init__(self, *, topic_id: str, records: pa.Table, partitions: Partitions, record_bytes_max: int) -> None:
+        assert records.num_rows == len(partitions) > 0
+        self.topic_id = topic_id
+        self.records = records
+        self.partitions = partitions
+        self.record_bytes_max = record_bytes_max
+        self.counts = _counts(partitions)
+        """(partition, count) of each partition touched, in order of partition."""
+
+
+AppendResult = Sequence[tuple[Appended, ...] | TidelogError]
+"""For each batch where its records are, or why it was refused."""
+
+
+class Append:
+    """A flush: batches that share one segment and one commit. Holds its staged segment; not to be proposed by two threads."""
+
+    def __init__(self, batches: Sequence[Batch], new_id: NewId) -> None:
+        assert batches
+        self.batches = tuple(batches)
+        self._new_id = new_id
+        self._staged: StagedSegment | None = None
+        self._staged_for: tuple[tuple[int, ...], tuple[tuple[int, int], ...], str] | None = None
+        self.records: pa.Table | None = None
+        """What the newest staged segment holds, ``RECORD_SCHEMA``, sorted by partition and offset: for the tail cache."""
+
+    def stage(self, state: TopicState, next_offsets: Offsets) -> StagedSegment | None:
+        """Encode what stands against ``state`` as if its partitions were at ``next_offsets``; None when nothing stands."""
+        standing = [index for index, batch in enumerate(self.batches) if _refusal(batch, state) is None]
+        return self._stage(standing, state, next_offsets) if standing else None
+
+    def counts(self) -> dict[int, int]:
+        """How many records each partition gets when every batch stands."""
+        totals: dict[int, int] = {}
+        for batch in self.batches:
+            for partition, count in batch.counts:
+                totals[partition] = totals.get(partition, 0) + count
+        return totals
+
+    def restage(self) -> None:
+        """Forget the staged segment: the next proposal has one under a new path."""
+        self._staged = self._staged_for = None
+
+    def propose(self, state: TopicState, now_ms: int) -> Proposal[AppendResult]:
+        """One ``add``, one ``txn`` per partition touched. Never raises but for damaged input: refusals are in the result."""
+        refusals = [_refusal(batch, state) for batch in self.batches]
+        standing = [index for index, refusal in enumerate(refusals) if refusal is None]
+        if not standing:
+            return Proposal(operation="WRITE", actions=(), result=[refusal for refusal in refusals if refusal is not None])
+        segment = self._stage(standing, state, state.next_offsets)
+        ends: dict[int, int] = {}
+        result: list[tuple[Appended, ...] | TidelogError] = []
+        for batch, refusal in zip(self.batches, refusals, strict=True):
+            if refusal is not None:
+                result.append(refusal)
+                continue
+            places = []
+            for partition, count in batch.counts:
+                base = ends.get(partition)
+                if base is None:
+                    base = state.high_watermark(partition)
+                places.append(Appended(partition, base, count))
+                ends[partition] = base + count
+            result.append(tuple(places))
+        add = add_segment(
+            segment.encoded.ref(segment.path),
+            segment.encoded.runs,
+            modification_time_ms=max(now_ms, state.modification_time_ms + 1),
+            data_change=True,
+        )
+        txns = [Txn(app_id=str(partition), version=ends[partition], last_updated=now_ms) for partition in sorted(ends)]
+        return Proposal(operation="WRITE", actions=[add, *txns], result=result, segment=segment)
+
+    def _stage(self, standing: Sequence[int], state: TopicState, next_offsets: Offsets) -> StagedSegment:
+        touched = sorted({partition for index in standing for partition, _ in self.batches[index].counts})
+        bases = tuple((partition, int(next_offsets[partition])) for partition in touched)
+        compression = state.config.choice("compression.type")
+        wanted = (tuple(standing), bases, compression)
+        if self._staged is None or self._staged_for != wanted:
+            batches = [self.batches[index] for index in standing]
+            self.records = _place(batches, next_offsets)
+            encoded = encode_segment(self.records, compression=compression)
+            self._staged = StagedSegment(segment_path(self._new_id()), encoded)
+            self._staged_for = wanted
+        return self._staged
+
+
+def _refusal(batch: Batch, state: TopicState) -> TidelogError | None:
+    if not state.exists:
+        return UnknownTopic(state.topic)
+    if batch.topic_id != state.topic_id:
+        return TopicReplaced(f"Topic {state.topic!r} was deleted and made anew meanwhile.", topic=state.topic)
+    limit = state.config.integer("max.message.bytes")
+    if batch.record_bytes_max > limit:
+        return RequestRefused(
+            f"A record of {batch.record_bytes_max} bytes is above the topic's max.message.bytes, {limit}.",
+            code=ErrorCode.RECORD_TOO_LARGE,
+            limit_bytes=limit,
+        )
+    return None
+
+
+def _counts(partitions: Partitions) -> tuple[tuple[int, int], ...]:
+    if len(partitions) == 1:
+        return ((int(partitions[0]), 1),)
+    counts = np.bincount(partitions)
+    touched = np.flatnonzero(counts)
+    return tuple(zip(touched.tolist(), counts[touched].tolist(), strict=True))
+
+
+def _place(batches: Sequence[Batch], next_offsets: Offsets) -> pa.Table:
+    """All records in order of partition and arrival, with their offsets: ``RECORD_SCHEMA``."""
+    records = pa.concat_tables([batch.records for batch in batches]).combine_chunks()
+    partitions = np.concatenate([batch.partitions for batch in batches])
+    if (partitions[1:] < partitions[:-1]).any():
+        # Partition counts fit 16 bits, for which numpy's stable sort is a radix sort.
+        order = np.argsort(partitions.astype(np.int16), kind="stable")
+        records = records.take(pa.array(order))
+        partitions = partitions[order]
+    touched, starts = np.unique(partitions, return_index=True)
+    lengths = np.diff(np.append(starts, len(partitions)))
+    offsets = np.arange(len(partitions), dtype=np.int64) + np.repeat(next_offsets[touched] - starts, lengths)
+    columns = [pa.array(partitions, pa.int32()), pa.array(offsets, pa.int64())]
+    columns += [records.column(name) for name in BATCH_SCHEMA.names]
+    return pa.table(columns, schema=RECORD_SCHEMA)

@@ -1,0 +1,255 @@
+"""The reconciled log as one Parquet object: a classic Delta checkpoint (protocol, "Checkpoints", V1).
+
+It is written by whoever commits, since nobody else would: from the checkpoint before it and the commits in between, column by
+column, so that it costs no more memory than its own bytes and those of its predecessor. The object is whole or absent, and its
+content follows from the log alone, so two writers of one version do no harm. ``_last_checkpoint`` is a hint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from log_format import layout, limits
+from log_format.delta import TAG_FOOTER, TAG_RUNS, Add, Commit, MetaData, Protocol, Remove, decode_commit, segment_of_add
+from log_format.errors import CorruptData, ObjectMissing
+from log_format.store import ObjectStore
+from log_format.topic_state import TopicState
+
+_TEXT_MAP: Final = pa.map_(pa.string(), pa.string())
+_TXN: Final = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])
+_ADD: Final = pa.struct(
+    [
+        ("path", pa.string()),
+        ("partitionValues", _TEXT_MAP),
+        ("size", pa.int64()),
+        ("modificationTime", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("stats", pa.string()),
+        ("tags", _TEXT_MAP),
+    ]
+)
+_REMOVE: Final = pa.struct(
+    [
+        ("path", pa.string()),
+        ("deletionTimestamp", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("extendedFileMetadata", pa.bool_()),
+        ("partitionValues", _TEXT_MAP),
+        ("size", pa.int64()),
+    ]
+)
+_METADATA: Final = pa.struct(
+    [
+        ("id", pa.string()),
+        ("name", pa.string()),
+        ("description", pa.string()),
+        ("format", pa.struct([("provider", pa.string()), ("options", _TEXT_MAP)])),
+        ("schemaString", pa.string()),
+        ("partitionColumns", pa.list_(pa.string())),
+        ("configuration", _TEXT_MAP),
+        ("createdTime", pa.int64()),
+    ]
+)
+_PROTOCOL: Final = pa.struct([("minReaderVersion", pa.int32()), ("minWriterVersion", pa.int32())])
+SCHEMA: Final = pa.schema(
+    [("txn", _TXN), ("add", _ADD), ("remove", _REMOVE), ("metaData", _METADATA), ("protocol", _PROTOCOL)]
+)
+_TOMBSTONES_KEPT_MS: Final = 7 * 24 * 3_600_000
+"""Delta's default of ``delta.deletedFileRetentionDuration``."""
+
+
+class _Hint(msgspec.Struct):
+    version: int
+    size: int
+
+
+def last_checkpoint_version(store: ObjectStore, topic: str) -> int | None:
+    """The version that the hint names; None without a readable one. Raises ``StoreUnavailable``."""
+    try:
+        return msgspec.json.decode(store.get(layout.last_checkpoint_key(topic)), type=_Hint).version
+    except (ObjectMissing, msgspec.DecodeError):
+        return None
+
+
+def write_checkpoint(store: ObjectStore, topic: str, version: int, now_ms: int) -> None:
+    """Write the checkpoint of ``version`` and the hint to it. Raises ``StoreUnavailable``, ``CorruptData``."""
+    prefix = layout.log_prefix(topic)
+    hint = last_checkpoint_version(store, topic)
+    start_after = "" if hint is None or hint > version else f"{prefix}{hint:020d}"
+    keys = [info.key for info in store.list(prefix, start_after=start_after)]
+    older = [found for key in keys if (found := layout.checkpoint_version(key)) is not None and found < version]
+    base = max(older, default=None)
+    table = SCHEMA.empty_table() if base is None else _read(store.get(layout.checkpoint_key(topic, base)), topic, base)
+    first = 0 if base is None else base + 1
+    commits = []
+    for number in range(first, version + 1):
+        key = layout.commit_key(topic, number)
+        try:
+            commits.append(decode_commit(store.get(key), key))
+        except ObjectMissing as problem:
+            raise CorruptData(f"The log of topic {topic!r} lacks version {number}.", topic=topic) from problem
+    reconciled = reconcile(table, commits, now_ms)
+    sink = pa.BufferOutputStream()
+    pq.write_table(reconciled, sink, compression="zstd", store_schema=False)
+    data = sink.getvalue().to_pybytes()
+    store.put(layout.checkpoint_key(topic, version), data)
+    if hint is None or hint < version:
+        body = {"version": version, "size": reconciled.num_rows, "sizeInBytes": len(data)}
+        store.put(layout.last_checkpoint_key(topic), msgspec.json.encode(body))
+
+
+def reconcile(table: pa.Table, commits: Iterable[Commit], now_ms: int) -> pa.Table:
+    """A checkpoint's table (``SCHEMA``) moved on by commits (protocol, "Action Reconciliation")."""
+    protocol = _last(table, "protocol")
+    metadata = _last(table, "metaData")
+    txns = {txn["appId"]: txn for txn in _present(table, "txn").to_pylist()}
+    adds: dict[str, dict[str, Any]] = {}
+    removes = {remove["path"]: remove for remove in _present(table, "remove").to_pylist()}
+    gone: set[str] = set()
+    for commit in commits:
+        if commit.protocol is not None:
+            protocol = _protocol(commit.protocol)
+        if commit.metadata is not None:
+            metadata = _metadata(commit.metadata)
+        for txn in commit.txns:
+            txns[txn.app_id] = {"appId": txn.app_id, "version": txn.version, "lastUpdated": txn.last_updated}
+        for remove in commit.removes:
+            adds.pop(remove.path, None)
+            gone.add(remove.path)
+            removes[remove.path] = _remove(remove)
+        for add in commit.adds:
+            removes.pop(add.path, None)
+            adds[add.path] = _add(add)
+    kept = _present(table, "add")
+    if len(kept) and gone:
+        kept = kept.filter(pc.invert(pc.is_in(pc.struct_field(kept, "path"), pa.array(list(gone), pa.string()))))
+    oldest_ms = now_ms - _TOMBSTONES_KEPT_MS
+    tombstones = [remove for remove in removes.values() if (remove["deletionTimestamp"] or 0) >= oldest_ms]
+    parts = [
+        ("protocol", pa.array([protocol], _PROTOCOL)),
+        ("metaData", pa.array([metadata], _METADATA)),
+        ("txn", pa.array(list(txns.values()), _TXN)),
+        ("remove", pa.array(tombstones, _REMOVE)),
+        ("add", kept),
+        ("add", pa.array(list(adds.values()), _ADD)),
+    ]
+    return pa.concat_tables([_rows(name, values) for name, values in parts if len(values)])
+
+
+def read_checkpoint(data: bytes, topic: str, version: int) -> TopicState:
+    """The state that a checkpoint gives. Raises ``CorruptData``."""
+    table = _read(data, topic, version)
+    metadata_row = _last(table, "metaData")
+    if metadata_row is None:
+        raise CorruptData(f"The checkpoint {version} of topic {topic!r} has no metaData.", topic=topic)
+    metadata = MetaData(
+        id=metadata_row["id"],
+        name=metadata_row["name"],
+        schema_string=metadata_row["schemaString"],
+        configuration=dict(metadata_row["configuration"] or ()),
+        created_time=metadata_row["createdTime"],
+    )
+    txns = {txn["appId"]: txn["version"] for txn in _present(table, "txn").to_pylist()}
+    adds = _present(table, "add")
+    times = pc.struct_field(adds, "modificationTime")
+    newest_ms = (pc.max(times).as_py() or 0) if len(adds) else 0
+    state = TopicState.absent(topic, version).with_reconciled(metadata, txns, newest_ms)
+    if state.exists and len(adds):
+        adds = adds.take(pc.sort_indices(times))
+        paths = pc.struct_field(adds, "path").to_pylist()
+        sizes = pc.struct_field(adds, "size").to_pylist()
+        tags = pc.struct_field(adds, "tags")
+        runs_tags = pc.map_lookup(tags, TAG_RUNS, "first").to_pylist()
+        footer_tags = pc.map_lookup(tags, TAG_FOOTER, "first").to_pylist()
+        for path, size, runs_tag, footer_tag in zip(paths, sizes, runs_tags, footer_tags, strict=True):
+            segment, runs = segment_of_add(path, size, runs_tag, footer_tag)
+            state.manifest.add(segment, runs, state.log_starts)
+    return state
+
+
+def is_due(version: int, checkpoint_version: int | None, segment_count: int) -> bool:
+    """Whether a checkpoint should be written at ``version``: the more it holds, the rarer, so that its cost per commit stays flat."""
+    since = version - (-1 if checkpoint_version is None else checkpoint_version)
+    interval = min(max(segment_count // 50, limits.CHECKPOINT_INTERVAL_MIN), limits.CHECKPOINT_INTERVAL_MAX)
+    return since >= interval
+
+
+def _read(data: bytes, topic: str, version: int) -> pa.Table:
+    try:
+        table = pq.read_table(pa.BufferReader(data), use_threads=False)
+        columns = [table.column(field.name).cast(field.type) for field in SCHEMA]
+        return pa.table(columns, schema=SCHEMA)
+    except (pa.ArrowException, OSError, KeyError, ValueError) as problem:
+        raise CorruptData(
+            f"The checkpoint {version} of topic {topic!r} can't be read: {problem}.",
+            topic=topic,
+            object=layout.checkpoint_key(topic, version),
+        ) from problem
+
+
+def _present(table: pa.Table, name: str) -> pa.Array:
+    column = table.column(name).combine_chunks()
+    column = column.chunk(0) if isinstance(column, pa.ChunkedArray) and column.num_chunks == 1 else column
+    if isinstance(column, pa.ChunkedArray):
+        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return column.drop_null()
+
+
+def _last(table: pa.Table, name: str) -> dict[str, Any] | None:
+    values = _present(table, name)
+    return values[-1].as_py() if len(values) else None
+
+
+def _rows(name: str, values: pa.Array) -> pa.Table:
+    columns = [values if field.name == name else pa.nulls(len(values), field.type) for field in SCHEMA]
+    return pa.table(columns, schema=SCHEMA)
+
+
+def _pairs(mapping: Mapping[str, str | None] | None) -> list[tuple[str, str | None]] | None:
+    return None if mapping is None else list(mapping.items())
+
+
+def _protocol(protocol: Protocol) -> dict[str, Any]:
+    return {"minReaderVersion": protocol.min_reader_version, "minWriterVersion": protocol.min_writer_version}
+
+
+def _metadata(metadata: MetaData) -> dict[str, Any]:
+    return {
+        "id": metadata.id,
+        "name": metadata.name,
+        "description": metadata.description,
+        "format": {"provider": metadata.format.provider, "options": _pairs(metadata.format.options)},
+        "schemaString": metadata.schema_string,
+        "partitionColumns": metadata.partition_columns,
+        "configuration": _pairs(metadata.configuration),
+        "createdTime": metadata.created_time,
+    }
+
+
+def _add(add: Add) -> dict[str, Any]:
+    return {
+        "path": add.path,
+        "partitionValues": _pairs(add.partition_values),
+        "size": add.size,
+        "modificationTime": add.modification_time,
+        "dataChange": False,
+        "stats": add.stats,
+        "tags": _pairs(add.tags),
+    }
+
+
+def _remove(remove: Remove) -> dict[str, Any]:
+    return {
+        "path": remove.path,
+        "deletionTimestamp": remove.deletion_timestamp,
+        "dataChange": False,
+        "extendedFileMetadata": remove.extended_file_metadata,
+        "partitionValues": _pairs(remove.partition_values),
+        "size": remove.size,
+    }

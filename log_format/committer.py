@@ -1,0 +1,205 @@
+"""The conditional PUT, and everything that can go wrong with it (DESIGN, "The commit").
+
+1. A change is proposed at the head, its segment is put, and the commit is put if absent at the next version.
+2. An answer that is not a plain success is never believed: the object is read back, and the commit id in it says whose it
+   is. SDKs, proxies and lost answers make one's own commit look like somebody else's.
+3. Somebody else's commit is replayed and the change is proposed again at the new head, validation included.
+4. Within one call a version is only ever tried with one content, so a late-arriving try of ours is this very commit.
+5. Nothing is reported as refused while a try of it may still arrive: that is ``OutcomeUnknown``.
+6. A head that was not looked at for ``HEAD_TRUSTED_MS`` is looked at again before it is built upon, and when so long passed
+   until the success came back, the success counts only if the commit before it is still there: log clean-up deletes from
+   the oldest version on, so a put into a hole that clean-up left is found out.
+7. A segment uploaded more than ``SEGMENT_AGE_MAX_MS`` ago is never committed: a collector of orphans may be about to delete it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, TypeVar
+
+from log_format import layout, limits
+from log_format.append import Append
+from log_format.change import Change, NewId, Proposal, StagedSegment
+from log_format.delta import CommitInfo, decode_commit, encode_commit
+from log_format.errors import BackOff, ObjectExists, ObjectMissing, OutcomeUnknown, StoreUnavailable
+from log_format.topic_log import TopicLog
+from log_format.topic_state import TopicState
+from log_format.version import __version__
+
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed(Generic[ResultT]):
+    """A change that stands in the store: the state that shows it, and what it did. ``attempts`` counts conditional PUTs' versions."""
+
+    state: TopicState
+    result: ResultT
+    attempts: int
+
+
+class _Holder(Enum):
+    OURS = "ours"
+    FOREIGN = "foreign"
+    NOBODY = "nobody"
+    UNKNOWN = "unknown"
+
+
+class Committer:
+    """Commits changes to one topic. One thread at a time; any number of committers in any processes may share the topic."""
+
+    def __init__(
+        self, log: TopicLog, *, new_id: NewId, jitter: Callable[[], float] = random.random, engine: str = "tidelog"
+    ) -> None:
+        self._log = log
+        self._store = log.store
+        self._clock = log.clock
+        self._new_id = new_id
+        self._jitter = jitter
+        self._engine_info = f"{engine}/{__version__}"
+        self._in_doubt = False
+
+    def stage(self, segment: StagedSegment) -> None:
+        """Put a segment ahead of its commit. Nothing is visible by it. Raises ``BackOff``."""
+        started_ms = self._clock.monotonic_ms()
+        try:
+            self._store.put(f"{layout.topic_root(self._log.topic)}{segment.path}", segment.encoded.data)
+        except StoreUnavailable as problem:
+            raise BackOff(f"The store did not take a segment: {problem.detail}.") from problem
+        segment.uploaded_at_ms = started_ms
+
+    def commit(self, change: Change[ResultT]) -> Committed[ResultT]:
+        """Make the change, once, on top of whatever the head is by then.
+
+        Raises what ``change.propose`` raises; ``BackOff`` when the store can't do it or others commit too fast (nothing happened);
+        ``OutcomeUnknown`` when it may have happened; ``CorruptData`` when the log can't be read.
+        """
+        commit_id = self._new_id()
+        self._look_if_old()
+        for attempt in range(1, limits.COMMIT_ATTEMPTS_MAX + 1):
+            state = self._log.state
+            observed_ms = self._log.observed_ms
+            proposal = change.propose(state, self._clock.now_ms())
+            if not proposal.actions:
+                return Committed(state=state, result=proposal.result, attempts=attempt - 1)
+            if not self._segment_is_ready(change, proposal):
+                continue
+            if self._publish(proposal, commit_id, state, observed_ms):
+                return Committed(state=self._log.state, result=proposal.result, attempts=attempt)
+            self._look()
+        raise BackOff(
+            f"Other committers were faster {limits.COMMIT_ATTEMPTS_MAX} times in a row on topic {self._log.topic!r}.",
+            topic=self._log.topic,
+        )
+
+    def _segment_is_ready(self, change: Change[ResultT], proposal: Proposal[ResultT]) -> bool:
+        segment = proposal.segment
+        if segment is None:
+            return True
+        if segment.uploaded_at_ms is None:
+            self.stage(segment)
+        assert segment.uploaded_at_ms is not None
+        if self._clock.monotonic_ms() - segment.uploaded_at_ms <= limits.SEGMENT_AGE_MAX_MS:
+            return True
+        assert isinstance(change, Append)
+        change.restage()
+        return False
+
+    def _publish(
+        self, proposal: Proposal[ResultT], commit_id: str, state: TopicState, observed_ms: int | None
+    ) -> bool:
+        """Put the commit at the version behind ``state``. True: it is there and ours. False: somebody else's is."""
+        version = state.version + 1
+        key = layout.commit_key(self._log.topic, version)
+        info = CommitInfo(
+            timestamp=self._clock.now_ms(),
+            operation=proposal.operation,
+            operation_parameters={},
+            engine_info=self._engine_info,
+            txn_id=commit_id,
+        )
+        data = encode_commit(info, proposal.actions)
+        started_ms = self._clock.monotonic_ms()
+        uncertain = False
+        for attempt in range(limits.READ_BACK_ATTEMPTS_MAX):
+            if attempt:
+                self._pause(attempt)
+            try:
+                self._store.put_if_absent(key, data)
+                holder = _Holder.OURS
+            except ObjectExists:
+                holder = self._read_back(key, commit_id)
+            except StoreUnavailable as problem:
+                uncertain = uncertain or problem.may_have_happened
+                holder = self._read_back(key, commit_id) if uncertain else _Holder.UNKNOWN
+            if holder is _Holder.OURS and not self._landed_in_a_hole(version, observed_ms):
+                self._log.apply(decode_commit(data, key), version)
+                self._log.observed(started_ms)
+                return True
+            if holder in {_Holder.OURS, _Holder.FOREIGN}:
+                return False
+        if uncertain:
+            self._in_doubt = True
+            raise OutcomeUnknown(
+                f"The store did not say whether version {version} of topic {self._log.topic!r} was written.",
+                topic=self._log.topic,
+            )
+        raise BackOff(f"The store took no commit for topic {self._log.topic!r}.", topic=self._log.topic)
+
+    def _read_back(self, key: str, commit_id: str) -> _Holder:
+        try:
+            found = decode_commit(self._store.get(key), key)
+        except ObjectMissing:
+            return _Holder.NOBODY
+        except StoreUnavailable:
+            return _Holder.UNKNOWN
+        return _Holder.OURS if found.commit_id == commit_id else _Holder.FOREIGN
+
+    def _landed_in_a_hole(self, version: int, observed_ms: int | None) -> bool:
+        """Whether our commit was put where clean-up had deleted one: possible only when we slept since the last look."""
+        if observed_ms is not None and self._clock.monotonic_ms() - observed_ms <= limits.HEAD_TRUSTED_MS:
+            return False
+        try:
+            if version == 0:
+                in_a_hole = self._exists(layout.last_checkpoint_key(self._log.topic))
+            else:
+                in_a_hole = not self._exists(layout.commit_key(self._log.topic, version - 1))
+            if in_a_hole:
+                # Nobody reads it there: readers begin at a checkpoint above, and refuse to go on from a cleaned version.
+                self._log.reload()
+        except StoreUnavailable as problem:
+            self._in_doubt = True
+            raise OutcomeUnknown(
+                f"The store did not say whether version {version} of topic {self._log.topic!r} stands: {problem.detail}.",
+                topic=self._log.topic,
+            ) from problem
+        return in_a_hole
+
+    def _exists(self, key: str) -> bool:
+        try:
+            self._store.head(key)
+        except ObjectMissing:
+            return False
+        return True
+
+    def _look_if_old(self) -> None:
+        observed_ms = self._log.observed_ms
+        is_old = observed_ms is None or self._clock.monotonic_ms() - observed_ms > limits.HEAD_TRUSTED_MS
+        if is_old or self._in_doubt:
+            self._look()
+
+    def _look(self) -> None:
+        try:
+            self._log.refresh()
+        except StoreUnavailable as problem:
+            raise BackOff(f"The store did not show topic {self._log.topic!r}: {problem.detail}.") from problem
+        self._in_doubt = False
+
+    def _pause(self, attempt: int) -> None:
+        longest_ms = min(limits.BACKOFF_LAST_MS, limits.BACKOFF_FIRST_MS * 2 ** (attempt - 1))
+        self._clock.sleep_ms(int(longest_ms * (0.5 + self._jitter() / 2)))
+
+

@@ -1,0 +1,206 @@
+"""Which segment holds an offset of a partition, and which one a timestamp.
+
+Each partition keeps its runs in order of offset, in flat arrays (40 bytes a run), so that both questions are a binary search:
+by offset over the runs' ends, by timestamp over the running maximum of their largest timestamps (timestamps need not be in
+order; the running maximum is).
+
+Invariants: runs of one partition never overlap; runs wholly below the partition's log start are dropped; a segment stays
+listed until a ``remove`` names it, also when all its runs were dropped. Safe from any thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from log_format.errors import CorruptData
+from log_format.run import Run, SegmentRef
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A run and the segment that holds it."""
+
+    segment: SegmentRef
+    base_offset: int
+    end_offset: int
+
+
+class _PartitionRuns:
+    """The runs of one partition in flat arrays."""
+
+    __slots__ = ("bases", "ends", "max_timestamps", "running_max", "segments", "sizes")
+
+    def __init__(self) -> None:
+        self.bases = array("q")
+        self.ends = array("q")
+        self.max_timestamps = array("q")
+        self.running_max = array("q")
+        self.segments = array("I")
+        self.sizes = array("I")
+
+    def insert(self, run: Run, segment: int) -> None:
+        """Put the run in its place; almost always the end."""
+        index = bisect_left(self.bases, run.base_offset)
+        overlaps_before = index > 0 and self.ends[index - 1] > run.base_offset
+        overlaps_behind = index < len(self.bases) and self.bases[index] < run.end_offset
+        if overlaps_before or overlaps_behind:
+            raise CorruptData(
+                f"The log gives offsets [{run.base_offset}, {run.end_offset}) of partition {run.partition} twice."
+            )
+        self.bases.insert(index, run.base_offset)
+        self.ends.insert(index, run.end_offset)
+        self.max_timestamps.insert(index, run.max_timestamp_ms)
+        self.segments.insert(index, segment)
+        self.sizes.insert(index, run.size_bytes)
+        self.running_max.insert(index, 0)
+        self._accumulate(index)
+
+    def keep(self, mask: np.ndarray) -> None:
+        """Drop the runs where ``mask`` is false."""
+        for name in ("bases", "ends", "max_timestamps", "segments", "sizes"):
+            old: array[int] = getattr(self, name)
+            kept = array(old.typecode)
+            kept.frombytes(np.asarray(old)[mask].tobytes())
+            setattr(self, name, kept)
+        self.running_max = array("q", bytes(8 * len(self.bases)))
+        self._accumulate(0)
+
+    def _accumulate(self, start: int) -> None:
+        if start == len(self.bases) - 1:
+            before = self.running_max[start - 1] if start else self.max_timestamps[start]
+            self.running_max[start] = max(before, self.max_timestamps[start])
+        elif self.bases:
+            self.running_max = array("q", np.maximum.accumulate(np.asarray(self.max_timestamps)).tobytes())
+
+
+class Manifest:
+    """Partition -> runs -> segments, for one incarnation of a topic."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._partitions: dict[int, _PartitionRuns] = {}
+        self._segments: dict[int, SegmentRef] = {}
+        self._live_runs: dict[int, int] = {}
+        self._ids: dict[str, int] = {}
+        self._next_id = 0
+
+    def add(self, segment: SegmentRef, runs: Iterable[Run], log_starts: Mapping[int, int] | np.ndarray | None = None) -> None:
+        """A segment joins; of its runs those wholly below ``log_starts`` are not listed. Raises ``CorruptData`` on overlap."""
+        with self._lock:
+            if segment.path in self._ids:
+                raise CorruptData(f"The log adds segment {segment.path} twice.", segment=segment.path)
+            identity = self._next_id
+            self._next_id += 1
+            self._ids[segment.path] = identity
+            self._segments[identity] = segment
+            live = 0
+            for run in runs:
+                if log_starts is not None and run.end_offset <= int(log_starts[run.partition]):
+                    continue
+                self._partitions.setdefault(run.partition, _PartitionRuns()).insert(run, identity)
+                live += 1
+            self._live_runs[identity] = live
+
+    def remove(self, path: str) -> None:
+        """A segment leaves, with its runs. Nothing happens when it is not listed."""
+        self.remove_all([path])
+
+    def remove_all(self, paths: Iterable[str]) -> None:
+        """Segments leave, with their runs."""
+        with self._lock:
+            identities = [identity for path in paths if (identity := self._ids.pop(path, None)) is not None]
+            if not identities:
+                return
+            for identity in identities:
+                del self._segments[identity]
+                del self._live_runs[identity]
+            for runs in self._partitions.values():
+                mask = ~np.isin(np.asarray(runs.segments), identities)
+                if not mask.all():
+                    runs.keep(mask)
+
+    def trim(self, partition: int, log_start: int) -> None:
+        """Drop the partition's runs that lie wholly below ``log_start``."""
+        with self._lock:
+            runs = self._partitions.get(partition)
+            count = bisect_right(runs.ends, log_start) if runs is not None else 0
+            if runs is None or count == 0:
+                return
+            for identity in runs.segments[:count]:
+                self._live_runs[identity] -= 1
+            runs.keep(np.arange(len(runs.ends)) >= count)
+
+    def find(self, partition: int, offset: int) -> Located | None:
+        """The first run that ends behind ``offset``: it holds the offset, or the next one that exists. O(log n)."""
+        with self._lock:
+            runs = self._partitions.get(partition)
+            return None if runs is None else self._located(runs, bisect_right(runs.ends, offset))
+
+    def find_timestamp(self, partition: int, offset: int, timestamp_ms: int) -> Located | None:
+        """The first run that ends behind ``offset`` and whose largest timestamp is at least ``timestamp_ms``. O(log n)
+        from the log start; further on, O(log n) plus the runs passed over."""
+        with self._lock:
+            runs = self._partitions.get(partition)
+            if runs is None:
+                return None
+            first = bisect_right(runs.ends, offset)
+            index = max(first, bisect_left(runs.running_max, timestamp_ms))
+            while index < len(runs.ends) and runs.max_timestamps[index] < timestamp_ms:
+                index += 1
+            return self._located(runs, index)
+
+    def size_bytes(self, partition: int) -> int:
+        """Stored bytes of the partition's runs."""
+        with self._lock:
+            runs = self._partitions.get(partition)
+            return 0 if runs is None else int(np.asarray(runs.sizes).sum(dtype=np.int64))
+
+    def runs(self, partition: int) -> list[Located]:
+        """All runs of a partition, in order of offset."""
+        with self._lock:
+            runs = self._partitions.get(partition)
+            if runs is None:
+                return []
+            return [
+                Located(self._segments[identity], base, end)
+                for base, end, identity in zip(runs.bases, runs.ends, runs.segments, strict=True)
+            ]
+
+    def segments(self) -> list[SegmentRef]:
+        """Every listed segment, in the order in which they joined."""
+        with self._lock:
+            return list(self._segments.values())
+
+    def segment_count(self) -> int:
+        """How many segments are listed."""
+        return len(self._segments)
+
+    def segments_below(self, log_starts: Mapping[int, int]) -> Sequence[SegmentRef]:
+        """The segments that would hold nothing readable if the log started there, but for the newest of each partition."""
+        with self._lock:
+            dead: dict[int, int] = {}
+            newest = {runs.segments[-1] for runs in self._partitions.values() if runs.segments}
+            for partition, log_start in log_starts.items():
+                runs = self._partitions.get(partition)
+                if runs is not None:
+                    for identity in runs.segments[: bisect_right(runs.ends, log_start)]:
+                        dead[identity] = dead.get(identity, 0) + 1
+            return [
+                segment
+                for identity, segment in self._segments.items()
+                if self._live_runs[identity] - dead.get(identity, 0) == 0 and identity not in newest
+            ]
+
+    def _located(self, runs: _PartitionRuns, index: int) -> Located | None:
+        if index >= len(runs.ends):
+            return None
+        return Located(self._segments[runs.segments[index]], runs.bases[index], runs.ends[index])
+
+    def __iter__(self) -> Iterator[SegmentRef]:
+        return iter(self.segments())

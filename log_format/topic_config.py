@@ -1,0 +1,176 @@
+"""Topic names and settings: Kafka's names and meanings, checked where they enter.
+
+Settings are table properties of the topic's Delta table, ``tidelog.<name>``; only those that differ from the defaults by
+somebody's wish are stored, so that ``null`` can give a default back. What is stored is always text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from log_format import limits
+from log_format.errors import ErrorCode, RequestRefused
+
+PROPERTY_PREFIX: Final = "tidelog."
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+_INT64_MAX: Final = 2**63 - 1
+
+ConfigValue = int | str
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerSetting:
+    """An integer within ``[minimum, maximum]``."""
+
+    default: int
+    minimum: int
+    maximum: int = _INT64_MAX
+
+    def parse(self, value: object) -> int:
+        """An ``int``, or text that is one. Raises ``ValueError`` saying what is allowed."""
+        number: int | None = None
+        if isinstance(value, int) and not isinstance(value, bool):
+            number = value
+        elif isinstance(value, str) and _INTEGER.fullmatch(value.strip()):
+            number = int(value)
+        if number is None or not self.minimum <= number <= self.maximum:
+            raise ValueError(f"must be an integer from {self.minimum} to {self.maximum}")
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceSetting:
+    """One of a few words."""
+
+    default: str
+    choices: tuple[str, ...]
+
+    def parse(self, value: object) -> str:
+        """One of the choices; a list of words may stand in any order. Raises ``ValueError`` saying what is allowed."""
+        if isinstance(value, str):
+            words = ",".join(sorted(word.strip() for word in value.split(",")))
+            if words in self.choices:
+                return words
+        raise ValueError(f"must be one of {', '.join(repr(choice) for choice in self.choices)}")
+
+
+SETTINGS: Final[Mapping[str, IntegerSetting | ChoiceSetting]] = MappingProxyType(
+    {
+        "retention.ms": IntegerSetting(604_800_000, -1),
+        "retention.bytes": IntegerSetting(-1, -1),
+        "cleanup.policy": ChoiceSetting("delete", ("delete", "compact", "compact,delete")),
+        "delete.retention.ms": IntegerSetting(86_400_000, 0),
+        "min.compaction.lag.ms": IntegerSetting(0, 0),
+        "max.message.bytes": IntegerSetting(limits.RECORD_BYTES_DEFAULT, 0),
+        "flush.ms": IntegerSetting(250, 0, limits.FLUSH_MS_MAX),
+        "flush.bytes": IntegerSetting(8 * 1024 * 1024, 1),
+        "compression.type": ChoiceSetting("zstd", ("zstd", "lz4", "snappy", "gzip", "uncompressed")),
+        "message.timestamp.type": ChoiceSetting("CreateTime", ("CreateTime", "LogAppendTime")),
+    }
+)
+
+
+def check_topic_name(name: object) -> str:
+    """The name, if a topic may be called so. Raises ``RequestRefused`` (``INVALID_TOPIC_NAME``)."""
+    if (
+        isinstance(name, str)
+        and len(name) <= limits.TOPIC_NAME_CHARACTERS_MAX
+        and name not in {".", ".."}
+        and _NAME.fullmatch(name)
+    ):
+        return name
+    what = f"must be 1 to {limits.TOPIC_NAME_CHARACTERS_MAX} characters of A-Z a-z 0-9 . _ - and not . or .."
+    raise RequestRefused(
+        f"{str(name)[:80]!r} can't name a topic: it {what}.",
+        code=ErrorCode.INVALID_TOPIC_NAME,
+        errors=[{"where": "/name", "what": what}],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """The settings of one topic. ``overrides`` are those set by somebody; every other has its default."""
+
+    overrides: Mapping[str, ConfigValue]
+
+    @classmethod
+    def parse(cls, given: Mapping[str, object], *, request_bytes_max: int = limits.REQUEST_BYTES_MAX) -> TopicConfig:
+        """Settings as a user gives them; ``None`` means the default.
+
+        Raises ``RequestRefused`` (``INVALID_CONFIG``) that lists every setting that is unknown or out of range.
+        """
+        return cls(MappingProxyType({})).altered(given, request_bytes_max=request_bytes_max)
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> TopicConfig:
+        """The settings among a table's properties; what this version does not know or can't read has its default."""
+        overrides: dict[str, ConfigValue] = {}
+        for name, setting in SETTINGS.items():
+            text = properties.get(PROPERTY_PREFIX + name)
+            if text is not None:
+                try:
+                    overrides[name] = setting.parse(text)
+                except ValueError:
+                    continue
+        return cls(MappingProxyType(overrides))
+
+    def altered(
+        self, given: Mapping[str, object], *, request_bytes_max: int = limits.REQUEST_BYTES_MAX
+    ) -> TopicConfig:
+        """These settings with some changed; ``None`` gives the default back. Raises as ``parse``."""
+        overrides = dict(self.overrides)
+        errors: list[dict[str, str]] = []
+        for name, value in given.items():
+            setting = SETTINGS.get(name)
+            if setting is None:
+                what = f"is not a setting; settings are {', '.join(SETTINGS)}"
+                errors.append({"where": f"/config/{_pointer(name)}", "what": what})
+            elif value is None:
+                overrides.pop(name, None)
+            else:
+                try:
+                    overrides[name] = setting.parse(value)
+                except ValueError as problem:
+                    errors.append({"where": f"/config/{_pointer(name)}", "what": str(problem)})
+        largest = overrides.get("max.message.bytes", 0)
+        if isinstance(largest, int) and largest > request_bytes_max:
+            what = f"must not be above {request_bytes_max}, the largest request body"
+            errors.append({"where": "/config/max.message.bytes", "what": what})
+        if errors:
+            first = errors[0]
+            raise RequestRefused(
+                f"{first['where'].removeprefix('/config/')} {first['what']}.",
+                code=ErrorCode.INVALID_CONFIG,
+                errors=errors[: limits.REPORTED_ERRORS_MAX],
+            )
+        return TopicConfig(MappingProxyType(overrides))
+
+    def properties(self) -> dict[str, str]:
+        """The overrides as table properties."""
+        return {PROPERTY_PREFIX + name: str(value) for name, value in self.overrides.items()}
+
+    def effective(self) -> dict[str, ConfigValue]:
+        """Every setting with its value, defaults included, in the contract's order."""
+        return {name: self.overrides.get(name, setting.default) for name, setting in SETTINGS.items()}
+
+    def integer(self, name: str) -> int:
+        """The value of an integer setting."""
+        value = self.overrides.get(name, SETTINGS[name].default)
+        assert isinstance(value, int)
+        return value
+
+    def choice(self, name: str) -> str:
+        """The value of a choice."""
+        value = self.overrides.get(name, SETTINGS[name].default)
+        assert isinstance(value, str)
+        return value
+
+
+def _pointer(name: str) -> str:
+    """A member's name as a JSON pointer's token (RFC 6901, section 3)."""
+    return name[:80].replace("~", "~0").replace("/", "~1")

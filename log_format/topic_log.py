@@ -1,0 +1,149 @@
+"""The state of one topic, loaded from its log and kept fresh.
+
+Loading reads ``_last_checkpoint`` (a hint), one listing from that checkpoint on, the newest checkpoint and the commits behind
+it; keeping fresh probes the next version. A log whose old commits were cleaned away while nobody here looked must not be
+taken for one that ends: so when the last look is older than ``HEAD_TRUSTED_MS``, a missing next commit proves the head only
+together with the head's own commit still being there; else the log is loaded anew. (docs/format.md, "Log clean-up")
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+
+from log_format import layout, limits
+from log_format.checkpoint import last_checkpoint_version, read_checkpoint
+from log_format.clock import Clock
+from log_format.delta import Commit, decode_commit
+from log_format.errors import CorruptData, ObjectMissing
+from log_format.store import ObjectStore
+from log_format.topic_state import NO_LOG, TopicState
+
+Map = Callable[[Callable[[str], bytes], Iterable[str]], Iterator[bytes]]
+"""``map``, perhaps with several calls under way at once; results in order."""
+
+
+class TopicLog:
+    """One topic's log. Safe from any thread: two may refresh and commit at once, and each commit is applied once."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        topic: str,
+        clock: Clock,
+        *,
+        fetch_all: Map = map,
+        on_change: Callable[[TopicState], None] | None = None,
+    ) -> None:
+        self.store = store
+        self.topic = topic
+        self.clock = clock
+        self._fetch_all = fetch_all
+        self._on_change = on_change
+        self._lock = threading.Lock()
+        self._state = TopicState.absent(topic)
+        self._observed_ms: int | None = None
+
+    @property
+    def state(self) -> TopicState:
+        """The newest state seen here. Raises nothing: before the first ``refresh`` the topic is absent."""
+        return self._state
+
+    @property
+    def observed_ms(self) -> int | None:
+        """When (monotonic) a look began that found ``state`` to be the head, or to be behind it; None: never."""
+        return self._observed_ms
+
+    def refresh(self) -> TopicState:
+        """The state at a version that was the head at some moment during this call.
+
+        One request when nothing changed. Raises ``StoreUnavailable``, ``CorruptData``.
+        """
+        started_ms = self.clock.monotonic_ms()
+        observed_ms = self._observed_ms
+        state = self._state
+        if observed_ms is None or state.version == NO_LOG:
+            return self._load(started_ms)
+        while True:
+            version = self._state.version + 1
+            commit = self._get_commit(version)
+            if commit is None:
+                break
+            self.apply(commit, version)
+        # Where the commit that we started from is still there, none behind it was cleaned away when we read.
+        if started_ms - observed_ms > limits.HEAD_TRUSTED_MS and not self._is_there(state.version):
+            return self._load(started_ms)
+        self.observed(started_ms)
+        return self._state
+
+    def reload(self) -> TopicState:
+        """As ``refresh``, but from the newest checkpoint, whatever is known. Raises as ``refresh``."""
+        return self._load(self.clock.monotonic_ms())
+
+    def apply(self, commit: Commit, version: int) -> TopicState:
+        """Take a commit that is in the store; one that was taken already changes nothing. Raises ``CorruptData``."""
+        with self._lock:
+            changed = version == self._state.version + 1
+            if changed:
+                self._state = self._state.apply(commit, version)
+            state = self._state
+        if changed and self._on_change is not None:
+            self._on_change(state)
+        return state
+
+    def observed(self, started_ms: int) -> None:
+        """Note that a look which began at ``started_ms`` reached the head."""
+        with self._lock:
+            self._observed_ms = max(started_ms, self._observed_ms or started_ms)
+
+    def _load(self, started_ms: int) -> TopicState:
+        state, versions = self._newest_checkpoint()
+        keys = [layout.commit_key(self.topic, version) for version in versions]
+        for version, key, data in zip(versions, keys, self._fetch_all(self.store.get, keys), strict=True):
+            if version != state.version + 1:
+                raise CorruptData(
+                    f"The log of topic {self.topic!r} lacks version {state.version + 1}.", topic=self.topic, object=key
+                )
+            state = state.apply(decode_commit(data, key), version)
+        with self._lock:
+            changed = state.version > self._state.version
+            if changed:
+                self._state = state
+            state = self._state
+        self.observed(started_ms)
+        if changed and self._on_change is not None:
+            self._on_change(state)
+        return state
+
+    def _newest_checkpoint(self) -> tuple[TopicState, list[int]]:
+        """The state at the newest checkpoint (or nothing), and the versions of the commits behind it."""
+        hint = last_checkpoint_version(self.store, self.topic)
+        prefix = layout.log_prefix(self.topic)
+        start_after = "" if hint is None else f"{prefix}{hint:020d}"
+        keys = [info.key for info in self.store.list(prefix, start_after=start_after)]
+        checkpoints = [version for key in keys if (version := layout.checkpoint_version(key)) is not None]
+        commits = [version for key in keys if (version := layout.commit_version(key)) is not None]
+        if hint is not None and not checkpoints:
+            # The hint outlived its checkpoint: do without it.
+            keys = [info.key for info in self.store.list(prefix)]
+            checkpoints = [version for key in keys if (version := layout.checkpoint_version(key)) is not None]
+            commits = [version for key in keys if (version := layout.commit_version(key)) is not None]
+        if not checkpoints:
+            return TopicState.absent(self.topic), commits
+        newest = max(checkpoints)
+        state = read_checkpoint(self.store.get(layout.checkpoint_key(self.topic, newest)), self.topic, newest)
+        return state, [version for version in commits if version > newest]
+
+    def _get_commit(self, version: int) -> Commit | None:
+        key = layout.commit_key(self.topic, version)
+        try:
+            return decode_commit(self.store.get(key), key)
+        except ObjectMissing:
+            return None
+
+    def _is_there(self, version: int) -> bool:
+        try:
+            self.store.head(layout.commit_key(self.topic, version))
+        except ObjectMissing:
+            return False
+        return True

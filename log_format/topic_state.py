@@ -1,0 +1,190 @@
+"""The state of one topic at one version of its log: what replaying every action up to there gives.
+
+Invariants, checked as each commit is applied (a violation raises ``CorruptData``: the log itself is wrong):
+
+1. A segment of new data (``dataChange``) continues each of its partitions exactly at its next offset.
+2. The ``txn`` of a partition names the next offset that its runs lead to; next offsets and log starts never go back.
+3. A ``metaData`` with another id is another incarnation: nothing of the old one remains.
+
+``appId`` of the ``txn`` actions: the partition's number for its next offset, ``log-start-<partition>`` for its log start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from log_format import limits
+from log_format.delta import TAG_FOOTER, TAG_RUNS, Commit, MetaData, Txn, plain_path, segment_of_add
+from log_format.errors import CorruptData
+from log_format.manifest import Manifest
+from log_format.topic_config import PROPERTY_PREFIX, TopicConfig
+
+PARTITION_COUNT_PROPERTY: Final = PROPERTY_PREFIX + "partition.count"
+DELETED_PROPERTY: Final = PROPERTY_PREFIX + "deleted"
+LOG_START_APP_ID: Final = "log-start-"
+NO_LOG: Final = -1
+
+Offsets = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicState:
+    """One topic at one version. Immutable but for ``manifest``, which is shared with the states that follow."""
+
+    topic: str
+    version: int
+    """Of the newest commit applied; ``NO_LOG`` when the topic has none."""
+    topic_id: str | None
+    """The incarnation; None when the topic does not exist, never did or was deleted."""
+    partition_count: int
+    config: TopicConfig
+    created_at_ms: int
+    modification_time_ms: int
+    """The largest that a segment has: the next one gets more, so that readers who go by it keep offsets in order."""
+    next_offsets: Offsets
+    log_starts: Offsets
+    manifest: Manifest
+
+    @classmethod
+    def absent(cls, topic: str, version: int = NO_LOG) -> TopicState:
+        """A topic that does not exist, in a log that ends at ``version``."""
+        return cls(
+            topic=topic,
+            version=version,
+            topic_id=None,
+            partition_count=0,
+            config=TopicConfig(MappingProxyType({})),
+            created_at_ms=0,
+            modification_time_ms=0,
+            next_offsets=_frozen(np.zeros(0, np.int64)),
+            log_starts=_frozen(np.zeros(0, np.int64)),
+            manifest=Manifest(),
+        )
+
+    @property
+    def exists(self) -> bool:
+        """Whether the topic exists."""
+        return self.topic_id is not None
+
+    def high_watermark(self, partition: int) -> int:
+        """The partition's next offset: what is committed is visible."""
+        return int(self.next_offsets[partition])
+
+    def log_start(self, partition: int) -> int:
+        """The first offset that can be read."""
+        return int(self.log_starts[partition])
+
+    def apply(self, commit: Commit, version: int) -> TopicState:
+        """The state after the commit. To be called once per commit, since the manifest is shared.
+
+        Raises ``CorruptData`` where the commit breaks an invariant.
+        """
+        if version != self.version + 1:
+            raise ValueError(f"commit {version} does not follow version {self.version}")
+        state = replace(self, version=version)
+        if commit.metadata is not None:
+            state = state._with_metadata(commit.metadata)
+        if not state.exists:
+            return state
+        next_offsets = state.next_offsets.copy()
+        log_starts = state.log_starts.copy()
+        state._take_txns(commit.txns, next_offsets, log_starts)
+        state.manifest.remove_all(plain_path(action.path) for action in commit.removes)
+        newest = state.modification_time_ms
+        expected = state.next_offsets.copy()
+        for action in commit.adds:
+            tags = action.tags or {}
+            segment, runs = segment_of_add(action.path, action.size, tags.get(TAG_RUNS), tags.get(TAG_FOOTER))
+            for run in runs:
+                state._check_partition(run.partition, segment.path)
+                if action.data_change and run.base_offset != expected[run.partition]:
+                    raise state._corrupt(
+                        f"segment {segment.path} starts partition {run.partition} at offset {run.base_offset} "
+                        f"instead of {expected[run.partition]}"
+                    )
+                expected[run.partition] = max(int(expected[run.partition]), run.end_offset)
+            state.manifest.add(segment, runs, log_starts)
+            newest = max(newest, action.modification_time)
+        if not np.array_equal(expected, next_offsets):
+            raise state._corrupt("the next offsets of its txn actions are not those of its segments")
+        for partition in np.flatnonzero(log_starts != state.log_starts):
+            state.manifest.trim(int(partition), int(log_starts[partition]))
+        return replace(
+            state, next_offsets=_frozen(next_offsets), log_starts=_frozen(log_starts), modification_time_ms=newest
+        )
+
+    def with_reconciled(self, metadata: MetaData, offsets: Mapping[str, int], modification_time_ms: int) -> Self:
+        """The state that a checkpoint gives, but for its manifest: ``offsets`` are the ``txn`` versions by appId."""
+        state = self._with_metadata(metadata)
+        if not state.exists:
+            return state
+        next_offsets = state.next_offsets.copy()
+        log_starts = state.log_starts.copy()
+        txns = tuple(Txn(app_id=app_id, version=version) for app_id, version in offsets.items())
+        state._take_txns(txns, next_offsets, log_starts)
+        return replace(
+            state,
+            next_offsets=_frozen(next_offsets),
+            log_starts=_frozen(log_starts),
+            modification_time_ms=modification_time_ms,
+        )
+
+    def _with_metadata(self, metadata: MetaData) -> Self:
+        properties = metadata.configuration
+        changes: dict[str, Any] = {"config": TopicConfig.from_properties(properties)}
+        deleted = properties.get(DELETED_PROPERTY) == "true"
+        if deleted or metadata.id != self.topic_id:
+            changes |= {"next_offsets": _frozen(np.zeros(0, np.int64)), "log_starts": _frozen(np.zeros(0, np.int64))}
+            changes |= {"manifest": Manifest(), "topic_id": None if deleted else metadata.id}
+            changes |= {"created_at_ms": metadata.created_time or 0}
+        count_text = properties.get(PARTITION_COUNT_PROPERTY, "")
+        count = int(count_text) if count_text.isascii() and count_text.isdigit() else 0
+        old = 0 if "manifest" in changes else self.partition_count
+        if deleted:
+            count = 0
+        elif not max(1, old) <= count <= limits.PARTITION_COUNT_MAX:
+            raise self._corrupt(f"its {PARTITION_COUNT_PROPERTY} is {count_text!r} after {old}")
+        if count > old and not deleted:
+            grown = np.zeros(count - old, np.int64)
+            changes["next_offsets"] = _frozen(np.concatenate([changes.get("next_offsets", self.next_offsets), grown]))
+            changes["log_starts"] = _frozen(np.concatenate([changes.get("log_starts", self.log_starts), grown]))
+        return replace(self, partition_count=count, **changes)
+
+    def _take_txns(self, txns: tuple[Txn, ...], next_offsets: Offsets, log_starts: Offsets) -> None:
+        for txn in txns:
+            is_log_start = txn.app_id.startswith(LOG_START_APP_ID)
+            number = txn.app_id.removeprefix(LOG_START_APP_ID)
+            if not (number.isascii() and number.isdigit()):
+                continue
+            offsets = log_starts if is_log_start else next_offsets
+            partition = int(number)
+            if partition >= self.partition_count and txn.version == 0:
+                continue  # what is left of a larger, earlier incarnation
+            self._check_partition(partition, f"txn {txn.app_id}")
+            if txn.version < offsets[partition]:
+                raise self._corrupt(f"txn {txn.app_id} goes back from {offsets[partition]} to {txn.version}")
+            offsets[partition] = txn.version
+        if (log_starts > next_offsets).any():
+            raise self._corrupt("a log start is beyond its partition's next offset")
+
+    def _check_partition(self, partition: int, where: str) -> None:
+        if partition >= self.partition_count:
+            raise self._corrupt(f"{where} names partition {partition} of {self.partition_count}")
+
+    def _corrupt(self, what: str) -> CorruptData:
+        return CorruptData(
+            f"The log of topic {self.topic!r} is damaged at version {self.version}: {what}.",
+            topic=self.topic,
+            table_version=self.version,
+        )
+
+
+def _frozen(offsets: Offsets) -> Offsets:
+    offsets.flags.writeable = False
+    return offsets
