@@ -87,16 +87,14 @@ class Append:
                 totals[partition] = totals.get(partition, 0) + count
         return totals
 
-    def restage(self) -> None:
-        """Forget the staged segment: the next proposal has one under a new path."""
-        self._staged = self._staged_for = None
-
     def propose(self, state: TopicState, now_ms: int) -> Proposal[AppendResult]:
         """One ``add``, one ``txn`` per partition touched. Never raises but for damaged input: refusals are in the result."""
         refusals = [_refusal(batch, state) for batch in self.batches]
         standing = [index for index, refusal in enumerate(refusals) if refusal is None]
         if not standing:
-            return Proposal(operation="WRITE", actions=(), result=[refusal for refusal in refusals if refusal is not None])
+            return Proposal(
+                operation="WRITE", actions=(), result=[refusal for refusal in refusals if refusal is not None]
+            )
         segment = self._stage(standing, state, state.next_offsets)
         ends: dict[int, int] = {}
         result: list[tuple[Appended, ...] | TidelogError] = []
@@ -121,6 +119,9 @@ class Append:
         txns = [Txn(app_id=str(partition), version=ends[partition], last_updated=now_ms) for partition in sorted(ends)]
         return Proposal(operation="WRITE", actions=[add, *txns], result=result, segment=segment)
 
+    def _discard(self) -> None:
+        self._staged = self._staged_for = None
+
     def _stage(self, standing: Sequence[int], state: TopicState, next_offsets: Offsets) -> StagedSegment:
         touched = sorted({partition for index in standing for partition, _ in self.batches[index].counts})
         bases = tuple((partition, int(next_offsets[partition])) for partition in touched)
@@ -130,7 +131,7 @@ class Append:
             batches = [self.batches[index] for index in standing]
             self.records = _place(batches, next_offsets)
             encoded = encode_segment(self.records, compression=compression)
-            self._staged = StagedSegment(segment_path(self._new_id()), encoded)
+            self._staged = StagedSegment(segment_path(self._new_id()), encoded, self._discard)
             self._staged_for = wanted
         return self._staged
 

@@ -27,6 +27,8 @@ class StagedSegment:
 
     path: str
     encoded: EncodedSegment
+    discard: Callable[[], None]
+    """Makes the change that staged it encode and place it anew with its next proposal."""
     uploaded_at_ms: int | None = None
 
 

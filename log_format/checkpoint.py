@@ -16,7 +16,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from log_format import layout, limits
-from log_format.delta import TAG_FOOTER, TAG_RUNS, Add, Commit, MetaData, Protocol, Remove, decode_commit, segment_of_add
+from log_format.delta import (
+    TAG_FOOTER,
+    TAG_RUNS,
+    Add,
+    Commit,
+    MetaData,
+    Protocol,
+    Remove,
+    decode_commit,
+    segment_of_add,
+)
 from log_format.errors import CorruptData, ObjectMissing
 from log_format.store import ObjectStore
 from log_format.topic_state import TopicState
@@ -174,7 +184,7 @@ def read_checkpoint(data: bytes, topic: str, version: int) -> TopicState:
 
 
 def is_due(version: int, checkpoint_version: int | None, segment_count: int) -> bool:
-    """Whether a checkpoint should be written at ``version``: the more it holds, the rarer, so that its cost per commit stays flat."""
+    """Whether a checkpoint should be written at ``version``: the larger, the rarer, so that its cost per commit stays flat."""
     since = version - (-1 if checkpoint_version is None else checkpoint_version)
     interval = min(max(segment_count // 50, limits.CHECKPOINT_INTERVAL_MIN), limits.CHECKPOINT_INTERVAL_MAX)
     return since >= interval

@@ -21,7 +21,6 @@ from enum import Enum
 from typing import Generic, TypeVar
 
 from log_format import layout, limits
-from log_format.append import Append
 from log_format.change import Change, NewId, Proposal, StagedSegment
 from log_format.delta import CommitInfo, decode_commit, encode_commit
 from log_format.errors import BackOff, ObjectExists, ObjectMissing, OutcomeUnknown, StoreUnavailable
@@ -34,7 +33,7 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed(Generic[ResultT]):
-    """A change that stands in the store: the state that shows it, and what it did. ``attempts`` counts conditional PUTs' versions."""
+    """A change that stands in the store: the state that shows it, what it did, and how many versions were tried."""
 
     state: TopicState
     result: ResultT
@@ -74,7 +73,7 @@ class Committer:
     def commit(self, change: Change[ResultT]) -> Committed[ResultT]:
         """Make the change, once, on top of whatever the head is by then.
 
-        Raises what ``change.propose`` raises; ``BackOff`` when the store can't do it or others commit too fast (nothing happened);
+        Raises what ``change.propose`` raises; ``BackOff`` when the store can't do it or others are too fast (nothing happened);
         ``OutcomeUnknown`` when it may have happened; ``CorruptData`` when the log can't be read.
         """
         commit_id = self._new_id()
@@ -85,7 +84,7 @@ class Committer:
             proposal = change.propose(state, self._clock.now_ms())
             if not proposal.actions:
                 return Committed(state=state, result=proposal.result, attempts=attempt - 1)
-            if not self._segment_is_ready(change, proposal):
+            if not self._segment_is_ready(proposal.segment):
                 continue
             if self._publish(proposal, commit_id, state, observed_ms):
                 return Committed(state=self._log.state, result=proposal.result, attempts=attempt)
@@ -95,8 +94,7 @@ class Committer:
             topic=self._log.topic,
         )
 
-    def _segment_is_ready(self, change: Change[ResultT], proposal: Proposal[ResultT]) -> bool:
-        segment = proposal.segment
+    def _segment_is_ready(self, segment: StagedSegment | None) -> bool:
         if segment is None:
             return True
         if segment.uploaded_at_ms is None:
@@ -104,13 +102,10 @@ class Committer:
         assert segment.uploaded_at_ms is not None
         if self._clock.monotonic_ms() - segment.uploaded_at_ms <= limits.SEGMENT_AGE_MAX_MS:
             return True
-        assert isinstance(change, Append)
-        change.restage()
+        segment.discard()
         return False
 
-    def _publish(
-        self, proposal: Proposal[ResultT], commit_id: str, state: TopicState, observed_ms: int | None
-    ) -> bool:
+    def _publish(self, proposal: Proposal[ResultT], commit_id: str, state: TopicState, observed_ms: int | None) -> bool:
         """Put the commit at the version behind ``state``. True: it is there and ours. False: somebody else's is."""
         version = state.version + 1
         key = layout.commit_key(self._log.topic, version)
@@ -201,5 +196,3 @@ class Committer:
     def _pause(self, attempt: int) -> None:
         longest_ms = min(limits.BACKOFF_LAST_MS, limits.BACKOFF_FIRST_MS * 2 ** (attempt - 1))
         self._clock.sleep_ms(int(longest_ms * (0.5 + self._jitter() / 2)))
-
-

@@ -146,9 +146,7 @@ def decode_commit(data: bytes, key: str) -> Commit:
     )
 
 
-def add_segment(
-    segment: SegmentRef, runs: Sequence[Run], *, modification_time_ms: int, data_change: bool
-) -> Add:
+def add_segment(segment: SegmentRef, runs: Sequence[Run], *, modification_time_ms: int, data_change: bool) -> Add:
     """The ``add`` of a segment, with its statistics and tags."""
     return Add(
         path=quote(segment.path, safe=_PATH_SAFE),
@@ -193,12 +191,14 @@ _RUNS_DECODER: Final = msgspec.json.Decoder(list[_RunTuple])
 _FOOTER_DECODER: Final = msgspec.json.Decoder(tuple[int, int])
 
 
-def segment_of_add(path: str, size_bytes: int, tag_runs: str | None, tag_footer: str | None) -> tuple[SegmentRef, list[Run]]:
+def segment_of_add(
+    path: str, size_bytes: int, tag_runs: str | None, tag_footer: str | None
+) -> tuple[SegmentRef, list[Run]]:
     """The segment and runs that an ``add`` names. Raises ``CorruptData`` where its tags are not ours."""
     plain = unquote(path)
     try:
         if tag_runs is None or tag_footer is None:
-            raise ValueError("it has no tidelog tags, so it was not written by Tidelog")  # noqa: TRY301
+            raise ValueError("it has no tidelog tags, so it was not written by Tidelog")
         footer_start, footer_crc32 = _FOOTER_DECODER.decode(tag_footer)
         runs = [Run(*values) for values in _RUNS_DECODER.decode(tag_runs)]
     except (ValueError, msgspec.DecodeError) as problem:
@@ -259,7 +259,9 @@ def _statistics(runs: Sequence[Run]) -> str:
 
 def _iso(timestamp_ms: int) -> str:
     moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z" if moment.year >= 1000 else moment.isoformat()
+    return (
+        f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z" if moment.year >= 1000 else moment.isoformat()
+    )
 
 
 def schema_string() -> str:

@@ -185,8 +185,7 @@ class OffsetOutOfRange(RequestRefused):
         below = offset < log_start_offset
         where = "below the log start" if below else "beyond the high watermark"
         super().__init__(
-            f"Offset {offset} of {topic}/{partition} is {where}: "
-            f"the log holds [{log_start_offset}, {high_watermark}).",
+            f"Offset {offset} of {topic}/{partition} is {where}: the log holds [{log_start_offset}, {high_watermark}).",
             status=410 if below else 416,
             topic=topic,
             partition=partition,

@@ -90,7 +90,9 @@ class Manifest:
         self._ids: dict[str, int] = {}
         self._next_id = 0
 
-    def add(self, segment: SegmentRef, runs: Iterable[Run], log_starts: Mapping[int, int] | np.ndarray | None = None) -> None:
+    def add(
+        self, segment: SegmentRef, runs: Iterable[Run], log_starts: Mapping[int, int] | np.ndarray | None = None
+    ) -> None:
         """A segment joins; of its runs those wholly below ``log_starts`` are not listed. Raises ``CorruptData`` on overlap."""
         with self._lock:
             if segment.path in self._ids:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The records ``[base_offset, end_offset)`` of one partition. ``record_count`` is less than the span after key compaction."""
+    """The records ``[base_offset, end_offset)`` of one partition; fewer than the span after key compaction."""
 
     partition: int
     base_offset: int

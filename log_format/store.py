@@ -34,7 +34,7 @@ class ObjectStore(Protocol):
 
     @property
     def uri(self) -> str:
-        """Where the store is, as a Delta reader would name it: ``file:///directory`` or ``s3://bucket/prefix``; no slash at the end."""
+        """Where the store is, as a Delta reader would name it: ``file:///directory`` or ``s3://bucket/prefix``."""
         ...
 
     def get(self, key: str) -> bytes:
@@ -64,7 +64,9 @@ class ObjectStore(Protocol):
         ...
 
     def list_directories(self, prefix: str) -> Iterator[str]:
-        """Each distinct name ``n`` such that a key starts with ``prefix + n + "/"``, in order; ``prefix`` is empty or ends with ``/``.
+        """Each distinct name ``n`` such that a key starts with ``prefix + n + "/"``, in order.
+
+        ``prefix`` is empty or ends with ``/``.
 
         Raises ``StoreUnavailable`` while it is iterated.
         """

@@ -12,6 +12,7 @@ from log_format.errors import ErrorCode, OffsetOutOfRange, RequestRefused, Unkno
 from log_format.topic_config import ConfigValue, TopicConfig, check_topic_name
 from log_format.topic_state import DELETED_PROPERTY, LOG_START_APP_ID, PARTITION_COUNT_PROPERTY, TopicState
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTopic:
     """Make the topic; fulfilled already when one with the same partition count and effective config exists.
@@ -142,9 +143,7 @@ def _check_partition_count(count: object) -> None:
         raise RequestRefused(f"partition_count {what}.", errors=[{"where": "/partition_count", "what": what}])
 
 
-def _metadata(
-    topic_id: str, name: str, partition_count: int, config: TopicConfig, created_at_ms: int
-) -> MetaData:
+def _metadata(topic_id: str, name: str, partition_count: int, config: TopicConfig, created_at_ms: int) -> MetaData:
     return MetaData(
         id=topic_id,
         name=name,

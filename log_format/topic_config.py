@@ -119,9 +119,7 @@ class TopicConfig:
                     continue
         return cls(MappingProxyType(overrides))
 
-    def altered(
-        self, given: Mapping[str, object], *, request_bytes_max: int = limits.REQUEST_BYTES_MAX
-    ) -> TopicConfig:
+    def altered(self, given: Mapping[str, object], *, request_bytes_max: int = limits.REQUEST_BYTES_MAX) -> TopicConfig:
         """These settings with some changed; ``None`` gives the default back. Raises as ``parse``."""
         overrides = dict(self.overrides)
         errors: list[dict[str, str]] = []
