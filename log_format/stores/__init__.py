@@ -1,0 +1,15 @@
+"""Adapters of ``ObjectStore``, named only where a program is put together.
+
+==========  ================================================================
+``open``    a URI -> a store
+``local``   one directory: durable, atomic among the processes of a machine
+``s3``      one bucket and prefix, by boto3; the only module that imports it
+``memory``  a dictionary, for tests and simulations
+==========  ================================================================
+
+One suite holds them all to the promises of ``log_format.store``: ``tests/conformance/test_object_store.py``.
+"""
+
+from log_format.stores.open import open_store
+
+__all__ = ["open_store"]

@@ -1,0 +1,125 @@
+"""Directories that survive a crash of the machine.
+
+A new directory is durable once its parent is synced. Whoever finds a directory can't know whether its maker has got
+that far, so this process syncs the parent of each directory that it has not met before, and then remembers it by
+identity: an open file descriptor keeps the inode number from being used again, so that a directory which was removed and
+made anew in between is noticed. What is remembered is bounded; a forgotten directory costs its sync once more.
+
+A sync that failed is never taken for done: the directory stays doubtful, and ``settle`` must succeed before anything in
+it is shown or built upon.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections import OrderedDict
+from pathlib import Path
+from typing import Final
+
+REMEMBERED_MAX: Final = 128
+"""Directories kept open, one file descriptor each: those of some sixty topics with their logs and segments."""
+
+
+class DurableDirectories:
+    """Makes and syncs the directories below ``root``, safe from any thread. Raises the file system's ``OSError``."""
+
+    def __init__(self, root: Path, *, fsync: bool) -> None:
+        self._root = root
+        self._fsync = fsync
+        self._lock = threading.Lock()
+        self._remembered: OrderedDict[Path, int] = OrderedDict()
+        self._doubtful: set[Path] = set()
+
+    def __del__(self) -> None:
+        while self._remembered:
+            os.close(self._remembered.popitem()[1])
+
+    def make(self, path: Path) -> None:
+        """Make ``path`` (the root or a directory below it) with its parents; after this a crash does not lose it."""
+        if not self._fsync:
+            _make_directory(path, parents=True)
+            return
+        if self._is_remembered(path):
+            return
+        if path == self._root:
+            _make_root(path)
+        else:
+            self.make(path.parent)
+            _make_directory(path, parents=False)
+            self.sync(path.parent)
+        self._remember(path)
+
+    def sync(self, path: Path) -> None:
+        """Return once what is in the directory ``path`` now is durable."""
+        if not self._fsync:
+            return
+        try:
+            sync_directory(path)
+        except FileNotFoundError:
+            pass  # removed meanwhile, which happens only to an empty one: there is nothing to make durable
+        except OSError:
+            with self._lock:
+                self._doubtful.add(path)
+            raise
+        if self._doubtful:
+            with self._lock:
+                self._doubtful.discard(path)
+
+    def settle(self, path: Path) -> None:
+        """Sync the directory ``path`` once more when its last sync failed."""
+        if self._doubtful and path in self._doubtful:
+            self.sync(path)
+
+    def _is_remembered(self, path: Path) -> bool:
+        with self._lock:
+            descriptor = self._remembered.get(path)
+            if descriptor is None:
+                return False
+            try:
+                same = os.path.samestat(os.fstat(descriptor), path.stat())
+            except OSError:
+                same = False
+            if same:
+                self._remembered.move_to_end(path)
+            else:
+                os.close(self._remembered.pop(path))
+            return same
+
+    def _remember(self, path: Path) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        with self._lock:
+            stale = self._remembered.pop(path, None)
+            self._remembered[path] = descriptor
+            if stale is None and len(self._remembered) > REMEMBERED_MAX:
+                stale = self._remembered.popitem(last=False)[1]
+        if stale is not None:
+            os.close(stale)
+
+
+def sync_directory(path: Path) -> None:
+    """Make the entries of the directory durable. Raises ``OSError``."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _make_directory(path: Path, *, parents: bool) -> None:
+    try:
+        path.mkdir(parents=parents, exist_ok=True)
+    except FileExistsError as error:  # an object has this name; the caller knows FileExistsError as something else
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from error
+
+
+def _make_root(path: Path) -> None:
+    """Make the root. Directories above it that are there already are the user's matter."""
+    missing = []
+    while not path.is_dir():
+        missing.append(path)
+        path = path.parent
+    for directory in reversed(missing):
+        _make_directory(directory, parents=False)
+        sync_directory(directory.parent)

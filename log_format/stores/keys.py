@@ -1,0 +1,74 @@
+"""Which keys a store takes.
+
+The rules are the same in every store, so that what was tested on one can't be refused by another: a key is a path that
+a directory and S3 both can hold, name for name, without escaping. A key that breaks them is a mistake of the program,
+hence ``ValueError``.
+
+A key that is also the directory of another key (``a`` beside ``a/b``) is legal on S3 and impossible in a directory; the
+format has none, and stores don't look for them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+KEY_BYTES_MAX: Final = 900
+"""S3 allows 1,024 bytes; the rest is for the prefix of the store."""
+
+NAME_BYTES_MAX: Final = 255
+"""What the usual file systems allow between two slashes."""
+
+TEMPORARY: Final = ".tmp"
+"""The first component that the local store keeps for objects in the making. It is refused in every store."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def check_key(key: str) -> str:
+    """Return the key. Raises ``ValueError`` when no object can lie under it."""
+    _check_text(key)
+    names = key.split("/")
+    _check_names(key, names)
+    if names[0] == TEMPORARY:
+        raise ValueError(f"key {key!r}: the name {TEMPORARY!r} is reserved for objects in the making")
+    return key
+
+
+def check_prefix(prefix: str) -> str:
+    """Return the prefix of a listing, which may end anywhere in a key. Raises ``ValueError`` when no key starts so."""
+    _check_text(prefix)
+    _check_names(prefix, prefix.split("/")[:-1])
+    return prefix
+
+
+def check_directory(prefix: str) -> str:
+    """Return the prefix, which is empty or ends with a slash. Raises ``ValueError`` otherwise."""
+    if prefix and not prefix.endswith("/"):
+        raise ValueError(f"prefix {prefix!r} must be empty or end with '/'")
+    return check_prefix(prefix)
+
+
+def check_range(start: int, end: int) -> None:
+    """Raise ``ValueError`` unless ``0 <= start < end``."""
+    if not 0 <= start < end:
+        raise ValueError(f"not a range: [{start}, {end})")
+
+
+def _check_text(text: str) -> None:
+    try:
+        size_bytes = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise ValueError(f"key {text!r} is not valid Unicode") from error
+    if size_bytes > KEY_BYTES_MAX:
+        raise ValueError(f"key {text[:40]!r}... has {size_bytes} bytes, the limit is {KEY_BYTES_MAX}")
+    if _CONTROL.search(text):
+        raise ValueError(f"key {text!r} has a control character")
+
+
+def _check_names(key: str, names: list[str]) -> None:
+    for name in names:
+        if name in {"", ".", ".."}:
+            raise ValueError(f"key {key!r} has the component {name!r}")
+        if len(name.encode()) > NAME_BYTES_MAX:
+            raise ValueError(f"key {key[:40]!r}... has a component above {NAME_BYTES_MAX} bytes")

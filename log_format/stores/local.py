@@ -1,0 +1,248 @@
+"""A store in one directory: objects are files, keys are their paths, so that Spark and Delta read it as it is.
+
+1. An object is written to a file in ``.tmp/`` and synced, then appears whole under its name: by ``rename`` (put) or by
+   ``link``, which fails when the name is taken (put_if_absent), among all processes of the machine.
+2. The directory is synced before a put returns, and each directory above it (``durable_directory``).
+3. ``.tmp/`` is never shown. What a killed process left there is removed when a store is opened an hour later.
+4. A directory without objects is nothing: it is not shown, and ``delete`` removes it; a put that meets this makes it
+   anew.
+
+What is no object is not shown either: symbolic links, names that are no valid keys. Absent: locking, hence network file
+systems whose ``link`` is not atomic are not supported.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from log_format.errors import ObjectExists, ObjectMissing, StoreUnavailable
+from log_format.store import ObjectInfo
+from log_format.stores.durable_directory import DurableDirectories
+from log_format.stores.keys import TEMPORARY, check_directory, check_key, check_prefix, check_range
+from log_format.stores.local_list import list_directories, list_objects
+
+TEMPORARY_AGE_MAX_MS: Final = 3_600_000
+"""An object in the making that was not touched for so long has lost its process: writing one takes seconds."""
+
+PLACE_ATTEMPTS_MAX: Final = 100
+"""How often a put makes its directory anew after a delete of the last object in it removed it."""
+
+_OUTCOME_UNKNOWN: Final = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT}
+"""What ``rename`` and ``link`` may answer although they were carried out."""
+
+_HINTS: Final = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "permission denied",
+    errno.EPERM: "not permitted here (the file system must offer hard links)",
+    errno.EISDIR: "a directory has this name",
+    errno.ENOTDIR: "an object has the name of a directory of this key",
+}
+
+
+class LocalStore:
+    """See the module. The directory is made by the first put; ``fsync`` false gives up promise 4 of ``ObjectStore``."""
+
+    def __init__(self, directory: str | os.PathLike[str], *, fsync: bool = True) -> None:
+        if sys.getfilesystemencoding().lower() != "utf-8":
+            raise ValueError("file names must be UTF-8: set PYTHONUTF8=1")
+        self._root = Path(directory).absolute()
+        if self._root.exists() and not self._root.is_dir():
+            raise ValueError(f"{self._root} is not a directory")
+        self._temporary = self._root / TEMPORARY
+        self._fsync = fsync
+        self._directories = DurableDirectories(self._root, fsync=fsync)
+        self._remove_stale()
+
+    @property
+    def uri(self) -> str:
+        """``file:///directory``, percent-encoded."""
+        return self._root.as_uri()
+
+    @property
+    def directory(self) -> Path:
+        """The absolute path of the root."""
+        return self._root
+
+    def get(self, key: str) -> bytes:
+        """See ``ObjectStore.get``."""
+        return self._read(key, lambda descriptor, size_bytes: _read_range(descriptor, 0, size_bytes))
+
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        """See ``ObjectStore.get_range``."""
+        check_range(start, end)
+        return self._read(key, lambda descriptor, size_bytes: _read_range(descriptor, start, min(end, size_bytes)))
+
+    def head(self, key: str) -> ObjectInfo:
+        """See ``ObjectStore.head``."""
+        path = self._path(key)
+        try:
+            self._directories.settle(path.parent)
+            status = path.stat()
+        except OSError as error:
+            raise _reading_failed(key, error) from error
+        if not stat.S_ISREG(status.st_mode):
+            raise ObjectMissing(key)
+        return ObjectInfo(key=key, size_bytes=status.st_size, modified_at_ms=status.st_mtime_ns // 1_000_000)
+
+    def put(self, key: str, data: bytes) -> None:
+        """See ``ObjectStore.put``."""
+        path = self._path(key)
+        self._write(key, path, data, lambda temporary: temporary.rename(path))
+
+    def put_if_absent(self, key: str, data: bytes) -> None:
+        """See ``ObjectStore.put_if_absent``."""
+        path = self._path(key)
+        if path.is_file():  # spares the upload; the link below decides
+            raise self._exists(key, path)
+        try:
+            self._write(key, path, data, lambda temporary: os.link(temporary, path))
+        except FileExistsError as error:
+            if path.is_dir():
+                raise _refused(key, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))) from error
+            raise self._exists(key, path) from None
+
+    def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
+        """See ``ObjectStore.list``. A directory is read as a whole when the listing comes to it."""
+        check_prefix(prefix)
+        return list_objects(self._root, prefix, start_after, self._directories.settle)
+
+    def list_directories(self, prefix: str) -> Iterator[str]:
+        """See ``ObjectStore.list_directories``."""
+        check_directory(prefix)
+        return list_directories(self._root, prefix)
+
+    def delete(self, key: str) -> None:
+        """See ``ObjectStore.delete``."""
+        path = self._path(key)
+        try:
+            if path.is_dir():
+                return
+            path.unlink()
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise _refused(key, error) from error
+        try:
+            self._directories.sync(path.parent)
+        except OSError as error:
+            raise StoreUnavailable(key, _describe(error), may_have_happened=True) from error
+        parent = path.parent
+        with suppress(OSError):
+            while parent != self._root:
+                parent.rmdir()
+                parent = parent.parent
+
+    def _path(self, key: str) -> Path:
+        return self._root / check_key(key)
+
+    def _read(self, key: str, read: Callable[[int, int], bytes]) -> bytes:
+        path = self._path(key)
+        try:
+            self._directories.settle(path.parent)
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                status = os.fstat(descriptor)
+                if not stat.S_ISREG(status.st_mode):
+                    raise ObjectMissing(key)
+                return read(descriptor, status.st_size)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise _reading_failed(key, error) from error
+
+    def _write(self, key: str, path: Path, data: bytes, place: Callable[[Path], object]) -> None:
+        """Write ``data`` to a temporary file and let ``place`` give it its name, or raise ``FileExistsError``."""
+        temporary = self._temporary / f"{os.getpid()}-{uuid.uuid4().hex}"
+        try:
+            try:
+                self._write_temporary(temporary, data)
+            except OSError as error:
+                raise _refused(key, error) from error
+            try:
+                self._place(path, temporary, place)
+            except FileExistsError:
+                raise
+            except OSError as error:
+                raise StoreUnavailable(
+                    key, _describe(error), may_have_happened=error.errno in _OUTCOME_UNKNOWN
+                ) from error
+            try:
+                self._directories.sync(path.parent)
+            except OSError as error:
+                raise StoreUnavailable(key, _describe(error), may_have_happened=True) from error
+        finally:
+            with suppress(OSError):
+                temporary.unlink()
+
+    def _write_temporary(self, temporary: Path, data: bytes) -> None:
+        self._temporary.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        try:
+            remaining = memoryview(data)
+            while remaining:
+                remaining = remaining[os.write(descriptor, remaining) :]
+            if self._fsync:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _place(self, path: Path, temporary: Path, place: Callable[[Path], object]) -> None:
+        for attempt in range(PLACE_ATTEMPTS_MAX):
+            try:
+                self._directories.make(path.parent)
+                place(temporary)
+            except FileNotFoundError:  # a delete removed the directory in between
+                if attempt + 1 == PLACE_ATTEMPTS_MAX or not temporary.exists():
+                    raise
+            else:
+                return
+
+    def _exists(self, key: str, path: Path) -> ObjectExists | StoreUnavailable:
+        try:
+            self._directories.settle(path.parent)
+        except OSError as error:
+            return StoreUnavailable(key, _describe(error), may_have_happened=True)
+        return ObjectExists(key)
+
+    def _remove_stale(self) -> None:
+        oldest = time.time() - TEMPORARY_AGE_MAX_MS / 1000
+        with suppress(OSError), os.scandir(self._temporary) as entries:
+            for entry in entries:
+                if entry.stat(follow_symlinks=False).st_mtime < oldest:
+                    with suppress(OSError):
+                        (self._temporary / entry.name).unlink()
+
+
+def _read_range(descriptor: int, start: int, end: int) -> bytes:
+    """The bytes of ``[start, end)``; ``end`` is not beyond the end of the file."""
+    pieces = []
+    while start < end and (piece := os.pread(descriptor, end - start, start)):
+        pieces.append(piece)
+        start += len(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _describe(error: OSError) -> str:
+    name = errno.errorcode.get(error.errno or 0, "OSError")
+    return f"{_HINTS.get(error.errno or 0, error.strerror or str(error))} ({name})"
+
+
+def _refused(key: str, error: OSError) -> StoreUnavailable:
+    return StoreUnavailable(key, _describe(error), may_have_happened=False)
+
+
+def _reading_failed(key: str, error: OSError) -> ObjectMissing | StoreUnavailable:
+    if error.errno in {errno.ENOENT, errno.ENOTDIR, errno.EISDIR}:
+        return ObjectMissing(key)
+    return _refused(key, error)

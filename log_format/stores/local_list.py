@@ -1,0 +1,94 @@
+"""The objects below a directory in the order of their keys.
+
+A directory sorts among its siblings as its name with the slash behind it, since that is how the keys in it begin:
+``a-b`` comes before ``a/b``. Directories are read one at a time, when the walk comes to them; those that lie wholly outside
+of the prefix or before the start are never opened. What goes away during the walk is passed over.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from log_format.errors import StoreUnavailable
+from log_format.store import ObjectInfo
+from log_format.stores.keys import check_key
+
+
+def list_objects(root: Path, prefix: str, start_after: str, visit: Callable[[Path], None]) -> Iterator[ObjectInfo]:
+    """The objects whose key starts with ``prefix`` and is greater than ``start_after``.
+
+    ``visit`` is called with each directory before it is read, and may raise ``OSError``. Raises ``StoreUnavailable``.
+    """
+    wanted, after = prefix.encode(), start_after.encode()
+    directory = prefix.rpartition("/")[0]
+    stack = [_entries(root, f"{directory}/" if directory else "", wanted, after, visit)]
+    while stack:
+        found = next(stack[-1], None)
+        if found is None:
+            stack.pop()
+            continue
+        key, entry = found
+        if key.endswith("/"):
+            stack.append(_entries(root, key, wanted, after, visit))
+            continue
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise StoreUnavailable(key, str(error), may_have_happened=False) from error
+        yield ObjectInfo(key=key, size_bytes=status.st_size, modified_at_ms=status.st_mtime_ns // 1_000_000)
+
+
+def list_directories(root: Path, prefix: str) -> Iterator[str]:
+    """The directories right below ``prefix`` in which an object lies, however deep. Raises ``StoreUnavailable``."""
+    for key, _ in _entries(root, prefix, prefix.encode(), b"", _nothing):
+        if key.endswith("/") and next(list_objects(root, key, "", _nothing), None) is not None:
+            yield key[len(prefix) : -1]
+
+
+def _entries(
+    root: Path, directory: str, wanted: bytes, after: bytes, visit: Callable[[Path], None]
+) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Keys and entries right below ``directory``, in key order; the key of a directory ends with a slash."""
+    found: list[tuple[bytes, str, os.DirEntry[str]]] = []
+    path = root / directory
+    try:
+        visit(path)
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if (key := _key(directory, entry)) is None:
+                    continue
+                if _is_wanted(raw := key.encode(), wanted, after):
+                    found.append((raw, key, entry))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        raise StoreUnavailable(directory or "/", str(error), may_have_happened=False) from error
+    found.sort()
+    for _, key, entry in found:
+        yield key, entry
+
+
+def _key(directory: str, entry: os.DirEntry[str]) -> str | None:
+    """The key of a file, the key with a slash of a directory, None for what is no object."""
+    try:
+        key = check_key(directory + entry.name)
+        if entry.is_dir(follow_symlinks=False):
+            return f"{key}/"
+        return key if entry.is_file(follow_symlinks=False) else None
+    except (ValueError, FileNotFoundError):
+        return None
+
+
+def _is_wanted(raw: bytes, wanted: bytes, after: bytes) -> bool:
+    """Whether the object, or one below the directory, can start with ``wanted`` and be greater than ``after``."""
+    if not raw.endswith(b"/"):
+        return raw.startswith(wanted) and raw > after
+    return (raw.startswith(wanted) or wanted.startswith(raw)) and (raw > after or after.startswith(raw))
+
+
+def _nothing(_path: Path) -> None:
+    """Visit a directory without doing anything."""

@@ -1,0 +1,89 @@
+"""From a URI to a store."""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import Final
+from urllib.parse import unquote
+
+from log_format.store import ObjectStore
+from log_format.stores.local import LocalStore
+from log_format.stores.memory import MemoryStore
+
+S3_CONNECTIONS_DEFAULT: Final = 32
+S3_CONNECT_TIMEOUT_MS_DEFAULT: Final = 3_000
+S3_READ_TIMEOUT_MS_DEFAULT: Final = 10_000
+S3_RETRY_MS_MAX_DEFAULT: Final = 15_000
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_memory_stores: dict[str, MemoryStore] = {}
+_memory_stores_lock = threading.Lock()
+
+
+def open_store(
+    uri: str,
+    *,
+    fsync: bool = True,
+    max_pool_connections: int = S3_CONNECTIONS_DEFAULT,
+    connect_timeout_ms: int = S3_CONNECT_TIMEOUT_MS_DEFAULT,
+    read_timeout_ms: int = S3_READ_TIMEOUT_MS_DEFAULT,
+    retry_ms_max: int = S3_RETRY_MS_MAX_DEFAULT,
+) -> ObjectStore:
+    """Open the store at ``uri``: a path or ``file:///directory``, ``s3://bucket/prefix``, or ``memory://name``.
+
+    ``fsync`` is for directories: without it a crash of the machine may lose what was acknowledged. The others are for S3:
+    ``max_pool_connections`` (1 and up) is how many requests run at once without opening connections anew;
+    ``connect_timeout_ms`` and ``read_timeout_ms`` bound one request, ``retry_ms_max`` (0: never repeat) the time in which
+    requests that may be repeated are. Stores of one ``memory://name`` share their objects, for as long as the process
+    lives. Nothing is read or written but what an earlier crash left behind in a directory. Raises ``ValueError`` when the
+    URI names no store that can be opened.
+    """
+    if not uri:
+        raise ValueError("the store's URI is empty")
+    if "\0" in uri:
+        raise ValueError(f"the store's URI has a NUL character: {uri!r}")
+    if uri.startswith("s3://"):
+        try:
+            from log_format.stores.s3 import S3Store  # noqa: PLC0415 - only who uses S3 needs boto3, and pays its import
+        except ModuleNotFoundError as error:
+            raise ValueError(f"{uri} needs boto3: pip install 'tidelog[s3]'") from error
+        bucket, _, prefix = uri.removeprefix("s3://").partition("/")
+        return S3Store(
+            bucket,
+            prefix.strip("/"),
+            max_pool_connections=max_pool_connections,
+            connect_timeout_ms=connect_timeout_ms,
+            read_timeout_ms=read_timeout_ms,
+            retry_ms_max=retry_ms_max,
+        )
+    if uri.startswith("memory://"):
+        return _open_memory(uri.removeprefix("memory://"))
+    if uri.startswith("file:"):
+        return LocalStore(_file_path(uri), fsync=fsync)
+    if _SCHEME.match(uri):
+        hint = " (Hadoop's name for s3://)" if uri.startswith(("s3a:", "s3n:")) else ""
+        raise ValueError(
+            f"no store has the URI {uri!r}{hint}: use a directory, file:///directory, s3://bucket/prefix or memory://name"
+        )
+    return LocalStore(uri, fsync=fsync)
+
+
+def _file_path(uri: str) -> str:
+    """The path of ``file:/directory``, ``file:///directory`` or ``file://localhost/directory``, percent-decoded."""
+    rest = uri.removeprefix("file:")
+    if rest.startswith("//"):
+        host, slash, path = rest[2:].partition("/")
+        if host not in {"", "localhost"}:
+            raise ValueError(f"{uri!r} names the host {host!r}: write file:///directory, with three slashes")
+        rest = slash + path
+    if not rest.startswith("/"):
+        raise ValueError(f"{uri!r} names no absolute directory: write file:///directory, or the path alone")
+    return unquote(rest, errors="strict")
+
+
+def _open_memory(name: str) -> MemoryStore:
+    if not name or "/" in name:
+        raise ValueError(f"'memory://{name}' names no store: write memory://name")
+    with _memory_stores_lock:
+        return _memory_stores.setdefault(name, MemoryStore(name))

@@ -1,0 +1,78 @@
+"""When a request is sent again.
+
+1. What may have been carried out is sent again only when doing it twice is the same as doing it once.
+2. What was certainly not carried out (refused, or never sent) may always be sent again.
+3. Only what may pass by itself is tried again: a missing permission or a full disk is reported at once.
+4. Tries are bounded in number and in time, with full jitter between them, so that many clients of a store that comes
+   back don't come all at once.
+
+Absent: a circuit breaker. Who calls the store bounds its own queue and refuses work that waits too long.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from log_format.clock import Clock, SystemClock
+from log_format.errors import StoreUnavailable
+
+T = TypeVar("T")
+
+ATTEMPTS_MAX: Final = 8
+"""Tries of one request; with the pauses below the last comes after six seconds on average."""
+
+PAUSE_FIRST_MS: Final = 100
+"""Longest first pause; doubles each time."""
+
+PAUSE_LAST_MS: Final = 3_000
+"""Longest pause."""
+
+
+class RequestFailed(Exception):
+    """One request to the store failed. Never leaves ``stores``."""
+
+    def __init__(self, detail: str, *, may_have_happened: bool, may_pass: bool) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.may_have_happened = may_have_happened
+        self.may_pass = may_pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """Repeats requests for at most ``budget_ms`` after the first began; a request that runs then is still waited for."""
+
+    budget_ms: int
+    clock: Clock = field(default_factory=SystemClock)
+    jitter: Callable[[], float] = random.random
+    """A number of ``[0, 1)``: which part of the longest pause is taken."""
+
+    def __post_init__(self) -> None:
+        """Refuse a negative budget."""
+        if self.budget_ms < 0:
+            raise ValueError(f"the time for retries must not be negative: {self.budget_ms} ms")
+
+    def run(self, key: str, request: Callable[[], T], *, repeatable: bool, changes: bool = True) -> T:
+        """Return what ``request`` returns, sending it again after ``RequestFailed`` where the module's rules allow it.
+
+        ``repeatable``: doing it twice is the same as doing it once. ``changes``: it changes the store at all. Raises
+        ``StoreUnavailable``, and whatever else ``request`` raises at once.
+        """
+        deadline_ms = self.clock.monotonic_ms() + self.budget_ms
+        may_have_happened = False
+        for attempt in range(ATTEMPTS_MAX):
+            try:
+                return request()
+            except RequestFailed as error:
+                failure = error
+            may_have_happened |= failure.may_have_happened and changes
+            if not failure.may_pass or (failure.may_have_happened and not repeatable):
+                break
+            pause_ms = int(min(PAUSE_FIRST_MS << attempt, PAUSE_LAST_MS) * self.jitter())
+            if attempt + 1 == ATTEMPTS_MAX or self.clock.monotonic_ms() + pause_ms > deadline_ms:
+                break
+            self.clock.sleep_ms(pause_ms)
+        raise StoreUnavailable(key, failure.detail, may_have_happened=may_have_happened) from failure

@@ -1,0 +1,309 @@
+"""A store in one bucket and prefix of S3 or of a server that speaks its protocol, by boto3.
+
+1. boto3's own retries are off (``total_max_attempts=1``): they repeat a conditional PUT whose first try may have landed,
+   and then report a foreign object where the caller's own lies. ``retry`` repeats what may be repeated.
+2. ``put_if_absent`` is ``PutObject`` with ``If-None-Match: *``. 412: there is an object. 409: two such requests met and
+   this one wrote nothing. A server that ignores the header is not supported; ``NotImplemented`` is an honest refusal.
+3. Bodies are covered by their SHA-256 in the request's signature, over TLS too, so a body damaged on its way is refused.
+   For that the flexible checksums are switched off (``when_required``): with a CRC header boto3 would leave the body
+   unsigned over TLS, and the CRC costs a second pass. Responses are not checksummed by the transport: what the format
+   reads by range carries CRCs of its own, which S3's checksum of a whole object can't prove.
+
+Credentials, region, endpoint and profile come from where the AWS tools look for them (``AWS_*`` variables, files,
+instance roles). At an endpoint that is not Amazon's the bucket is part of the path, since few others resolve bucket names
+as host names. Absent: multipart uploads; an object is one PUT, and segments are far below its limit of 5 GiB.
+
+Source: Amazon S3 API reference (PutObject, GetObject, ListObjectsV2, "Conditional requests", "Error responses").
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final, TypeVar
+from urllib.parse import urlsplit
+
+import boto3
+import botocore.config
+import botocore.exceptions
+import botocore.parsers
+
+from log_format.clock import Clock
+from log_format.errors import ObjectExists, ObjectMissing
+from log_format.store import ObjectInfo
+from log_format.stores.keys import check_directory, check_key, check_prefix, check_range
+from log_format.stores.open import (
+    S3_CONNECT_TIMEOUT_MS_DEFAULT,
+    S3_CONNECTIONS_DEFAULT,
+    S3_READ_TIMEOUT_MS_DEFAULT,
+    S3_RETRY_MS_MAX_DEFAULT,
+)
+from log_format.stores.retry import RequestFailed, Retry
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import ListObjectsV2OutputTypeDef
+
+T = TypeVar("T")
+
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}")
+PAGE_KEYS: Final = 1000
+"""What one listing answers at most."""
+
+_NEVER_SENT: Final = (
+    botocore.exceptions.EndpointConnectionError,
+    botocore.exceptions.ConnectTimeoutError,
+    botocore.exceptions.ProxyConnectionError,
+)
+_SENT: Final = (
+    botocore.exceptions.HTTPClientError,  # connection closed, read timeout, broken answer, whatever urllib3 raises
+    botocore.exceptions.SSLError,
+    botocore.exceptions.IncompleteReadError,
+    botocore.parsers.ResponseParserError,
+)
+_NOTHING_WRITTEN: Final = {
+    "BadDigest",
+    "ConditionalRequestConflict",
+    "IncompleteBody",
+    "OperationAborted",
+    "RequestTimeout",
+    "TooManyRequests",
+    "TooManyRequestsException",
+    "XAmzContentSHA256Mismatch",
+}
+"""Refusals that may pass by themselves, whatever their status."""
+
+_FULL: Final = {"QuotaExceeded", "XMinioAdminBucketQuotaExceeded", "XMinioStorageFull", "InsufficientStorage"}
+_HINTS: Final = {
+    "AccessDenied": "the credentials don't allow this",
+    "ExpiredToken": "the credentials have expired",
+    "InvalidAccessKeyId": "the access key is unknown",
+    "NoSuchBucket": "the bucket does not exist",
+    "NotImplemented": "the server does not offer this",
+    "RequestTimeTooSkewed": "this machine's clock is wrong",
+    "SignatureDoesNotMatch": "the secret key is wrong",
+    **dict.fromkeys(_FULL, "the store is full"),
+}
+
+
+class S3Store:
+    """See the module. ``prefix`` has no slash at either end; empty: the whole bucket."""
+
+    def __init__(
+        self,
+        bucket: str,
+        prefix: str = "",
+        *,
+        max_pool_connections: int = S3_CONNECTIONS_DEFAULT,
+        connect_timeout_ms: int = S3_CONNECT_TIMEOUT_MS_DEFAULT,
+        read_timeout_ms: int = S3_READ_TIMEOUT_MS_DEFAULT,
+        retry_ms_max: int = S3_RETRY_MS_MAX_DEFAULT,
+        session: boto3.Session | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        if not _BUCKET.fullmatch(bucket):
+            raise ValueError(f"{bucket!r} is no bucket name")
+        if prefix:
+            check_key(prefix)
+        if min(max_pool_connections, connect_timeout_ms, read_timeout_ms) < 1:
+            raise ValueError("the number of connections and the timeouts must be positive")
+        self._bucket = bucket
+        self._root = f"{prefix}/" if prefix else ""
+        self._retry = Retry(budget_ms=retry_ms_max) if clock is None else Retry(budget_ms=retry_ms_max, clock=clock)
+        self._client = _client(session, max_pool_connections, connect_timeout_ms, read_timeout_ms)
+
+    @property
+    def uri(self) -> str:
+        """``s3://bucket/prefix``."""
+        return f"s3://{self._bucket}/{self._root}".rstrip("/")
+
+    def get(self, key: str) -> bytes:
+        """See ``ObjectStore.get``."""
+        full = self._full(key)
+
+        def request() -> bytes:
+            return self._client.get_object(Bucket=self._bucket, Key=full)["Body"].read()
+
+        return self._read(key, request)
+
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        """See ``ObjectStore.get_range``."""
+        check_range(start, end)
+        full, wanted = self._full(key), f"bytes={start}-{end - 1}"
+
+        def request() -> bytes:
+            try:
+                answer = self._client.get_object(Bucket=self._bucket, Key=full, Range=wanted)
+            except botocore.exceptions.ClientError as error:
+                if _status(error) == 416:
+                    return b""
+                raise
+            return answer["Body"].read()
+
+        return self._read(key, request)
+
+    def head(self, key: str) -> ObjectInfo:
+        """See ``ObjectStore.head``."""
+        full = self._full(key)
+        found = self._read(key, lambda: self._client.head_object(Bucket=self._bucket, Key=full))
+        modified_at_ms = int(found["LastModified"].timestamp() * 1000)
+        return ObjectInfo(key=key, size_bytes=found["ContentLength"], modified_at_ms=modified_at_ms)
+
+    def put(self, key: str, data: bytes) -> None:
+        """See ``ObjectStore.put``."""
+        full = self._full(key)
+        self._change(key, lambda: self._client.put_object(Bucket=self._bucket, Key=full, Body=data), repeatable=True)
+
+    def put_if_absent(self, key: str, data: bytes) -> None:
+        """See ``ObjectStore.put_if_absent``. Sent again only when it was certainly not carried out."""
+        full = self._full(key)
+
+        def request() -> None:
+            try:
+                self._client.put_object(Bucket=self._bucket, Key=full, Body=data, IfNoneMatch="*")
+            except botocore.exceptions.ClientError as error:
+                if _status(error) == 412:
+                    raise ObjectExists(key) from None
+                raise
+
+        self._change(key, request, repeatable=False)
+
+    def delete(self, key: str) -> None:
+        """See ``ObjectStore.delete``."""
+        full = self._full(key)
+
+        def request() -> None:
+            try:
+                self._client.delete_object(Bucket=self._bucket, Key=full)
+            except botocore.exceptions.ClientError as error:
+                if _code(error) != "NoSuchKey":
+                    raise
+
+        self._change(key, request, repeatable=True)
+
+    def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
+        """See ``ObjectStore.list``. One request for every 1,000 objects, sent when the listing comes to them."""
+        return self._objects(check_prefix(prefix), start_after)
+
+    def list_directories(self, prefix: str) -> Iterator[str]:
+        """See ``ObjectStore.list_directories``. One request for every 1,000 directories and objects right below."""
+        return self._directories(check_directory(prefix))
+
+    def _objects(self, prefix: str, start_after: str) -> Iterator[ObjectInfo]:
+        if start_after.encode() <= prefix.encode():
+            # MinIO answers nothing at all when StartAfter lies before the prefix.
+            pages = self._pages(prefix, "", "")
+        elif start_after.startswith(prefix):
+            pages = self._pages(prefix, start_after, "")
+        else:
+            return
+        for page in pages:
+            for found in page.get("Contents", []):
+                key = found["Key"][len(self._root) :]
+                if key == start_after or key.endswith("/"):
+                    continue  # a key that ends with a slash is what consoles write to show an empty directory
+                modified_at_ms = int(found["LastModified"].timestamp() * 1000)
+                yield ObjectInfo(key=key, size_bytes=found["Size"], modified_at_ms=modified_at_ms)
+
+    def _directories(self, prefix: str) -> Iterator[str]:
+        for page in self._pages(prefix, "", "/"):
+            for found in page.get("CommonPrefixes", []):
+                yield found["Prefix"][len(self._root) + len(prefix) : -1]
+
+    def _pages(self, prefix: str, start_after: str, delimiter: str) -> Iterator[ListObjectsV2OutputTypeDef]:
+        request = functools.partial(
+            self._client.list_objects_v2, Bucket=self._bucket, Prefix=self._root + prefix, MaxKeys=PAGE_KEYS
+        )
+        if start_after:
+            request = functools.partial(request, StartAfter=self._root + start_after)
+        if delimiter:
+            request = functools.partial(request, Delimiter=delimiter)
+        page = self._read(prefix, request)
+        yield page
+        while page["IsTruncated"]:
+            page = self._read(prefix, functools.partial(request, ContinuationToken=page["NextContinuationToken"]))
+            yield page
+
+    def _full(self, key: str) -> str:
+        return self._root + check_key(key)
+
+    def _read(self, key: str, request: Callable[[], T]) -> T:
+        def attempt() -> T:
+            try:
+                return _translated(request)
+            except RequestFailed as failure:
+                cause = failure.__cause__
+                if isinstance(cause, botocore.exceptions.ClientError) and _code(cause) in {"NoSuchKey", "404"}:
+                    raise ObjectMissing(key) from None
+                raise
+
+        return self._retry.run(key, attempt, repeatable=True, changes=False)
+
+    def _change(self, key: str, request: Callable[[], object], *, repeatable: bool) -> None:
+        self._retry.run(key, lambda: _translated(request), repeatable=repeatable)
+
+
+def _client(
+    session: boto3.Session | None, max_pool_connections: int, connect_timeout_ms: int, read_timeout_ms: int
+) -> S3Client:
+    settings = botocore.config.Config(
+        retries={"total_max_attempts": 1, "mode": "standard"},
+        connect_timeout=connect_timeout_ms / 1000,
+        read_timeout=read_timeout_ms / 1000,
+        max_pool_connections=max_pool_connections,
+        tcp_keepalive=True,
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+    )
+    path_style = botocore.config.Config(s3={"addressing_style": "path"})
+    try:
+        session = boto3.Session() if session is None else session
+        client = session.client("s3", config=settings)
+        host = urlsplit(client.meta.endpoint_url).hostname or ""
+        if host.endswith((".amazonaws.com", ".amazonaws.com.cn")):
+            return client
+        return session.client("s3", config=settings.merge(path_style))
+    except (botocore.exceptions.BotoCoreError, ValueError) as error:
+        raise ValueError(f"the AWS settings don't work: {error}") from error
+
+
+def _translated(request: Callable[[], T]) -> T:
+    """What ``request`` returns. Raises ``RequestFailed`` for each of boto3's errors, and what ``request`` itself raises."""
+    try:
+        return request()
+    except botocore.exceptions.ClientError as error:
+        raise _refusal(error) from error
+    except _NEVER_SENT as error:
+        raise RequestFailed(str(error), may_have_happened=False, may_pass=True) from error
+    except _SENT as error:
+        untrusted = "CERTIFICATE_VERIFY_FAILED" in str(error)  # found out before anything is sent
+        raise RequestFailed(str(error), may_have_happened=not untrusted, may_pass=not untrusted) from error
+    except (
+        botocore.exceptions.CredentialRetrievalError,
+        botocore.exceptions.MetadataRetrievalError,
+    ) as error:
+        raise RequestFailed(str(error), may_have_happened=False, may_pass=True) from error
+    except botocore.exceptions.BotoCoreError as error:  # no credentials, no region, parameters: all before sending
+        raise RequestFailed(str(error), may_have_happened=False, may_pass=False) from error
+
+
+def _refusal(error: botocore.exceptions.ClientError) -> RequestFailed:
+    """What the server's error answer means."""
+    status, code = _status(error), _code(error)
+    message = error.response.get("Error", {}).get("Message") or "no message"
+    hint = _HINTS.get(code, "the store is full" if status == 507 else "")
+    detail = f"{hint}: {code} ({status}), {message}" if hint else f"{code} ({status}), {message}"
+    if code in _NOTHING_WRITTEN or status == 429:
+        return RequestFailed(detail, may_have_happened=False, may_pass=True)
+    if status >= 500 and status not in {501, 507} and code not in _FULL:
+        return RequestFailed(detail, may_have_happened=True, may_pass=True)
+    return RequestFailed(detail, may_have_happened=False, may_pass=False)
+
+
+def _status(error: botocore.exceptions.ClientError) -> int:
+    return error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+
+
+def _code(error: botocore.exceptions.ClientError) -> str:
+    return error.response.get("Error", {}).get("Code", "")
