@@ -1,0 +1,89 @@
+"""``python -m benchmarks [NAME …]``: run, print, and with ``--write`` replace the results in benchmarks/README.md."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import psutil
+
+from benchmarks import acknowledgement, fetch, processes, produce, startup
+from benchmarks.report import Table
+from log_format.stores import open_store
+from log_format.version import __version__
+
+README = Path(__file__).with_name("README.md")
+START, END = "<!-- results -->", "<!-- end of results -->"
+
+
+def _on_directory(seconds: float, names: set[str]) -> Iterator[Table]:
+    if "produce" in names:
+        with processes.directory() as store, processes.gateway(store) as server, processes.floor_server() as floor:
+            yield from produce.measure(server, [], floor, seconds, "directory store")
+    if "ack" in names:
+        with processes.directory() as store, processes.gateway(store) as server:
+            yield from acknowledgement.measure(server, open_store(store), seconds, "directory store")
+    if "fetch" in names:
+        with processes.directory() as store:
+            yield from fetch.measure(store, seconds * 2)
+    if "startup" in names:
+        with processes.directory() as store:
+            yield from startup.startup(store)
+    if "memory" in names:
+        with processes.directory() as store, processes.gateway(store) as server:
+            yield from startup.memory(server, seconds * 2)
+
+
+def _on_minio(seconds: float, names: set[str]) -> Iterator[Table]:
+    with contextlib.ExitStack() as stack:
+        uri, environment, minio = stack.enter_context(processes.minio())
+        server = stack.enter_context(processes.gateway(uri, environment))
+        if "produce" in names:
+            floor = stack.enter_context(processes.floor_server())
+            yield from produce.measure(server, [minio], floor, seconds, "MinIO")
+        if "ack" in names:
+            with mock.patch.dict(os.environ, environment):
+                raw = open_store(uri)
+            yield from acknowledgement.measure(server, raw, seconds, "MinIO")
+        if "requests" in names:
+            yield from startup.store_requests(server, minio, seconds)
+
+
+def main() -> int:
+    """Run what was asked for."""
+    known = ["produce", "ack", "fetch", "startup", "memory", "requests"]
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", default=known, help=f"of {', '.join(known)}; all without")
+    parser.add_argument("--store", choices=["directory", "minio", "both"], default="both")
+    parser.add_argument("--seconds", type=float, default=3.0, help="of each load (default 3)")
+    parser.add_argument("--write", action="store_true", help="replace the results in benchmarks/README.md")
+    arguments = parser.parse_args()
+    names = set(arguments.names)
+    if unknown := names - set(known):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}")
+    tables: list[Table] = []
+    if arguments.store != "minio":
+        tables += _on_directory(arguments.seconds, names)
+    if arguments.store != "directory" and names & {"produce", "ack", "requests"}:
+        tables += _on_minio(arguments.seconds, names)
+    if arguments.write:
+        about = (
+            f"Tidelog {__version__}, {time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores ({platform.machine()}), "
+            f"{psutil.virtual_memory().total / 2**30:.0f} GiB, Python {platform.python_version()}; the load generator, the gateway and the "
+            f"store share the cores, and other work may run beside them."
+        )
+        text = README.read_text()
+        head, tail = text.split(START)[0], text.split(END)[1]
+        README.write_text(f"{head}{START}\n{about}\n\n" + "\n".join(table.markdown() for table in tables) + END + tail)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

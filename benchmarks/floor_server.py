@@ -1,0 +1,38 @@
+"""The floor of every request: the same server stack, which reads the body, counts it, and answers as much as produce does."""
+
+from __future__ import annotations
+
+import sys
+
+import uvicorn
+from fastapi import FastAPI, Request, Response
+
+app = FastAPI(openapi_url=None)
+ANSWER = b'{"topic":"bench","partitions":[{"partition":0,"base_offset":0,"last_offset":0,"count":1}],"duplicate":false}'
+
+
+@app.get("/readyz")
+async def ready() -> Response:
+    """Listening."""
+    return Response(b"{}", media_type="application/json")
+
+
+@app.post("/v1/topics/{topic}/records")
+async def produce(request: Request) -> Response:
+    """Read and forget."""
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+    return Response(ANSWER, media_type="application/json")
+
+
+if __name__ == "__main__":
+    uvicorn.run(
+        app,
+        host="127.0.0.1",
+        port=int(sys.argv[1]),
+        access_log=False,
+        log_level="warning",
+        loop="uvloop",
+        http="httptools",
+    )

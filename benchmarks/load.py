@@ -1,0 +1,147 @@
+"""A bounded HTTP/1.1 load generator that costs little: prepared request bytes over raw asyncio connections.
+
+It is run as a process of its own (``run_load``), so that its CPU is not counted as the gateway's. Each connection sends a
+request, waits for the whole answer, and sends the next, until the time is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+TIMEOUT_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadResult:
+    """What a load did: answers by status, seconds it took, latency of each answer in ms, CPU seconds of the generator."""
+
+    statuses: dict[int, int]
+    seconds: float
+    latencies_ms: list[float]
+    cpu_seconds: float
+    answer_bytes: int
+
+    @property
+    def answers(self) -> int:
+        """Answers of status 200."""
+        return self.statuses.get(200, 0)
+
+    def percentile_ms(self, fraction: float) -> float:
+        """The latency below which this fraction of the answers stayed."""
+        ordered = sorted(self.latencies_ms)
+        return ordered[min(len(ordered) - 1, int(len(ordered) * fraction))] if ordered else float("nan")
+
+
+def request(method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None) -> bytes:
+    """The bytes of one request."""
+    lines = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {len(body)}"]
+    lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+class _Connection(asyncio.Protocol):
+    """Sends one request at a time; ``ask`` gives status and size of the answer's body."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._waiting: asyncio.Future[tuple[int, int]] | None = None
+        self._transport: asyncio.Transport | None = None
+        self._needed = 0
+        self._status = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def ask(self, data: bytes) -> asyncio.Future[tuple[int, int]]:
+        assert self._transport is not None
+        self._waiting = asyncio.get_running_loop().create_future()
+        self._transport.write(data)
+        return self._waiting
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        if not self._needed:
+            end = self._buffer.find(b"\r\n\r\n")
+            if end < 0:
+                return
+            head = bytes(self._buffer[:end]).lower()
+            self._status = int(head[9:12])
+            start = head.index(b"content-length:") + 15
+            length = int(head[start : (head + b"\r\n").index(b"\r\n", start)])
+            self._needed = end + 4 + length
+        if len(self._buffer) >= self._needed and self._waiting is not None:
+            waiting, self._waiting = self._waiting, None
+            size = self._needed
+            self._buffer.clear()
+            self._needed = 0
+            waiting.set_result((self._status, size))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_exception(exc or ConnectionError("the gateway closed the connection"))
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+
+async def _load(
+    port: int, requests: Sequence[bytes], connections: int, seconds: float, pause_s: float
+) -> dict[str, Any]:
+    loop = asyncio.get_running_loop()
+    opened = [(await loop.create_connection(_Connection, "127.0.0.1", port))[1] for _ in range(connections)]
+    statuses: dict[int, int] = {}
+    latencies: list[float] = []
+    answer_bytes = 0
+    started = time.perf_counter()
+    deadline = started + seconds
+
+    async def drive(connection: _Connection, first: int) -> None:
+        nonlocal answer_bytes
+        index = first
+        while time.perf_counter() < deadline:
+            sent = time.perf_counter()
+            status, size = await asyncio.wait_for(connection.ask(requests[index % len(requests)]), TIMEOUT_SECONDS)
+            latencies.append((time.perf_counter() - sent) * 1000)
+            statuses[status] = statuses.get(status, 0) + 1
+            answer_bytes += size
+            index += connections
+            if pause_s:
+                await asyncio.sleep(pause_s)
+
+    await asyncio.gather(*(drive(connection, index) for index, connection in enumerate(opened)))
+    elapsed = time.perf_counter() - started
+    for connection in opened:
+        connection.close()
+    return {"statuses": statuses, "seconds": elapsed, "latencies_ms": latencies, "answer_bytes": answer_bytes}
+
+
+def _process(
+    channel: Any, port: int, requests: Sequence[bytes], connections: int, seconds: float, pause_s: float
+) -> None:
+    import uvloop
+
+    before = time.process_time()
+    result = uvloop.run(_load(port, requests, connections, seconds, pause_s))
+    channel.send(result | {"cpu_seconds": time.process_time() - before})
+
+
+def run_load(
+    port: int, requests: Sequence[bytes], *, connections: int, seconds: float, pause_s: float = 0.0
+) -> LoadResult:
+    """Send the requests in turn over so many connections for so many seconds, from a process of its own."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_process, args=(theirs, port, requests, connections, seconds, pause_s))
+    process.start()
+    theirs.close()
+    try:
+        result = ours.recv()
+    finally:
+        process.join(TIMEOUT_SECONDS)
+    return LoadResult(**result)

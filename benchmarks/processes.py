@@ -1,0 +1,144 @@
+"""The processes that are measured: started on 127.0.0.1, their CPU and memory read from the system, ended by pid."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+
+START_SECONDS_MAX = 60
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listens on now."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+class Server:
+    """One process that listens on 127.0.0.1."""
+
+    def __init__(
+        self, command: list[str], port: int, ready_path: str, environment: dict[str, str] | None = None
+    ) -> None:
+        self.port = port
+        self._log = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(
+            command, stdout=self._log, stderr=self._log, env={**os.environ, **(environment or {})}
+        )
+        self._seen = psutil.Process(self._process.pid)
+        self._wait(ready_path)
+
+    def _wait(self, path: str) -> None:
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                break
+            with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=2):
+                return
+            time.sleep(0.05)
+        self.stop()
+        self._log.seek(0)
+        raise RuntimeError("the server did not start:\n" + self._log.read().decode(errors="replace")[-2000:])
+
+    def cpu_seconds(self) -> float:
+        """User and system time so far."""
+        times = self._seen.cpu_times()
+        return times.user + times.system
+
+    def rss_peak_bytes(self) -> int:
+        """The largest resident size so far (VmHWM)."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        found = re.search(r"VmHWM:\s+(\d+) kB", status)
+        return int(found.group(1)) * 1024 if found else self._seen.memory_info().rss
+
+    def stop(self) -> None:
+        """End it, by pid, as an operator would."""
+        self._process.terminate()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(10)
+
+
+def call(port: int, method: str, path: str, body: object | None = None) -> dict[str, object]:
+    """One JSON request outside the measurement."""
+    data = None if body is None else json.dumps(body).encode()
+    sent = urllib.request.Request(
+        f"http://127.0.0.1:{port}{path}", data, {"Content-Type": "application/json"}, method=method
+    )
+    with urllib.request.urlopen(sent, timeout=60) as answer:
+        text = answer.read()
+    return json.loads(text) if text else {}
+
+
+@contextlib.contextmanager
+def gateway(store: str, environment: dict[str, str] | None = None) -> Iterator[Server]:
+    """A gateway with default settings on a store."""
+    port = free_port()
+    command = [sys.executable, "-m", "gateway", "--store", store, "--host", "127.0.0.1", "--port", str(port)]
+    server = Server(command, port, "/readyz", environment)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@contextlib.contextmanager
+def floor_server() -> Iterator[Server]:
+    """FastAPI and uvicorn alone: reads each body and answers, see ``floor_server.py``."""
+    port = free_port()
+    server = Server([sys.executable, "-m", "benchmarks.floor_server", str(port)], port, "/readyz")
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@contextlib.contextmanager
+def directory() -> Iterator[str]:
+    """An empty directory as a store."""
+    path = tempfile.mkdtemp(prefix="tidelog-bench-")
+    try:
+        yield f"file://{path}"
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def minio() -> Iterator[tuple[str, dict[str, str], Server]]:
+    """A MinIO server with an empty bucket: its URI, the environment that reaches it, the process."""
+    cache = Path(os.environ.get("TIDELOG_CACHE", Path.home() / ".cache" / "tidelog"))
+    path = tempfile.mkdtemp(prefix="tidelog-bench-minio-")
+    port = free_port()
+    keys = {"MINIO_ROOT_USER": "tidelog", "MINIO_ROOT_PASSWORD": "tidelog-local", "MINIO_BROWSER": "off"}
+    command = [str(cache / "bin" / "minio"), "server", path, "--address", f"127.0.0.1:{port}", "--quiet"]
+    environment = {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        "AWS_ACCESS_KEY_ID": "tidelog",
+        "AWS_SECRET_ACCESS_KEY": "tidelog-local",
+        "AWS_REGION": "us-east-1",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    server = Server(command, port, "/minio/health/live", keys)
+    try:
+        (Path(path) / "bench").mkdir()
+        yield "s3://bench/log", environment, server
+    finally:
+        server.stop()
+        shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,125 @@
+"""Start-up and first read against the number of commits in a topic's log, and memory and store requests under load."""
+
+from __future__ import annotations
+
+import re
+import time
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.bodies import arrow_requests, json_requests
+from benchmarks.load import run_load
+from benchmarks.processes import Server, call, gateway
+from benchmarks.produce import make_topic
+from benchmarks.report import Table
+from log_format import checkpoint
+from log_format.append import Append, Batch
+from log_format.clock import SystemClock
+from log_format.committer import Committer
+from log_format.records import BATCH_SCHEMA
+from log_format.stores import open_store
+from log_format.topic_changes import CreateTopic
+from log_format.topic_config import TopicConfig
+from log_format.topic_log import TopicLog
+
+COMMITS = (10, 1_000, 5_000)
+
+
+def _new_id() -> str:
+    return str(uuid.uuid4())
+
+
+def _fill(store: Any, name: str, commits: int) -> None:
+    clock = SystemClock()
+    log = TopicLog(store, name, clock)
+    committer = Committer(log, new_id=_new_id)
+    topic_id = _new_id()
+    committer.commit(CreateTopic(name=name, partition_count=8, config=TopicConfig.parse({}), topic_id=topic_id))
+    columns = {"timestamp": [0] * 8, "key": [b"k"] * 8, "value": [b"v" * 100] * 8, "headers": [None] * 8}
+    records = pa.table({field.name: pa.array(columns[field.name], field.type) for field in BATCH_SCHEMA})
+    written = None
+    for _ in range(commits):
+        batch = Batch(topic_id=topic_id, records=records, partitions=np.arange(8, dtype=np.int32), record_bytes_max=101)
+        state = committer.commit(Append([batch], _new_id)).state
+        if checkpoint.is_due(state.version, written, state.manifest.segment_count()):
+            checkpoint.write_checkpoint(store, name, state.version, clock.now_ms())
+            written = state.version
+
+
+def startup(store: str) -> Iterator[Table]:
+    """A new gateway, and the first description of a topic with so many commits."""
+    table = Table(
+        "Start-up against commits in the log, directory store",
+        ["commits", "start to ready, s", "first look at the topic, ms", "floor: a topic with one commit, ms"],
+    )
+    raw = open_store(store, fsync=False)
+    _fill(raw, "floor", 0)
+    for commits in COMMITS:
+        _fill(raw, f"commits-{commits}", commits)
+        started = time.perf_counter()
+        with gateway(store) as server:
+            ready = time.perf_counter() - started
+            floor_ms = _look_ms(server, "floor")
+            table.add(commits, f"{ready:.2f}", f"{_look_ms(server, f'commits-{commits}'):.1f}", f"{floor_ms:.1f}")
+    yield table
+
+
+def _look_ms(server: Server, topic: str) -> float:
+    started = time.perf_counter()
+    call(server.port, "GET", f"/v1/topics/{topic}")
+    return (time.perf_counter() - started) * 1000
+
+
+def memory(gateway_server: Server, seconds: float) -> Iterator[Table]:
+    """Largest resident size while large and small requests come over 64 connections."""
+    table = Table(
+        "Memory of the gateway under load, default settings", ["load", "largest resident size, MiB", "floor: idle, MiB"]
+    )
+    idle = gateway_server.rss_peak_bytes() / 2**20
+    make_topic(gateway_server.port)
+    for name, requests in (
+        ("JSON x 1,000, 100 B, 64 connections", json_requests(1000, 100)),
+        ("Arrow x 10,000, 1 KiB, 64 connections", arrow_requests(10_000, 1024)),
+    ):
+        run_load(gateway_server.port, requests, connections=64, seconds=seconds)
+        table.add(name, f"{gateway_server.rss_peak_bytes() / 2**20:.0f}", f"{idle:.0f}")
+    yield table
+
+
+def store_requests(gateway_server: Server, minio_server: Server, seconds: float) -> Iterator[Table]:
+    """Requests that MinIO counted per MiB produced, beside the floor of two PUTs a flush."""
+    table = Table(
+        "Requests to the store, MinIO",
+        ["load", "MiB produced", "PUT", "GET, HEAD, LIST", "requests/MiB", "floor: 2 x flushes"],
+    )
+    make_topic(gateway_server.port)
+    for name, requests, count in (
+        ("JSON x 1,000, 100 B, 16 connections", json_requests(1000, 100), 1000),
+        ("JSON x 1, 100 B, 1 connection", json_requests(1, 100), 1),
+    ):
+        before, version = _counts(minio_server), _version(gateway_server)
+        done = run_load(gateway_server.port, requests, connections=16 if count > 1 else 1, seconds=seconds)
+        after, flushes = _counts(minio_server), _version(gateway_server) - version
+        mib = done.answers * count * 100 / 2**20
+        puts = after.get("putobject", 0) - before.get("putobject", 0)
+        others = sum(after.values()) - sum(before.values()) - puts
+        table.add(name, f"{mib:.1f}", puts, others, f"{(puts + others) / mib:.1f}", 2 * flushes)
+    yield table
+
+
+def _version(server: Server) -> int:
+    version = call(server.port, "GET", "/v1/topics/bench")["table_version"]
+    assert isinstance(version, int)
+    return version
+
+
+def _counts(server: Server) -> dict[str, int]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/minio/v2/metrics/cluster", timeout=10) as answer:
+        text = answer.read().decode()
+    found = re.findall(r'minio_s3_requests_total\{api="(\w+)"[^}]*\} ([0-9.e+]+)', text)
+    return {name: int(float(value)) for name, value in found}
