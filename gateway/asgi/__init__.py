@@ -1,0 +1,1 @@
+"""What every request gets, one concept a file: pure ASGI middlewares, outermost first in ``gateway.app``."""

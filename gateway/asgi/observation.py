@@ -1,0 +1,95 @@
+"""Counts and logs every request when it is over: method, route template, status, duration, bytes.
+
+A request whose client went away before the answer began is logged with status 499 and counted so.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gateway.metrics import Metrics
+from gateway.structured_log import access_line
+
+CLIENT_CLOSED: Final = 499
+"""Not an HTTP status: no answer was sent."""
+
+
+class ObservationMiddleware:
+    """Measures; ``log_requests`` says whether each request is also a line in the log."""
+
+    def __init__(self, app: ASGIApp, *, metrics: Metrics, log_requests: bool) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._log_requests = log_requests
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started_ns = time.perf_counter_ns()
+        status = CLIENT_CLOSED
+        received_bytes = 0
+        sent_bytes = 0
+
+        async def counting_receive() -> Message:
+            nonlocal received_bytes
+            message = await receive()
+            if message["type"] == "http.request":
+                received_bytes += len(message.get("body", b""))
+            return message
+
+        async def counting_send(message: Message) -> None:
+            nonlocal status, sent_bytes
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            else:
+                sent_bytes += len(message.get("body", b""))
+            await send(message)
+
+        self._metrics.in_flight.inc()
+        try:
+            await self._app(scope, counting_receive, counting_send)
+        finally:
+            self._metrics.in_flight.dec()
+            seconds = (time.perf_counter_ns() - started_ns) / 1e9
+            route = getattr(scope.get("route"), "path_format", None)
+            self._metrics.observe(
+                method=scope["method"],
+                route=route,
+                status=status,
+                seconds=seconds,
+                received_bytes=received_bytes,
+                sent_bytes=sent_bytes,
+            )
+            if self._log_requests:
+                access_line(
+                    _line(
+                        scope,
+                        route=route,
+                        status=status,
+                        seconds=seconds,
+                        received_bytes=received_bytes,
+                        sent_bytes=sent_bytes,
+                    )
+                )
+
+
+def _line(
+    scope: Scope, *, route: str | None, status: int, seconds: float, received_bytes: int, sent_bytes: int
+) -> dict[str, Any]:
+    client = scope.get("client")
+    return {
+        "request_id": scope.get("tidelog.request_id"),
+        "client": client[0] if client else None,
+        "method": scope["method"],
+        "route": route,
+        "path": scope["raw_path"].decode("latin-1")[:512],
+        "status": status,
+        "duration_ms": round(seconds * 1000, 3),
+        "received_bytes": received_bytes,
+        "sent_bytes": sent_bytes,
+    }

@@ -1,0 +1,74 @@
+"""Hands large answers to the connection in slices, each when the one before is mostly out.
+
+So a client that reads slowly keeps its request alive, and with it the memory reserved for the answer; the connection itself
+buffers no more than a slice. A client that stops reading is cut off by the protocol's time limit.
+
+A request whose body is not read to its end is answered with ``Connection: close``: the rest of it is not worth receiving.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+SLICE_BYTES: Final = 256 * 1024
+"""Several network round trips' worth; a thousand slow readers then hold 256 MiB of slices at the very most."""
+UNREAD_BYTES_MAX: Final = 64 * 1024
+"""A short rest of a body is received and dropped instead, which keeps the connection."""
+
+
+class PacingMiddleware:
+    """Outermost but for what only looks."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        unread = _has_long_body(scope)
+        if not unread:
+            await self._app(scope, receive, _paced(send))
+            return
+
+        async def watching_receive() -> Message:
+            nonlocal unread
+            message = await receive()
+            if not message.get("more_body", False):
+                unread = False
+            return message
+
+        async def closing_send(message: Message) -> None:
+            if unread and message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
+            await send(message)
+
+        await self._app(scope, watching_receive, _paced(closing_send))
+
+
+def _paced(send: Send) -> Send:
+    async def paced_send(message: Message) -> None:
+        body: bytes = message.get("body", b"")
+        if len(body) <= SLICE_BYTES:
+            await send(message)
+            return
+        view = memoryview(body)
+        more: bool = message.get("more_body", False)
+        for start in range(0, len(body), SLICE_BYTES):
+            last = start + SLICE_BYTES >= len(body)
+            piece = view[start : start + SLICE_BYTES]
+            await send({"type": "http.response.body", "body": piece, "more_body": more or not last})
+
+    return paced_send
+
+
+def _has_long_body(scope: Scope) -> bool:
+    for name, value in scope["headers"]:
+        if name == b"transfer-encoding":
+            return True
+        if name == b"content-length":
+            return not (value.isdigit() and int(value[:19]) <= UNREAD_BYTES_MAX)
+    return False

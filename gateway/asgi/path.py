@@ -1,0 +1,36 @@
+"""Decodes the path part by part, so that an encoded slash never becomes a separator.
+
+Servers decode the whole path before routing; then ``/v1/topics/a%2Frecords`` would be the records of topic ``a``. Here each
+part is decoded by itself, and a slash inside one is kept apart (``ENCODED_SLASH``) until ``path_text`` gives it back.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import unquote_to_bytes
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gateway.parameters import ENCODED_SLASH
+from gateway.problem import refused
+
+
+class PathMiddleware:
+    """Sets ``scope["path"]`` from ``scope["raw_path"]``."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request. Raises ``RequestRefused`` for a path that is not UTF-8."""
+        if scope["type"] == "http" and b"%" in scope["raw_path"]:
+            scope["path"] = decoded(scope["raw_path"])
+        await self._app(scope, receive, send)
+
+
+def decoded(raw_path: bytes) -> str:
+    """The path with each part decoded. Raises ``RequestRefused``."""
+    try:
+        parts = [unquote_to_bytes(part).decode() for part in raw_path.split(b"/")]
+    except UnicodeDecodeError:
+        raise refused("The path is not UTF-8.") from None
+    return "/".join(part.replace("/", ENCODED_SLASH) for part in parts)

@@ -1,0 +1,65 @@
+"""Turns whatever a request's handling raises into its problem, or into silence when nobody is there to read it.
+
+This is the top of the process for requests: the one place that may catch everything. An answer that has begun can't be
+replaced; its connection is cut, so that the client sees that it is not whole.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gateway.problem import as_tidelog_error, problem_response
+from log_format.errors import ErrorCode, StoreUnavailable, TidelogError
+
+_log = logging.getLogger("gateway.problems")
+
+
+class ProblemMiddleware:
+    """``allowed_methods(path)`` names the methods that some route has for a path, for ``Allow``."""
+
+    def __init__(self, app: ASGIApp, *, allowed_methods: Callable[[Scope], list[str]]) -> None:
+        self._app = app
+        self._allowed_methods = allowed_methods
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun = False
+
+        async def watching_send(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watching_send)
+        except ClientDisconnect:
+            return
+        except Exception as error:  # noqa: BLE001 - the top of the process for a request
+            _note(error, begun=begun)
+            if begun:
+                return
+            headers = {}
+            if isinstance(error, HTTPException) and error.status_code == 405:
+                headers["allow"] = ", ".join(self._allowed_methods(scope))
+            response = problem_response(error, scope.get("tidelog.request_id"), headers=headers)
+            await response(scope, receive, send)
+
+
+def _note(error: Exception, *, begun: bool) -> None:
+    known = as_tidelog_error(error)
+    if known is not error and known.code is ErrorCode.INTERNAL:
+        _log.error("unforeseen error", exc_info=error)
+    elif isinstance(error, StoreUnavailable):
+        _log.warning("the store failed: %s", error)
+    elif isinstance(error, TidelogError) and error.status in (500, 504):
+        _log.error("%s: %s", error.code, error.detail, exc_info=error.__cause__)
+    if begun:
+        _log.warning("an answer ended early: %s: %s", known.code, known.detail)

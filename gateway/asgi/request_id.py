@@ -1,0 +1,52 @@
+"""Every request has an id: the client's own when it is fit to be one, else a new one.
+
+It is in the answer's ``X-Request-Id``, in problems, and in every line logged for the request.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gateway.structured_log import current_request_id
+
+_HEADER: Final = b"x-request-id"
+_FIT: Final = re.compile(rb"[\x20-\x7e]{1,128}")
+
+
+def request_id_of(scope: Scope) -> str:
+    """The id sent with the request, if there is exactly such a one; else a new one, 32 hexadecimal digits."""
+    for name, value in scope["headers"]:
+        if name == _HEADER:
+            if _FIT.fullmatch(value):
+                text: str = value.decode("ascii")
+                return text
+            break
+    return os.urandom(16).hex()
+
+
+class RequestIdMiddleware:
+    """Puts the id into ``scope["tidelog.request_id"]``, the log's context and the answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = request_id_of(scope)
+        scope["tidelog.request_id"] = request_id
+        current_request_id.set(request_id)
+        header = (_HEADER, request_id.encode("ascii"))
+
+        async def send_with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), header]
+            await send(message)
+
+        await self._app(scope, receive, send_with_id)

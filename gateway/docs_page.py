@@ -1,0 +1,3 @@
+"""placeholder"""
+
+DOCS_PAGE = b"<!doctype html><title>Tidelog</title>"

@@ -1,0 +1,188 @@
+"""Query parameters and path parts, parsed strictly.
+
+1. A parameter that the route does not know, one given twice, or one outside its range is refused (400) by its name, so that a
+   typing error never passes silently.
+2. What a route takes is declared once, as values; parsing and the OpenAPI document are both made from the declaration.
+3. A path part that can't name anything is answered like one that names nothing (404), without asking the store.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+from starlette.requests import Request
+
+from gateway.problem import refused
+from log_format.errors import ErrorCode, RequestRefused, UnknownTopic
+from log_format.topic_config import check_topic_name
+
+INT64_MAX: Final = 2**63 - 1
+PARAMETERS_MAX: Final = 100
+"""More in one query are refused before they are looked at."""
+
+ENCODED_SLASH: Final = "\udc2f"
+"""Stands for an encoded ``/`` inside a path part, so that routing does not take it for a separator. A lone surrogate, which
+no decoded path can hold otherwise."""
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+_PARTITION: Final = re.compile(r"0|[1-9][0-9]{0,8}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One query parameter. ``parse`` makes its value from the text or raises ``ValueError`` saying what is allowed."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+    parse: Callable[[str], Any]
+    default: Any = None
+    example: Any = None
+
+
+def integer(
+    name: str, description: str, *, minimum: int, maximum: int = INT64_MAX, default: int | None = None
+) -> Parameter:
+    """A whole number within ``[minimum, maximum]``; absent: ``default``."""
+    schema = {"type": "integer", "format": "int64", "minimum": minimum, "maximum": maximum}
+    if default is not None:
+        schema["default"] = default
+
+    def parse(value: str) -> int:
+        return parse_integer(value, minimum, maximum)
+
+    return Parameter(name=name, description=description, schema=schema, parse=parse, default=default)
+
+
+def integer_or_word(
+    name: str, description: str, *, words: Sequence[str], minimum: int = 0, maximum: int = INT64_MAX
+) -> Parameter:
+    """A whole number within the range, or one of ``words`` (returned as they are); absent: None."""
+    number = {"type": "integer", "format": "int64", "minimum": minimum, "maximum": maximum}
+    schema = {"anyOf": [number, {"type": "string", "enum": list(words)}]}
+
+    def parse(value: str) -> int | str:
+        if value in words:
+            return value
+        try:
+            return parse_integer(value, minimum, maximum)
+        except ValueError as error:
+            raise ValueError(f"{error}, or one of {', '.join(words)}") from None
+
+    return Parameter(name=name, description=description, schema=schema, parse=parse)
+
+
+def text(name: str, description: str, *, default: str | None = None, length_max: int = 4096) -> Parameter:
+    """Any text of at most ``length_max`` characters; absent: ``default``."""
+    schema: dict[str, Any] = {"type": "string", "maxLength": length_max}
+    if default is not None:
+        schema["default"] = default
+
+    def parse(value: str) -> str:
+        if len(value) > length_max:
+            raise ValueError(f"must be at most {length_max} characters")
+        return value
+
+    return Parameter(name=name, description=description, schema=schema, parse=parse, default=default)
+
+
+def choice(name: str, description: str, *, words: Sequence[str], default: str | None = None) -> Parameter:
+    """One of ``words``; absent: ``default``."""
+    schema: dict[str, Any] = {"type": "string", "enum": list(words)}
+    if default is not None:
+        schema["default"] = default
+
+    def parse(value: str) -> str:
+        if value not in words:
+            raise ValueError(f"must be one of {', '.join(words)}")
+        return value
+
+    return Parameter(name=name, description=description, schema=schema, parse=parse, default=default)
+
+
+class QueryParameters:
+    """What the query of one route may hold."""
+
+    def __init__(self, *parameters: Parameter) -> None:
+        self.parameters = parameters
+        self._by_name = {parameter.name: parameter for parameter in parameters}
+        self._defaults = {parameter.name: parameter.default for parameter in parameters}
+        assert len(self._by_name) == len(parameters), "a parameter is declared twice"
+
+    def parse(self, request: Request) -> dict[str, Any]:
+        """The value of every declared parameter, defaults included. Raises ``RequestRefused`` naming each that is wrong."""
+        values = dict(self._defaults)
+        raw: bytes = request.scope["query_string"]
+        if not raw:
+            return values
+        errors: list[tuple[str, str]] = []
+        seen: set[str] = set()
+        for name, value in _pairs(raw):
+            parameter = self._by_name.get(name)
+            if parameter is None:
+                errors.append((name[:100], "is not a parameter of this route"))
+            elif name in seen:
+                errors.append((name[:100], "is given more than once"))
+            else:
+                seen.add(name)
+                try:
+                    values[name] = parameter.parse(value)
+                except ValueError as error:
+                    errors.append((name, str(error)))
+        if errors:
+            where, what = errors[0]
+            raise refused(f"Query parameter {where!r} {what}.", errors)
+        return values
+
+
+NO_PARAMETERS: Final = QueryParameters()
+
+
+def parse_integer(value: str, minimum: int, maximum: int) -> int:
+    """ASCII digits with an optional sign, within the range. Raises ``ValueError`` naming the range."""
+    if _INTEGER.fullmatch(value) and len(value) <= 20:
+        number = int(value)
+        if minimum <= number <= maximum:
+            return number
+    raise ValueError(f"must be an integer from {minimum} to {maximum}")
+
+
+def path_text(request: Request, name: str) -> str:
+    """A path part, percent-decoded, encoded slashes included."""
+    value: str = request.path_params[name]
+    return value.replace(ENCODED_SLASH, "/") if ENCODED_SLASH in value else value
+
+
+def path_topic(request: Request) -> str:
+    """The topic that the path names. Raises ``UnknownTopic`` (404) also for what can't be a topic's name."""
+    name = path_text(request, "topic")
+    try:
+        return check_topic_name(name)
+    except RequestRefused:
+        raise UnknownTopic(name) from None
+
+
+def path_partition(request: Request) -> int:
+    """The partition that the path names, not compared with the topic's.
+
+    Raises ``RequestRefused`` (404 ``UNKNOWN_PARTITION``) for what is no number.
+    """
+    name = path_text(request, "partition")
+    if not _PARTITION.fullmatch(name):
+        raise RequestRefused(
+            f"There is no partition {name!r}: partitions are numbered from 0.", code=ErrorCode.UNKNOWN_PARTITION
+        )
+    return int(name)
+
+
+def _pairs(raw: bytes) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(raw.decode(), keep_blank_values=True, errors="strict", max_num_fields=PARAMETERS_MAX)
+    except UnicodeDecodeError:
+        raise refused("The query is not UTF-8.") from None
+    except ValueError:
+        raise refused(f"The query has more than {PARAMETERS_MAX} parameters.") from None

@@ -1,0 +1,131 @@
+"""Errors as HTTP answers: ``application/problem+json`` (RFC 9457), translated here and nowhere else.
+
+1. Every error has the members ``type``, ``title``, ``status``, ``detail``, ``error_code``, ``retryable``,
+   ``may_have_happened``, ``request_id``, then the error's own fields, which never replace one of these.
+2. ``Retry-After`` goes with every 429 and 503.
+3. An error that nobody foresaw is ``INTERNAL`` and says nothing of the inside; whoever catches it logs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from log_format.errors import (
+    ANSWERS,
+    BackOff,
+    ErrorCode,
+    OutcomeUnknown,
+    RequestRefused,
+    StoreUnavailable,
+    TidelogError,
+)
+
+MEDIA_TYPE: Final = "application/problem+json"
+TYPE_PREFIX: Final = "urn:tidelog:problem:"
+FIELD_ERRORS_MAX: Final = 20
+"""The contract's bound on ``errors`` of one problem."""
+
+RETRY_AFTER_SECONDS: Final[Mapping[ErrorCode, int]] = {ErrorCode.UNAVAILABLE: 2, ErrorCode.DRAINING: 5}
+"""How long to stay away; others: one second. A store's outage lasts longer than a full queue; a drained gateway is gone."""
+
+_CODE_OF_STATUS: Final[Mapping[int, ErrorCode]] = {
+    404: ErrorCode.NOT_FOUND,
+    405: ErrorCode.METHOD_NOT_ALLOWED,
+    406: ErrorCode.NOT_ACCEPTABLE,
+    413: ErrorCode.REQUEST_TOO_LARGE,
+    415: ErrorCode.UNSUPPORTED_MEDIA_TYPE,
+}
+
+
+def refused(
+    detail: str, errors: Sequence[tuple[str, str]] = (), *, code: ErrorCode = ErrorCode.INVALID_REQUEST
+) -> RequestRefused:
+    """A refusal with ``"errors": [{"where", "what"}]``, cut at 20.
+
+    ``where`` is a JSON pointer, a header's or query parameter's name, or ``line N``.
+    """
+    if not errors:
+        return RequestRefused(detail, code=code)
+    listed = [{"where": where, "what": what} for where, what in errors[:FIELD_ERRORS_MAX]]
+    return RequestRefused(detail, code=code, errors=listed)
+
+
+def overloaded(detail: str) -> BackOff:
+    """A limit of the gateway is reached: 503 ``OVERLOADED``. Nothing changed."""
+    return BackOff(detail, code=ErrorCode.OVERLOADED)
+
+
+def as_tidelog_error(error: BaseException) -> TidelogError:
+    """The error of the contract that ``error`` amounts to; what nobody foresaw is ``INTERNAL``."""
+    if isinstance(error, TidelogError):
+        return error
+    if isinstance(error, StoreUnavailable):
+        if error.may_have_happened:
+            return OutcomeUnknown("The store did not answer in time: whether this happened is not known.")
+        return BackOff("The store can't do this now.")
+    if isinstance(error, HTTPException):
+        return _of_http_exception(error)
+    return TidelogError("The gateway failed. Its log has the cause under this request's id.")
+
+
+def problem(error: TidelogError, request_id: str | None = None) -> dict[str, Any]:
+    """The problem's JSON object, also for a place inside another answer (``/v1/fetch``)."""
+    answers = ANSWERS[error.code]
+    members: dict[str, Any] = {
+        "type": TYPE_PREFIX + error.code,
+        "title": answers.title,
+        "status": error.status,
+        "detail": error.detail,
+        "error_code": str(error.code),
+        "retryable": error.retryable,
+        "may_have_happened": error.may_have_happened,
+    }
+    if request_id is not None:
+        members["request_id"] = request_id
+    for name, value in error.fields.items():
+        members.setdefault(name, value)
+    return members
+
+
+def problem_headers(error: TidelogError) -> dict[str, str]:
+    """``Retry-After`` with every 429 and 503, else nothing."""
+    if error.status in (429, 503):
+        return {"retry-after": str(RETRY_AFTER_SECONDS.get(error.code, 1))}
+    return {}
+
+
+def problem_bytes(error: TidelogError, request_id: str | None = None) -> bytes:
+    """The problem as the body of an answer. Fields that JSON doesn't know are written as their text."""
+    return msgspec.json.encode(problem(error, request_id), enc_hook=str)
+
+
+def problem_response(
+    error: BaseException, request_id: str | None = None, *, headers: Mapping[str, str] | None = None
+) -> Response:
+    """The answer for any error."""
+    known = as_tidelog_error(error)
+    more = dict(headers or {}) | problem_headers(known)
+    return Response(problem_bytes(known, request_id), status_code=known.status, headers=more, media_type=MEDIA_TYPE)
+
+
+def request_id(request: Request) -> str | None:
+    """The id that this request goes by in the answer and in the log."""
+    found = request.scope.get("tidelog.request_id")
+    return found if isinstance(found, str) else None
+
+
+def _of_http_exception(error: HTTPException) -> TidelogError:
+    code = _CODE_OF_STATUS.get(error.status_code)
+    if code is ErrorCode.NOT_FOUND:
+        return RequestRefused("There is no such route. GET /openapi.json lists them.", code=code)
+    if code is ErrorCode.METHOD_NOT_ALLOWED:
+        return RequestRefused("The route exists, but not with this method. Allow names those it has.", code=code)
+    if error.status_code >= 500:
+        return TidelogError("The gateway failed. Its log has the cause under this request's id.")
+    return RequestRefused(str(error.detail), code=code or ErrorCode.INVALID_REQUEST)

@@ -1,0 +1,180 @@
+"""Operations: is it alive, can it serve, what does it measure, which limits does it have, what can it be asked."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Final
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway import metrics, openapi
+from gateway.direct_route import DirectRoute
+from gateway.docs_page import DOCS_PAGE
+from gateway.json_response import json_response
+from gateway.openapi import answer, operation
+from gateway.openapi_schemas import COUNT, TIMESTAMP, list_of, object_of
+from gateway.parameters import NO_PARAMETERS
+from gateway.problem import as_tidelog_error
+from gateway.shell import Shell, shell_of
+from log_format import limits
+from log_format.errors import BackOff, ErrorCode, StoreError, TidelogError
+from log_format.version import __version__
+
+router = APIRouter(route_class=DirectRoute)
+
+STORE_CHECK_TRUSTED_MS: Final = 1_000
+"""How long one look at the store answers every probe: probes must not load the store."""
+STORE_CHECK_TIMEOUT_MS: Final = 5_000
+"""A store that needs longer does not answer."""
+
+_STATUS: Final = object_of({"status": {"type": "string"}})
+_LIMITS: Final = (
+    "request_bytes_max",
+    "in_flight_bytes_max",
+    "answer_bytes_max",
+    "waiting_polls_max",
+    "connections_max",
+    "body_idle_ms",
+    "body_total_ms",
+)
+_log = logging.getLogger("gateway.readiness")
+
+
+class StoreCheck:
+    """Whether the store answers, asked at most once a second and by one request at a time."""
+
+    def __init__(self) -> None:
+        self._asking: asyncio.Task[TidelogError | None] | None = None
+        self._asked_at_ms = -STORE_CHECK_TRUSTED_MS
+
+    async def error(self, shell: Shell) -> TidelogError | None:
+        """Why the store does not answer; None when it does."""
+        now_ms = shell.clock.monotonic_ms()
+        if self._asking is None or (self._asking.done() and now_ms - self._asked_at_ms >= STORE_CHECK_TRUSTED_MS):
+            self._asked_at_ms = now_ms
+            self._asking = asyncio.create_task(self._ask(shell))
+        return await asyncio.shield(self._asking)
+
+    async def _ask(self, shell: Shell) -> TidelogError | None:
+        try:
+            async with asyncio.timeout(STORE_CHECK_TIMEOUT_MS / 1000):
+                await shell.engine.store_answers()
+        except TimeoutError:
+            return BackOff(f"The store did not answer within {STORE_CHECK_TIMEOUT_MS} ms.")
+        except (StoreError, TidelogError, OSError) as error:
+            _log.warning("the store does not answer", exc_info=error)
+            known = as_tidelog_error(error)
+            return known if known.status == 503 else BackOff("The store does not answer as it should.")
+        return None
+
+
+@router.get(
+    "/healthz",
+    **operation(
+        summary="The process is alive",
+        tag="operations",
+        answers={200: answer("It is", _STATUS, example={"status": "alive"})},
+    ),
+)
+async def healthz(request: Request) -> Response:
+    """Answer as long as the event loop turns."""
+    NO_PARAMETERS.parse(request)
+    return json_response({"status": "alive"})
+
+
+@router.get(
+    "/readyz",
+    **operation(
+        summary="The gateway can serve: the store answers and it is not shutting down",
+        tag="operations",
+        answers={200: answer("It can", _STATUS, example={"status": "ready"})},
+    ),
+)
+async def readyz(request: Request) -> Response:
+    """503 ``DRAINING`` or ``UNAVAILABLE`` tells a balancer to send others."""
+    NO_PARAMETERS.parse(request)
+    shell = shell_of(request)
+    if shell.draining:
+        raise BackOff("The gateway is shutting down.", code=ErrorCode.DRAINING)
+    check: StoreCheck = request.app.state.store_check
+    error = await check.error(shell)
+    if error is not None:
+        raise BackOff(error.detail, code=error.code)
+    return json_response({"status": "ready"})
+
+
+@router.get(
+    "/metrics",
+    **operation(
+        summary="Metrics in Prometheus' text format",
+        tag="operations",
+        answers={200: answer("The metrics", {"text/plain": openapi.media({"type": "string"})})},
+    ),
+)
+async def scrape(request: Request) -> Response:
+    """Everything in the registry."""
+    NO_PARAMETERS.parse(request)
+    shell = shell_of(request)
+    shell.metrics.request_memory.set(shell.request_memory.used_bytes)
+    shell.metrics.answer_memory.set(shell.answer_memory.used_bytes)
+    return Response(shell.metrics.exposition(), headers={"content-type": metrics.CONTENT_TYPE})
+
+
+_CLUSTER: Final = object_of(
+    {
+        "gateways": list_of(
+            object_of(
+                {"id": {"type": "string"}, "url": {"type": "string"}, "started_at": TIMESTAMP, "owned_topics": COUNT}
+            )
+        ),
+        "store": {"type": "string"},
+        "version": {"type": "string"},
+        "limits": {"type": "object", "additionalProperties": COUNT},
+    }
+)
+
+
+@router.get(
+    "/v1/cluster",
+    **operation(
+        summary="The gateways of this store, and the limits of this one",
+        tag="operations",
+        answers={200: answer("The cluster", _CLUSTER)},
+    ),
+)
+async def cluster(request: Request) -> Response:
+    """This gateway, for now; limits are settings of the same name, and the format's."""
+    NO_PARAMETERS.parse(request)
+    shell = shell_of(request)
+    members: dict[str, Any] = {
+        "gateways": [
+            {
+                "id": shell.settings.gateway_id,
+                "url": shell.url,
+                "started_at": shell.started_at_ms,
+                "owned_topics": shell.engine.owned_topic_count,
+            }
+        ],
+        "store": shell.store_uri,
+        "version": __version__,
+        "limits": {name: getattr(shell.settings, name) for name in _LIMITS}
+        | {"partition_count_max": limits.PARTITION_COUNT_MAX},
+    }
+    return json_response(members)
+
+
+@router.get("/openapi.json", include_in_schema=False)
+async def openapi_document(request: Request) -> Response:
+    """The OpenAPI document of all routes; it does not change while the gateway runs."""
+    NO_PARAMETERS.parse(request)
+    return Response(request.app.state.openapi_document, media_type="application/json")
+
+
+@router.get("/docs", include_in_schema=False)
+async def docs(request: Request) -> Response:
+    """A page that renders the OpenAPI document; it loads nothing from elsewhere."""
+    NO_PARAMETERS.parse(request)
+    return Response(DOCS_PAGE, media_type="text/html")

@@ -1,0 +1,187 @@
+"""What a gateway can be told, read once at start: command line over environment (``TIDELOG_<NAME>``) over default.
+
+The memory of the process is a sum that is decided here. With the defaults it stays below ``PROCESS_BYTES_MAX`` under any load:
+
+===============================  ==============================  =====================================================
+part                             bytes                           bounded by
+===============================  ==============================  =====================================================
+interpreter and libraries        ``BASELINE_BYTES``              measured: imports, threads, allocator slack
+produce requests in flight       ``in_flight_bytes_max`` x 2     the body's records, and the segment made of them
+a body being decoded or encoded  ``codec_threads`` x 32 MiB      one request's working set per codec thread
+answers                          ``answer_bytes_max``            records read and the answer made of them
+tail of the log                  ``tail_cache_bytes_max``        evicted, oldest first
+footers and manifests            ``footer_cache_bytes_max``      evicted, least recently used first
+connections                      ``connections_max`` x 32 KiB    what the protocol buffers
+===============================  ==============================  =====================================================
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from log_format import limits
+
+ENVIRONMENT_PREFIX: Final = "TIDELOG_"
+MEBIBYTE: Final = 1024 * 1024
+
+PROCESS_BYTES_MAX: Final = 600 * MEBIBYTE
+"""What the process may hold with the default settings."""
+BASELINE_BYTES: Final = 180 * MEBIBYTE
+"""Interpreter, pyarrow and its allocator, thread stacks: what an idle gateway holds, and slack."""
+IN_FLIGHT_COPIES: Final = 2
+"""An accepted body exists as Arrow, and for a moment as Parquet."""
+CODEC_WORKING_BYTES: Final = 32 * MEBIBYTE
+"""A largest request's bytes beside the Arrow that is made of them."""
+CONNECTION_BYTES: Final = 32 * 1024
+"""Protocol objects and what has arrived but is not yet read."""
+
+
+class SettingsError(ValueError):
+    """A setting is unknown, malformed or out of its range. The text names each, by its environment name."""
+
+
+def _count(default: int, minimum: int, maximum: int, description: str) -> Any:
+    return Field(default, ge=minimum, le=maximum, description=description)
+
+
+class Settings(BaseModel):
+    """Every field: unit in its name, default, range, and what changing it does."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
+
+    store: str = Field(
+        min_length=1,
+        description="Where the log lies: file:///directory, a plain directory, or s3://bucket/prefix. Has no default.",
+    )
+    host: str = Field(
+        default="127.0.0.1",
+        min_length=1,
+        description="Address to listen on. 0.0.0.0: reachable from anywhere; there is no authentication yet.",
+    )
+    port: int = _count(8080, 0, 65535, "TCP port. 0: any free one; it is printed.")
+    gateway_id: str = Field(
+        default_factory=lambda: secrets.token_hex(8),
+        pattern=r"^[A-Za-z0-9_-]{1,64}$",
+        description="Name of this process among the gateways of a store. Default: random, new with each start.",
+    )
+    advertised_url: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^\s]{1,500}$",
+        description="URL by which others reach this gateway. Default: from host and port.",
+    )
+
+    request_bytes_max: int = _count(
+        limits.REQUEST_BYTES_MAX,
+        1024,
+        256 * MEBIBYTE,
+        "Largest request body, compressed and decompressed alike. More memory per request in flight.",
+    )
+    in_flight_bytes_max: int = _count(
+        64 * MEBIBYTE,
+        MEBIBYTE,
+        1 << 40,
+        "Bytes of request bodies received and not yet answered. Past it 503 OVERLOADED. Lower: less memory, earlier refusals.",
+    )
+    answer_bytes_max: int = _count(
+        128 * MEBIBYTE,
+        MEBIBYTE,
+        1 << 40,
+        "Bytes of records and answers that fetches hold at once. Past it fetches wait their turn, then 503 OVERLOADED.",
+    )
+    tail_cache_bytes_max: int = _count(
+        48 * MEBIBYTE, 0, 1 << 40, "Newest records kept in memory for tail reads. Lower: more reads from the store."
+    )
+    footer_cache_bytes_max: int = _count(
+        16 * MEBIBYTE, 0, 1 << 40, "Segment footers and manifests kept in memory. Lower: more requests per cold read."
+    )
+    waiting_polls_max: int = _count(
+        10_000,
+        0,
+        1_000_000,
+        "Long polls and event streams that wait at once. Past it 503 OVERLOADED; each costs a few KiB.",
+    )
+    connections_max: int = _count(
+        1_000, 1, 100_000, "Open client connections. Past it a connection gets 503 OVERLOADED and is closed."
+    )
+
+    write_threads: int = _count(
+        16, 1, 256, "Threads that upload segments and commit. At least one per topic that flushes at once."
+    )
+    read_threads: int = _count(8, 1, 256, "Threads that read old records from the store, apart from the writers' ones.")
+    codec_threads: int = _count(
+        2, 1, 64, "Threads that decode, encode and compress. More than cores: more memory, no speed."
+    )
+
+    body_idle_ms: int = _count(30_000, 100, 3_600_000, "Longest pause inside a request body before it is refused.")
+    body_total_ms: int = _count(600_000, 100, 3_600_000, "Longest time that one request body may take.")
+    header_idle_ms: int = _count(
+        60_000, 100, 3_600_000, "How long a connection may stay silent between requests, or take for one's headers."
+    )
+    write_stall_ms: int = _count(
+        60_000, 100, 3_600_000, "How long a client may read nothing of its answer before its connection is cut."
+    )
+    drain_timeout_ms: int = _count(
+        30_000, 0, 600_000, "After SIGTERM: how long to wait for flushes and answers. Then the process ends anyway."
+    )
+    drain_notice_ms: int = _count(
+        500,
+        0,
+        600_000,
+        "After SIGTERM: how long at least to answer 503, so that balancers notice. Give them their probe interval.",
+    )
+
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Least level that is logged. info has one line for each request; warning has none."
+    )
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> Self:
+        if self.in_flight_bytes_max < self.request_bytes_max:
+            raise ValueError(
+                "in_flight_bytes_max must not be below request_bytes_max: the largest request would never fit"
+            )
+        return self
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str], given: Mapping[str, Any]) -> Settings:
+        """Settings from ``TIDELOG_*`` of ``environment``, overridden by ``given`` (what is None there is not given).
+
+        Variables with the prefix that name no setting are left alone, since other programs share it. Raises ``SettingsError``.
+        """
+        values: dict[str, Any] = {}
+        for name in cls.model_fields:
+            value = environment.get(ENVIRONMENT_PREFIX + name.upper())
+            if value is not None and value.strip():
+                values[name] = value
+        values |= {name: value for name, value in given.items() if value is not None}
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise SettingsError(_explain(error)) from None
+
+    def process_bytes(self) -> int:
+        """The most that the process holds with these settings: the sum in the module's table."""
+        return (
+            BASELINE_BYTES
+            + self.in_flight_bytes_max * IN_FLIGHT_COPIES
+            + self.codec_threads * CODEC_WORKING_BYTES
+            + self.answer_bytes_max
+            + self.tail_cache_bytes_max
+            + self.footer_cache_bytes_max
+            + self.connections_max * CONNECTION_BYTES
+        )
+
+
+def _explain(error: ValidationError) -> str:
+    lines = []
+    for found in error.errors(include_url=False, include_context=False):
+        name = ".".join(str(part) for part in found["loc"])
+        lines.append(f"{ENVIRONMENT_PREFIX}{name.upper()}: {found['msg']}" if name else found["msg"])
+    return "; ".join(lines)
+
+
+assert Settings(store="memory").process_bytes() <= PROCESS_BYTES_MAX
