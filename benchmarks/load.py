@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+import uvloop
+
 TIMEOUT_SECONDS = 60
 
 
@@ -55,7 +57,7 @@ class _Connection(asyncio.Protocol):
         self._status = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        self._transport = cast("asyncio.Transport", transport)
 
     def ask(self, data: bytes) -> asyncio.Future[tuple[int, int]]:
         assert self._transport is not None
@@ -124,8 +126,6 @@ async def _load(
 def _process(
     channel: Any, port: int, requests: Sequence[bytes], connections: int, seconds: float, pause_s: float
 ) -> None:
-    import uvloop
-
     before = time.process_time()
     result = uvloop.run(_load(port, requests, connections, seconds, pause_s))
     channel.send(result | {"cpu_seconds": time.process_time() - before})

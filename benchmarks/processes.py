@@ -36,7 +36,7 @@ class Server:
         self, command: list[str], port: int, ready_path: str, environment: dict[str, str] | None = None
     ) -> None:
         self.port = port
-        self._log = tempfile.TemporaryFile()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self._process = subprocess.Popen(
             command, stdout=self._log, stderr=self._log, env={**os.environ, **(environment or {})}
         )
@@ -126,7 +126,12 @@ def minio() -> Iterator[tuple[str, dict[str, str], Server]]:
     cache = Path(os.environ.get("TIDELOG_CACHE", Path.home() / ".cache" / "tidelog"))
     path = tempfile.mkdtemp(prefix="tidelog-bench-minio-")
     port = free_port()
-    keys = {"MINIO_ROOT_USER": "tidelog", "MINIO_ROOT_PASSWORD": "tidelog-local", "MINIO_BROWSER": "off"}
+    keys = {
+        "MINIO_ROOT_USER": "tidelog",
+        "MINIO_ROOT_PASSWORD": "tidelog-local",
+        "MINIO_BROWSER": "off",
+        "MINIO_PROMETHEUS_AUTH_TYPE": "public",
+    }
     command = [str(cache / "bin" / "minio"), "server", path, "--address", f"127.0.0.1:{port}", "--quiet"]
     environment = {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
