@@ -76,8 +76,8 @@ def main() -> int:
     if arguments.write:
         about = (
             f"Tidelog {__version__}, {time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores ({platform.machine()}), "
-            f"{psutil.virtual_memory().total / 2**30:.0f} GiB, Python {platform.python_version()}; the load generator, the gateway "
-            f"and the store share the cores, and other work may run beside them."
+            f"{psutil.virtual_memory().total / 2**30:.0f} GiB, Python {platform.python_version()}; the load generator, "
+            f"the gateway and the store share the cores, and other work may run beside them."
         )
         text = README.read_text()
         head, tail = text.split(START)[0], text.split(END)[1]

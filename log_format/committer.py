@@ -127,6 +127,7 @@ class Committer:
                 holder = _Holder.OURS
             except ObjectExists:
                 holder = self._read_back(key, commit_id)
+                uncertain = True  # until it is read, it may be ours: somebody on the way may have sent it twice
             except StoreUnavailable as problem:
                 uncertain = uncertain or problem.may_have_happened
                 holder = self._read_back(key, commit_id) if uncertain else _Holder.UNKNOWN

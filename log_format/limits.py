@@ -47,8 +47,8 @@ ORPHAN_GRACE_MS: Final = 24 * 3_600_000
 LOG_KEPT_MS_MIN: Final = 3_600_000
 """Superseded commits are kept at least so long after the checkpoint that covers them."""
 
-COMMIT_BYTES_MAX: Final = 256 * 1024 * 1024
-"""A commit above this is not read: it could not have been written by us."""
+LOAD_ATTEMPTS_MAX: Final = 5
+"""Times that loading starts again because clean-up deleted what was listed: once is rare, twice is a defect."""
 
 CHECKPOINT_INTERVAL_MIN: Final = 100
 """Fewest commits between two checkpoints."""

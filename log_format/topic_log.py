@@ -97,14 +97,16 @@ class TopicLog:
             self._observed_ms = max(started_ms, self._observed_ms or started_ms)
 
     def _load(self, started_ms: int) -> TopicState:
-        state, versions = self._newest_checkpoint()
-        keys = [layout.commit_key(self.topic, version) for version in versions]
-        for version, key, data in zip(versions, keys, self._fetch_all(self.store.get, keys), strict=True):
-            if version != state.version + 1:
-                raise CorruptData(
-                    f"The log of topic {self.topic!r} lacks version {state.version + 1}.", topic=self.topic, object=key
-                )
-            state = state.apply(decode_commit(data, key), version)
+        for _ in range(limits.LOAD_ATTEMPTS_MAX):
+            try:
+                state = self._replay()
+                break
+            except ObjectMissing:
+                continue  # a commit or checkpoint that was listed was cleaned away: a newer checkpoint covers it
+        else:
+            raise CorruptData(
+                f"The log of topic {self.topic!r} loses objects faster than it can be read.", topic=self.topic
+            )
         with self._lock:
             changed = state.version > self._state.version
             if changed:
@@ -113,6 +115,17 @@ class TopicLog:
         self.observed(started_ms)
         if changed and self._on_change is not None:
             self._on_change(state)
+        return state
+
+    def _replay(self) -> TopicState:
+        state, versions = self._newest_checkpoint()
+        keys = [layout.commit_key(self.topic, version) for version in versions]
+        for version, key, data in zip(versions, keys, self._fetch_all(self.store.get, keys), strict=True):
+            if version != state.version + 1:
+                raise CorruptData(
+                    f"The log of topic {self.topic!r} lacks version {state.version + 1}.", topic=self.topic, object=key
+                )
+            state = state.apply(decode_commit(data, key), version)
         return state
 
     def _newest_checkpoint(self) -> tuple[TopicState, list[int]]:
