@@ -60,3 +60,19 @@ assert CHECKPOINT_INTERVAL_MIN <= CHECKPOINT_INTERVAL_MAX
 assert RECORD_BYTES_DEFAULT <= REQUEST_BYTES_MAX
 assert HEAD_TRUSTED_MS * 10 <= LOG_KEPT_MS_MIN
 assert SEGMENT_AGE_MAX_MS * 10 <= ORPHAN_GRACE_MS
+
+ROW_GROUP_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Uncompressed bytes of records after which a run goes on in another row group (one record more may be inside): what a
+reader decodes at once to get at one record."""
+
+SEGMENT_WHOLE_BYTES_MAX: Final = 1024 * 1024
+"""A segment up to this size is read in one request, footer and all, as long as its footer isn't known: a request costs more
+than the transfer of so little."""
+
+READ_SPAN_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Most stored bytes of adjacent row groups that one range request asks for, unless one row group alone is larger."""
+
+FOOTER_CACHE_BYTES: Final = 32 * 1024 * 1024
+"""Default bound of a reader's cache of decoded footers; one of 8 row groups takes about 20 KiB."""
+
+assert ROW_GROUP_BYTES_MAX <= READ_SPAN_BYTES_MAX
