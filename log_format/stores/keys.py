@@ -36,9 +36,15 @@ def check_key(key: str) -> str:
 
 
 def check_prefix(prefix: str) -> str:
-    """Return the prefix of a listing, which may end anywhere in a key. Raises ``ValueError`` when no key starts so."""
+    """Return the prefix of a listing, which may end anywhere in a key but behind ``/.`` or ``/..``, which MinIO refuses.
+
+    Raises ``ValueError`` otherwise, and when no key starts so.
+    """
     _check_text(prefix)
-    _check_names(prefix, prefix.split("/")[:-1])
+    directory, _, rest = prefix.rpartition("/")
+    _check_names(prefix, directory.split("/") if "/" in prefix else [])
+    if rest:
+        _check_names(prefix, [rest])
     return prefix
 
 
