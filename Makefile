@@ -1,0 +1,51 @@
+# What one types. Everything is set up once: a second run of any target sets up nothing again.
+#
+#   PYTHON=python3.12     use this interpreter instead of the newest of 3.13, 3.12, 3.11
+#   TIDELOG_CACHE=dir     where MinIO is kept (default ~/.cache/tidelog)
+#   ARGS="..."            passed on to demo, gateway, test (pytest) and bench
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.SUFFIXES:
+.PHONY: help setup demo test gateway minio minio-server lint bench clean
+
+STAMP := .venv/.tidelog-set-up
+PACKAGES := tidelog gateway log_format compaction spark_pipeline
+CHECKED := $(PACKAGES) tests benchmarks examples
+
+help: ## Show this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
+
+setup: $(STAMP) ## Make .venv with everything, and get the Spark jars
+
+$(STAMP): requirements.lock pyproject.toml
+	@sh scripts/setup.sh
+	@touch $@
+
+demo: $(STAMP) ## Replay 336,776 flights: HTTP in, Delta on disk, HTTP and Spark out
+	.venv/bin/tidelog demo $(ARGS)
+
+test: minio-server $(STAMP) lint ## Run every check and every test (needs Go once, to build MinIO)
+	.venv/bin/pytest $(ARGS)
+
+gateway: $(STAMP) ## Serve the topics in ./data
+	.venv/bin/tidelog serve --store ./data $(ARGS)
+
+minio: minio-server $(STAMP) ## Run MinIO and a gateway on it, until Ctrl-C
+	@.venv/bin/python scripts/minio_and_gateway.py $(ARGS)
+
+lint: $(STAMP) ## Check style, types and which package imports which
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+
+minio-server:
+	@sh scripts/minio.sh install
+
+bench: minio-server $(STAMP) ## Measure (results and how to read them: benchmarks/README.md)
+	.venv/bin/python -m benchmarks $(ARGS)
+
+clean: ## Remove what set-up, tests and tools made; ./data stays
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log
+	find $(CHECKED) -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
