@@ -1,0 +1,141 @@
+"""The process's server: uvicorn with our protocol, our signals and our order of shutting down.
+
+On SIGTERM or SIGINT: readiness fails and new work gets 503 ``DRAINING``, while the socket still listens; the engine drains
+(waits end, what is buffered is flushed and acknowledged); requests under way get their answers; only then the socket is closed.
+A second signal ends the process at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import gc
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Coroutine, Generator
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from gateway.protocol import ConnectionLimits, GatewayProtocol
+from gateway.settings import Settings
+from gateway.shell import Shell
+from gateway.structured_log import WRITER
+
+SWEEP_SECONDS = 1.0
+LAST_CONNECTIONS_SECONDS = 2
+"""After everything is answered: how long connections may take to end."""
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_BACKLOG = 1024
+
+_log = logging.getLogger("gateway.server")
+
+
+def server_config(app: ASGIApp, settings: Settings) -> uvicorn.Config:
+    """uvicorn's configuration for these settings."""
+    limits = ConnectionLimits(
+        connections_max=settings.connections_max,
+        head_ms=settings.header_idle_ms,
+        write_stall_ms=settings.write_stall_ms,
+    )
+    return uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        loop="uvloop",
+        http=functools.partial(GatewayProtocol, limits=limits),  # type: ignore[arg-type]
+        ws="none",
+        interface="asgi3",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        workers=1,
+        backlog=_BACKLOG,
+        timeout_keep_alive=max(1, settings.header_idle_ms // 1000),
+        timeout_graceful_shutdown=LAST_CONNECTIONS_SECONDS,
+    )
+
+
+class GatewayServer(uvicorn.Server):
+    """Serves ``shell``'s application; ``announce`` gets the URL once it listens."""
+
+    def __init__(self, config: uvicorn.Config, shell: Shell, announce: Callable[[str], None]) -> None:
+        super().__init__(config)
+        self.drained_whole = True
+        self._shell = shell
+        self._announce = announce
+        self._background: set[asyncio.Task[None]] = set()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start the engine, listen, say so."""
+        await super().startup(sockets)
+        host, port = self.servers[0].sockets[0].getsockname()[:2]
+        url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        self._shell.stopping.listening_url = url
+        self._keep(self._sweep())
+        # What start-up made stays: the collector need not look at it again with each full collection.
+        gc.collect()
+        gc.freeze()
+        self._announce(url)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Handle the signals while serving."""
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, self._on_signal)
+        try:
+            yield
+        finally:
+            for number in _SIGNALS:
+                loop.remove_signal_handler(number)
+
+    def _on_signal(self) -> None:
+        if self._shell.stopping.begun:
+            _log.warning("second signal: ending at once")
+            WRITER.flush(0.5)
+            os._exit(1)
+        self._shell.stopping.begun = True
+        self._keep(self._drain())
+
+    async def _drain(self) -> None:
+        settings = self._shell.settings
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        _log.info("draining")
+        try:
+            async with asyncio.timeout(settings.drain_timeout_ms / 1000):
+                await self._shell.engine.drain()
+                while self.server_state.tasks:
+                    await asyncio.wait(set(self.server_state.tasks))
+        except TimeoutError:
+            self.drained_whole = False
+            _log.error(
+                "draining took longer than %d ms; what was not acknowledged may be lost", settings.drain_timeout_ms
+            )
+        except Exception as error:  # noqa: BLE001 - the top of the process: it must end all the same
+            self.drained_whole = False
+            _log.error("draining failed", exc_info=error)
+        await asyncio.sleep(max(0.0, begun + settings.drain_notice_ms / 1000 - loop.time()))
+        self.should_exit = True
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            now_ms = time.monotonic_ns() // 1_000_000
+            connections = list(self.server_state.connections)
+            self._shell.metrics.connections.set(len(connections))
+            for connection in connections:
+                if isinstance(connection, GatewayProtocol):
+                    connection.sweep(now_ms)
+
+    def _keep(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
