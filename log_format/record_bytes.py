@@ -1,0 +1,43 @@
+"""How large records are, as every limit of the contract counts them: the bytes of key, value and headers.
+
+A null and an empty value both count nothing; a header counts its key's UTF-8 bytes and its value's.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def record_bytes(records: pa.Table) -> npt.NDArray[np.int64]:
+    """The size of each record: an int64 array as long as ``records``, which has ``key``, ``value`` and ``headers``."""
+    sizes = np.zeros(records.num_rows, dtype=np.int64)
+    for name in ("key", "value"):
+        column = records.column(name)
+        if column.null_count != len(column):
+            sizes += _lengths(pc.binary_length(column))
+    headers = records.column("headers")
+    if headers.null_count != len(headers):
+        sizes += np.concatenate([_header_bytes(chunk) for chunk in headers.chunks])
+    return sizes
+
+
+def _lengths(lengths: pa.ChunkedArray | pa.Array) -> npt.NDArray[np.int64]:
+    if lengths.null_count:
+        lengths = pc.fill_null(lengths, 0)
+    return np.asarray(lengths.to_numpy(zero_copy_only=False)).astype(np.int64)
+
+
+def _header_bytes(headers: pa.ListArray) -> npt.NDArray[np.int64]:
+    """Sizes of the headers of each record of one chunk."""
+    # ``flatten`` leaves out what null lists span and what lies outside a slice; the lengths of the lists then place it.
+    elements = headers.flatten()
+    if len(elements) == 0:
+        return np.zeros(len(headers), dtype=np.int64)
+    ends = np.cumsum(_lengths(pc.list_value_length(headers)))
+    key, value = elements.flatten()
+    totals = np.zeros(len(elements) + 1, dtype=np.int64)
+    np.cumsum(_lengths(pc.binary_length(key)) + _lengths(pc.binary_length(value)), out=totals[1:])
+    return np.diff(totals[ends], prepend=0)
