@@ -1,0 +1,21 @@
+"""Spark: read topics as what they are, Delta tables, straight from the bucket and as wide as the cluster.
+
+===========  =================================================================================
+``java``     the Java that Spark runs on, or one clear line on how to get it
+``jars``     exactly the jars that are needed, pinned and verified, in a cache outside the project
+``session``  a ``SparkSession`` for a store: a directory, S3, or anything that speaks S3
+``read``     ``read_topic`` and ``stream_topic``: a topic with the columns of Spark's Kafka source
+``schemas``  those columns, as constants
+``jobs/``    programs, each runnable with ``python -m`` and with ``spark-submit``
+===========  =================================================================================
+
+1. Nothing here commits to a topic: Spark's own S3 log store checks and then writes without a condition, so it could
+   overwrite a gateway's commit. Reading needs no such care.
+2. Transforms are ``DataFrame -> DataFrame``; actions are in ``jobs`` only.
+3. Reading goes to the store, never through a gateway, so it can't disturb producers.
+"""
+
+from spark_pipeline.read import read_topic, stream_topic
+from spark_pipeline.session import session
+
+__all__ = ["read_topic", "session", "stream_topic"]

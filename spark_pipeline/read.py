@@ -1,0 +1,97 @@
+"""A topic as a DataFrame, with the columns of Spark's Kafka source.
+
+The table is read as it is, by Spark's own Delta reader: native Parquet, column pruning, and filters on ``partition``,
+``offset`` and ``timestamp`` that skip whole segments by their statistics.
+
+1. Nothing is committed to the topic's table, ever.
+2. A stream sees each record once per checkpoint, also across compaction, which moves records without changing data.
+3. A stream does not end when retention deletes old segments (``ignoreDeletes``).
+4. Records of one partition arrive in offset order between micro-batches; within one, order them by ``offset``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import unquote
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, lit
+
+from log_format.errors import UnknownTopic
+from log_format.layout import topic_root
+from log_format.topic_config import PROPERTY_PREFIX, check_topic_name
+from spark_pipeline.schemas import CREATE_TIME, KAFKA_SOURCE, LOG_APPEND_TIME
+
+_TIMESTAMP_TYPE = PROPERTY_PREFIX + "message.timestamp.type"
+_NO_TABLE = ("DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "DELTA_PATH_DOES_NOT_EXIST", "PATH_NOT_FOUND")
+
+
+def table_path(store: str, topic: str) -> str:
+    """Where the topic's table is, as Hadoop names it: ``s3://…`` as given, a directory as ``file:/…``, not percent-encoded.
+
+    Raises ``RequestRefused`` for a name that no topic can have.
+    """
+    below = topic_root(check_topic_name(topic)).rstrip("/")
+    if store.startswith("file:"):
+        return f"file:{unquote(store.removeprefix('file:').removeprefix('//')).rstrip('/')}/{below}"
+    if "://" in store:
+        return f"{store.rstrip('/')}/{below}"
+    return f"file:{Path(store).absolute()}/{below}"
+
+
+def read_topic(spark: SparkSession, store: str, topic: str, *, version: int | None = None) -> DataFrame:
+    """The topic's records, all of one version of its table: the newest, or ``version`` (as ``table_version`` of the API).
+
+    Columns: ``schemas.KAFKA_SOURCE``. Raises ``UnknownTopic``; reading raises when the log no longer has the version.
+    """
+    reader = spark.read.format("delta")
+    if version is not None:
+        reader = reader.option("versionAsOf", version)
+    timestamp_type = _timestamp_type(spark, store, topic)
+    return with_kafka_columns(reader.load(table_path(store, topic)), topic, timestamp_type)
+
+
+def stream_topic(
+    spark: SparkSession,
+    store: str,
+    topic: str,
+    *,
+    max_files_per_trigger: int | None = None,
+    starting_version: int | None = None,
+) -> DataFrame:
+    """The topic's records as a stream: those that are there, then each commit as it is made.
+
+    ``max_files_per_trigger`` (1 and up; Delta's default is 1000) bounds a micro-batch in segments. With
+    ``starting_version`` only the commits from that version of the table on are read. Both only say where a query without a
+    checkpoint begins and how fast it goes; a restarted query goes on where its checkpoint ends.
+
+    Columns: ``schemas.KAFKA_SOURCE``. Raises ``UnknownTopic``.
+    """
+    reader = spark.readStream.format("delta").option("ignoreDeletes", "true")
+    if max_files_per_trigger is not None:
+        reader = reader.option("maxFilesPerTrigger", max_files_per_trigger)
+    if starting_version is not None:
+        reader = reader.option("startingVersion", starting_version)
+    timestamp_type = _timestamp_type(spark, store, topic)
+    return with_kafka_columns(reader.load(table_path(store, topic)), topic, timestamp_type)
+
+
+def with_kafka_columns(records: DataFrame, topic: str, timestamp_type: int) -> DataFrame:
+    """A topic's table (``schemas.TOPIC_TABLE``) with the columns of Spark's Kafka source (``schemas.KAFKA_SOURCE``)."""
+    constants = {"topic": lit(topic), "timestampType": lit(timestamp_type)}
+    return records.select(
+        *[constants.get(field.name, col(field.name)).cast(field.dataType).alias(field.name) for field in KAFKA_SOURCE]
+    )
+
+
+def _timestamp_type(spark: SparkSession, store: str, topic: str) -> int:
+    """What the topic's setting ``message.timestamp.type`` says now, as Kafka's source has it."""
+    quoted = table_path(store, topic).replace("`", "``")
+    try:
+        properties = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES delta.`{quoted}`").collect()}
+    except AnalysisException as error:
+        if error.getCondition() in _NO_TABLE:
+            raise UnknownTopic(topic) from error
+        raise
+    return LOG_APPEND_TIME if properties.get(_TIMESTAMP_TYPE) == "LogAppendTime" else CREATE_TIME

@@ -1,0 +1,50 @@
+"""The columns of a topic, in Spark's words."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+HEADERS: Final = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+
+TOPIC_TABLE: Final = StructType(
+    [
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("headers", HEADERS),
+    ]
+)
+"""What lies in a topic's Delta table."""
+
+KAFKA_SOURCE: Final = StructType(
+    [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("timestampType", IntegerType()),
+        StructField("headers", HEADERS),
+    ]
+)
+"""What Spark's Kafka source gives, with ``includeHeaders``: names, order and types. Nullability is left to the source."""
+
+CREATE_TIME: Final = 0
+"""``timestampType`` of a topic whose records keep the producer's timestamp."""
+
+LOG_APPEND_TIME: Final = 1
+"""``timestampType`` of a topic whose records carry the gateway's clock."""

@@ -1,0 +1,125 @@
+"""A ``SparkSession`` for a store.
+
+1. The jars are exactly those of ``jars.lock``; no repository and no Maven cache is asked when a session starts.
+2. Credentials never pass through here. S3A takes them from Hadoop's own settings where ``config`` has them, else from AWS's
+   default chain (environment, profile, web identity, container, instance), which the Java process reads by itself.
+3. Everything listens on the loopback address when the master is a local one, and the session's time zone is UTC.
+
+With ``spark-submit`` the Java process is there before this code runs, so its class path can't be changed from here: give it
+the jars with ``--jars "$(python -m spark_pipeline.jars --paths)"``, and the memory with ``--driver-memory``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Final
+from urllib.parse import urlsplit
+
+from pyspark.sql import SparkSession
+
+from spark_pipeline.jars import JarSet, ensure_jars
+from spark_pipeline.java import java_executable
+
+DRIVER_MEMORY: Final = "2g"
+"""Heap of a local session, executors included: enough for a topic of some GB that is read as a stream."""
+
+LOCAL_SHUFFLE_PARTITIONS: Final = 4
+"""Spark's 200 are for clusters; on one machine each costs some milliseconds in every micro-batch."""
+
+SNAPSHOT_PARTITIONS: Final = 2
+"""Tasks in which Delta replays a log; its default of 50 makes the first look at a small table ten seconds long."""
+
+_S3_SCHEMES: Final = ("s3", "s3a")
+
+_CREDENTIALS: Final = ",".join(
+    (
+        "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider",
+        "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
+        "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
+    )
+)
+
+
+def session(
+    store: str, *, app_name: str = "tidelog", master: str | None = None, config: Mapping[str, str] | None = None
+) -> SparkSession:
+    """A session that can read the topics of ``store``, with the Delta extension and, for S3, the S3A file system.
+
+    ``store`` is ``s3://bucket/prefix`` (``s3a://`` too), ``file:///directory`` or a directory's path. ``master`` is a Spark
+    master; None means the one that spark-submit was given, else ``local[*]``. ``config`` has Spark settings that win over all
+    that is set here. An endpoint other than AWS's is taken from ``AWS_ENDPOINT_URL_S3`` or ``AWS_ENDPOINT_URL``, the region
+    from ``AWS_REGION`` or ``AWS_DEFAULT_REGION``.
+
+    As with every ``getOrCreate``, a session that already runs in this process is returned with the settings that can still
+    be changed; a session made for S3 serves directories as well.
+
+    Raises ``JavaMissing``, ``JarsUnavailable``, and ``ValueError`` for a store of another scheme.
+    """
+    scheme = urlsplit(store).scheme
+    if scheme not in ("", "file", *_S3_SCHEMES):
+        raise ValueError(f"{store}: a store is a directory or s3://bucket/prefix")
+    java_executable()
+    jars = ensure_jars(JarSet.S3 if scheme in _S3_SCHEMES else JarSet.DELTA)
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    settings = {"spark.jars": ",".join(str(jar) for jar in jars)} | _delta_settings()
+    if scheme in _S3_SCHEMES:
+        settings |= s3_settings(os.environ)
+    if master is None and not submitted:
+        master = "local[*]"
+    if master is not None and master.startswith("local"):
+        settings |= _local_settings()
+    settings |= dict(config or {})
+    builder = SparkSession.builder.appName(app_name)
+    if master is not None:
+        builder = builder.master(master)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _delta_settings() -> dict[str, str]:
+    """What every session needs to read Delta tables."""
+    return {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.databricks.delta.snapshotPartitions": str(SNAPSHOT_PARTITIONS),
+    }
+
+
+def _local_settings() -> dict[str, str]:
+    """What a session on one machine should have: bounded, quiet, and not reachable from elsewhere."""
+    log4j = str(files("spark_pipeline").joinpath("log4j2.properties"))
+    return {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": DRIVER_MEMORY,
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j}",
+        "spark.log.structuredLogging.enabled": "false",
+        "spark.sql.shuffle.partitions": str(LOCAL_SHUFFLE_PARTITIONS),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+
+
+def s3_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """S3A for ``s3://`` and ``s3a://``, with the endpoint and region that AWS's usual variables name; no credentials."""
+    settings = {
+        "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        "spark.hadoop.fs.AbstractFileSystem.s3.impl": "org.apache.hadoop.fs.s3a.S3A",
+        "spark.delta.logStore.s3.impl": "io.delta.storage.S3SingleDriverLogStore",
+        "spark.delta.logStore.s3a.impl": "io.delta.storage.S3SingleDriverLogStore",
+        "spark.hadoop.fs.s3a.aws.credentials.provider": _CREDENTIALS,
+    }
+    endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
+    region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+    if endpoint:
+        settings["spark.hadoop.fs.s3a.endpoint"] = endpoint
+        settings["spark.hadoop.fs.s3a.path.style.access"] = "true"
+        settings["spark.hadoop.fs.s3a.connection.ssl.enabled"] = str(urlsplit(endpoint).scheme == "https").lower()
+        region = region or "us-east-1"
+    if region:
+        settings["spark.hadoop.fs.s3a.endpoint.region"] = region
+    return settings
