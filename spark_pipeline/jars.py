@@ -1,8 +1,8 @@
 """The jars that Spark needs beside its own: ``python -m spark_pipeline.jars``.
 
 Spark's ``spark.jars.packages`` resolves on every start, asks the machine's Maven cache first (and fails where that holds a
-pom without its jar), and would fetch 600 MB for S3. So the list is pinned in ``jars.lock``, each jar with its SHA-256, and fetched
-once by the Ivy that pyspark ships, from its default repository, with an Ivy cache of its own.
+pom without its jar), and would fetch 600 MB for S3. So the list is pinned in ``jars.lock``, each jar with its SHA-256,
+and fetched once by the Ivy that pyspark ships, from its default repository, with an Ivy cache of its own.
 
 1. A directory ``<cache>/jars/<hash of the list>`` is complete and verified, or it is not there: it is filled under another
    name and then renamed. Processes that fetch at the same time each fill their own; the first rename wins.
@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
 import tempfile

@@ -1,0 +1,48 @@
+"""A checksum of records that does not depend on their order, and that every reader can compute.
+
+A record's canonical bytes are the text ``partition/offset/timestamp/key length/value length/`` (decimal numbers, the timestamp
+in milliseconds since the epoch, -1 as the length of a null) in ASCII, followed by the key's and the value's bytes; its
+checksum is the CRC-32 of those, as zlib and Parquet have it. A set of records is summed up by ``count``, by ``checksum_sum``
+(the checksums' sum) and by ``checksum_xor`` (their exclusive or): equal for equal sets, and a lost, repeated, moved or changed
+record changes them. Headers are not covered.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.functions import (
+    bit_xor,
+    coalesce,
+    col,
+    concat,
+    concat_ws,
+    count,
+    crc32,
+    encode,
+    length,
+    lit,
+    unix_millis,
+)
+from pyspark.sql.functions import sum as sum_
+
+
+def checksum() -> Column:
+    """The checksum of a record (long, ``[0, 2**32)``) from ``partition, offset, timestamp, key, value``."""
+    lengths = [coalesce(length(name), lit(-1)) for name in ("key", "value")]
+    text = concat_ws("/", col("partition"), col("offset"), unix_millis("timestamp"), *lengths, lit(""))
+    empty = lit(b"")
+    return crc32(concat(encode(text, "UTF-8"), coalesce(col("key"), empty), coalesce(col("value"), empty)))
+
+
+def summed_up() -> tuple[Column, Column, Column]:
+    """The aggregates ``count``, ``checksum_sum``, ``checksum_xor`` (all long) over a column ``checksum``."""
+    return (
+        count(lit(1)).alias("count"),
+        sum_("checksum").alias("checksum_sum"),
+        bit_xor("checksum").alias("checksum_xor"),
+    )
+
+
+def summary(records: DataFrame) -> DataFrame:
+    """One row ``count, checksum_sum, checksum_xor`` for records with Kafka's columns; the sums are null without records."""
+    return records.select(checksum().alias("checksum")).agg(*summed_up())
