@@ -1,18 +1,17 @@
-"""The ASGI application: middlewares around routes around an engine. Everything is an argument; nothing is read from outside."""
+"""The ASGI application: middlewares around routes around an engine. Everything is an argument; nothing is read from outside.
+
+FastAPI holds the routes and the lifespan. Requests go through the gateway's own middlewares and dispatcher only: the framework's
+(exit stacks, telemetry, error pages) would cost each request as much as these, and do nothing that is wanted here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import msgspec
 from fastapi import APIRouter, FastAPI
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Match
-from starlette.types import Scope
+from starlette.types import ASGIApp, Lifespan, Receive, Scope, Send
 
 from gateway.asgi.compression import CompressionMiddleware
 from gateway.asgi.gatekeeper import GatekeeperMiddleware
@@ -21,6 +20,8 @@ from gateway.asgi.pacing import PacingMiddleware
 from gateway.asgi.path import PathMiddleware
 from gateway.asgi.problems import ProblemMiddleware
 from gateway.asgi.request_id import RequestIdMiddleware
+from gateway.direct_route import DirectRoute
+from gateway.dispatch import Dispatcher
 from gateway.openapi import document
 from gateway.routes import operations
 from gateway.shell import Shell
@@ -29,12 +30,48 @@ from log_format.version import __version__
 ROUTERS: Sequence[APIRouter] = (operations.router,)
 
 
-def create_app(shell: Shell, routers: Sequence[APIRouter] = ROUTERS) -> FastAPI:
-    """The gateway's application; its lifespan starts the engine and, if nobody did before, drains it.
+class GatewayApplication(FastAPI):
+    """Use ``create_app``."""
 
-    ``routers`` must use ``DirectRoute``. Their routes are matched in order: the more special path first.
+    def __init__(self, shell: Shell, routers: Sequence[APIRouter]) -> None:
+        super().__init__(
+            title="Tidelog",
+            version=__version__,
+            openapi_url=None,
+            docs_url=None,
+            redoc_url=None,
+            redirect_slashes=False,
+            lifespan=_lifespan(shell),
+        )
+        routes = [route for router in routers for route in router.routes]
+        direct = [route for route in routes if isinstance(route, DirectRoute)]
+        assert len(direct) == len(routes), "every router needs route_class=DirectRoute"
+        self.router.routes.extend(direct)
+        self.state.shell = shell
+        self.state.store_check = operations.StoreCheck()
+        self.state.openapi_document = msgspec.json.encode(document(direct))
+        self._handle = _with_middlewares(Dispatcher(direct), shell)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request or the lifespan."""
+        scope["app"] = self
+        if scope["type"] == "http":
+            await self._handle(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self.router.lifespan(scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1000})
+
+
+def create_app(shell: Shell, routers: Sequence[APIRouter] = ROUTERS) -> GatewayApplication:
+    """The gateway's application; its lifespan starts the engine and, at the end, drains it if nobody did.
+
+    ``routers`` must use ``DirectRoute``. Of several routes that match a path the one declared first is taken.
     """
+    return GatewayApplication(shell, routers)
 
+
+def _lifespan(shell: Shell) -> Lifespan[FastAPI]:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         await shell.engine.start()
@@ -44,49 +81,16 @@ def create_app(shell: Shell, routers: Sequence[APIRouter] = ROUTERS) -> FastAPI:
             await shell.engine.drain()
             shell.codec_pool.shutdown(wait=False, cancel_futures=True)
 
-    app = FastAPI(
-        title="Tidelog",
-        version=__version__,
-        openapi_url=None,
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        lifespan=lifespan,
-        exception_handlers={HTTPException: _pass_on},
-        middleware=_middlewares(shell, lambda scope: allowed_methods(app, scope)),
-    )
-    for router in routers:
-        # Not include_router: it would make every route anew, and match through one more layer for each request.
-        app.router.routes.extend(router.routes)
-    app.state.shell = shell
-    app.state.store_check = operations.StoreCheck()
-    app.state.openapi_document = msgspec.json.encode(document(app.router.routes))
-    return app
+    return lifespan
 
 
-async def _pass_on(_request: Request, error: Exception) -> Response:
-    """Keep the framework from answering by itself: ``ProblemMiddleware`` does."""
-    raise error
-
-
-def _middlewares(shell: Shell, allowed: Callable[[Scope], list[str]]) -> list[Middleware]:
-    """Outermost first."""
+def _with_middlewares(innermost: ASGIApp, shell: Shell) -> ASGIApp:
+    """Read from the bottom: the last is the outermost."""
+    app: ASGIApp = GatekeeperMiddleware(innermost, draining=lambda: shell.draining)
+    app = PathMiddleware(app)
+    app = ProblemMiddleware(app)
+    app = CompressionMiddleware(app, pool=shell.codec_pool)
+    app = PacingMiddleware(app)
     log_requests = shell.settings.log_level in ("debug", "info")
-    return [
-        Middleware(RequestIdMiddleware),
-        Middleware(ObservationMiddleware, metrics=shell.metrics, log_requests=log_requests),
-        Middleware(PacingMiddleware),
-        Middleware(CompressionMiddleware, pool=shell.codec_pool),
-        Middleware(ProblemMiddleware, allowed_methods=allowed),
-        Middleware(PathMiddleware),
-        Middleware(GatekeeperMiddleware, draining=lambda: shell.draining),
-    ]
-
-
-def allowed_methods(app: FastAPI, scope: Scope) -> list[str]:
-    """The methods of all routes whose path matches, sorted, for ``Allow``."""
-    methods: set[str] = set()
-    for route in app.router.routes:
-        if route.matches(scope)[0] is not Match.NONE:
-            methods |= getattr(route, "methods", None) or set()
-    return sorted(methods)
+    app = ObservationMiddleware(app, metrics=shell.metrics, log_requests=log_requests)
+    return RequestIdMiddleware(app)

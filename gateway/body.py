@@ -4,15 +4,15 @@
    ``Content-Length`` before a byte of it is read, else at the byte that is too many.
 2. What is buffered is reserved in a budget first, chunk by chunk, so a slow client holds only what it sent; past the budget
    503 ``OVERLOADED``. The reservation lives as long as the ``with`` block, or as long as its new owner wants (``keep``).
-3. A body that stops coming, or takes too long as a whole, is refused; a client that goes away raises ``ClientDisconnect``.
-   In all these cases nothing of the body was looked at.
+3. A body that takes too long as a whole is refused; a client that goes away, or whose body stops coming (the protocol's limit),
+   raises ``ClientDisconnect``. In all these cases nothing of the body was looked at.
 
 The connection's fate after a refusal (answer first, then close) is the protocol's, not decided here.
 """
 
 from __future__ import annotations
 
-import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -27,10 +27,9 @@ from log_format.errors import ErrorCode, RequestRefused
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyLimits:
-    """``bytes_max`` of one body, and how long (milliseconds) the next byte and the whole of it may take."""
+    """``bytes_max`` of one body, and how long (milliseconds) it may take as a whole."""
 
     bytes_max: int
-    idle_ms: int
     total_ms: int
 
 
@@ -74,32 +73,26 @@ async def _read(request: Request, limits: BodyLimits, reservation: Reservation) 
     decompressor = _decompressor(request, limits.bytes_max)
     chunks: list[bytes] = []
     received = 0
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + limits.total_ms / 1000
-    try:
-        async with asyncio.timeout(None) as alarm:
-            more = True
-            while more:
-                alarm.reschedule(min(loop.time() + limits.idle_ms / 1000, deadline))
-                message = await request.receive()
-                if message["type"] == "http.disconnect":
-                    raise ClientDisconnect
-                more = message.get("more_body", False)
-                chunk: bytes = message.get("body", b"")
-                received += len(chunk)
-                if received > limits.bytes_max:
-                    raise _too_large(limits.bytes_max)
-                if decompressor is not None:
-                    chunk = decompressor.feed(chunk) if chunk else b""
-                    if not more:
-                        chunk += decompressor.finish()
-                if chunk:
-                    reservation.grow(len(chunk))
-                    chunks.append(chunk)
-    except TimeoutError:
-        raise refused(
-            f"The body did not arrive in time: at most {limits.idle_ms} ms between two pieces, {limits.total_ms} ms in all."
-        ) from None
+    deadline = time.monotonic() + limits.total_ms / 1000
+    more = True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        more = message.get("more_body", False)
+        chunk: bytes = message.get("body", b"")
+        received += len(chunk)
+        if received > limits.bytes_max:
+            raise _too_large(limits.bytes_max)
+        if decompressor is not None:
+            chunk = decompressor.feed(chunk) if chunk else b""
+            if not more:
+                chunk += decompressor.finish()
+        if chunk:
+            reservation.grow(len(chunk))
+            chunks.append(chunk)
+        if more and time.monotonic() > deadline:
+            raise refused(f"The body took longer than {limits.total_ms} ms.")
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 

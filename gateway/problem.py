@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -33,14 +32,6 @@ FIELD_ERRORS_MAX: Final = 20
 
 RETRY_AFTER_SECONDS: Final[Mapping[ErrorCode, int]] = {ErrorCode.UNAVAILABLE: 2, ErrorCode.DRAINING: 5}
 """How long to stay away; others: one second. A store's outage lasts longer than a full queue; a drained gateway is gone."""
-
-_CODE_OF_STATUS: Final[Mapping[int, ErrorCode]] = {
-    404: ErrorCode.NOT_FOUND,
-    405: ErrorCode.METHOD_NOT_ALLOWED,
-    406: ErrorCode.NOT_ACCEPTABLE,
-    413: ErrorCode.REQUEST_TOO_LARGE,
-    415: ErrorCode.UNSUPPORTED_MEDIA_TYPE,
-}
 
 
 def refused(
@@ -69,8 +60,6 @@ def as_tidelog_error(error: BaseException) -> TidelogError:
         if error.may_have_happened:
             return OutcomeUnknown("The store did not answer in time: whether this happened is not known.")
         return BackOff("The store can't do this now.")
-    if isinstance(error, HTTPException):
-        return _of_http_exception(error)
     return TidelogError("The gateway failed. Its log has the cause under this request's id.")
 
 
@@ -118,14 +107,3 @@ def request_id(request: Request) -> str | None:
     """The id that this request goes by in the answer and in the log."""
     found = request.scope.get("tidelog.request_id")
     return found if isinstance(found, str) else None
-
-
-def _of_http_exception(error: HTTPException) -> TidelogError:
-    code = _CODE_OF_STATUS.get(error.status_code)
-    if code is ErrorCode.NOT_FOUND:
-        return RequestRefused("There is no such route. GET /openapi.json lists them.", code=code)
-    if code is ErrorCode.METHOD_NOT_ALLOWED:
-        return RequestRefused("The route exists, but not with this method. Allow names those it has.", code=code)
-    if error.status_code >= 500:
-        return TidelogError("The gateway failed. Its log has the cause under this request's id.")
-    return RequestRefused(str(error.detail), code=code or ErrorCode.INVALID_REQUEST)

@@ -2,7 +2,8 @@
 
 1. A request's head (line and headers) has at most ``HEADERS_MAX`` fields and ``HEAD_BYTES_MAX`` bytes; beyond it is answered
    with 400, and so is anything that is not HTTP, as a problem.
-2. A head that does not arrive within ``head_ms``, and a connection silent for so long, is closed.
+2. A connection is closed when a head does not arrive within ``head_ms`` or nothing is asked for so long; when a body that a
+   route waits for pauses for ``body_idle_ms``, it is refused with 400.
 3. A client that takes less than ``PROGRESS_BYTES_MIN`` of a waiting answer in ``write_stall_ms`` is cut off.
 4. When the answer is given before the request has arrived whole, the connection's sending side is closed and what still comes
    is dropped for a while (as long as nginx does it): closing at once would reset the connection, and the client would lose the
@@ -48,6 +49,7 @@ class ConnectionLimits:
 
     connections_max: int
     head_ms: int
+    body_idle_ms: int
     write_stall_ms: int
 
 
@@ -130,8 +132,8 @@ class GatewayProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse what came, unless nothing of it matters any more."""
+        self._received_at_ms = _now_ms()
         if self._deaf:
-            self._received_at_ms = _now_ms()
             return
         was_in_head = self._in_head
         super().data_received(data)
@@ -170,7 +172,16 @@ class GatewayProtocol(HttpToolsProtocol):
         elif now_ms - self._progress_at_ms > self._limits.write_stall_ms:
             _log.warning("a client does not read its answer; its connection is cut")
             transport.abort()
-        if self._waiting_since_ms is not None and now_ms - self._waiting_since_ms > self._limits.head_ms:
+        cycle = self.cycle
+        if (
+            cycle is not None
+            and cycle.more_body
+            and not (cycle.response_started or self._in_head or self.flow.read_paused)
+            and now_ms - self._received_at_ms > self._limits.body_idle_ms
+        ):
+            self._refusal = f"The body stopped coming for {self._limits.body_idle_ms} ms."
+            self.send_400_response(self._refusal)
+        elif self._waiting_since_ms is not None and now_ms - self._waiting_since_ms > self._limits.head_ms:
             self.close_gently()
 
     # What the parser finds
@@ -233,7 +244,6 @@ class GatewayProtocol(HttpToolsProtocol):
             if self._in_head:
                 # The broken request follows one that is being handled: that one is answered, then the connection ends.
                 cycle.keep_alive = False
-                self.pipeline.clear()
                 return
             cycle.disconnected = True
             cycle.message_event.set()

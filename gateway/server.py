@@ -40,6 +40,7 @@ def server_config(app: ASGIApp, settings: Settings) -> uvicorn.Config:
     limits = ConnectionLimits(
         connections_max=settings.connections_max,
         head_ms=settings.header_idle_ms,
+        body_idle_ms=settings.body_idle_ms,
         write_stall_ms=settings.write_stall_ms,
     )
     return uvicorn.Config(

@@ -91,9 +91,7 @@ def make_shell(
         metrics=metrics or Metrics(),
         request_memory=MemoryBudget(settings.in_flight_bytes_max, "request bodies"),
         answer_memory=MemoryBudget(settings.answer_bytes_max, "answers"),
-        body_limits=BodyLimits(
-            bytes_max=settings.request_bytes_max, idle_ms=settings.body_idle_ms, total_ms=settings.body_total_ms
-        ),
+        body_limits=BodyLimits(bytes_max=settings.request_bytes_max, total_ms=settings.body_total_ms),
         codec_pool=ThreadPoolExecutor(settings.codec_threads, thread_name_prefix="codec"),
         store_uri=store_uri,
         clock=clock,

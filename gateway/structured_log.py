@@ -112,8 +112,9 @@ def configure(level: str) -> None:
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         logger = logging.getLogger(name)
         logger.handlers[:] = []
-        logger.propagate = True
-        logger.setLevel(max(number, logging.WARNING))
+        logger.propagate = name != "uvicorn.access"
+        # Its warnings are about single malformed requests; the gateway's protocol says those better.
+        logger.setLevel(logging.ERROR)
     structlog.configure(
         processors=[structlog.stdlib.add_log_level, structlog.processors.format_exc_info, _write],
         wrapper_class=structlog.make_filtering_bound_logger(number),

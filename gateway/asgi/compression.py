@@ -72,9 +72,6 @@ class CompressionMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         values = [value for name, value in scope["headers"] if name == b"accept-encoding"]
         encoding = chosen_encoding(b",".join(values)[:4096]) if values else None
         answer = _Answer(send, encoding, self._pool)

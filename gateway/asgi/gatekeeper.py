@@ -29,11 +29,10 @@ class GatekeeperMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request. Raises ``BackOff`` (``DRAINING``), ``RequestRefused``."""
-        if scope["type"] == "http":
-            for name, _ in scope["headers"]:
-                if name.startswith(OWN_PREFIX) and name not in UNDERSTOOD:
-                    header = name.decode("latin-1").title()[:100]
-                    raise refused(f"The header {header} is not supported.", [(header, "is not supported")])
-            if self._draining() and scope["path"].startswith(_WORK) and scope["path"] != _NOT_WORK:
-                raise BackOff("The gateway is shutting down and takes no new work.", code=ErrorCode.DRAINING)
+        for name, _ in scope["headers"]:
+            if name.startswith(OWN_PREFIX) and name not in UNDERSTOOD:
+                header = name.decode("latin-1").title()[:100]
+                raise refused(f"The header {header} is not supported.", [(header, "is not supported")])
+        if self._draining() and scope["path"].startswith(_WORK) and scope["path"] != _NOT_WORK:
+            raise BackOff("The gateway is shutting down and takes no new work.", code=ErrorCode.DRAINING)
         await self._app(scope, receive, send)

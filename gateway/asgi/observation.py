@@ -27,9 +27,6 @@ class ObservationMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         started_ns = time.perf_counter_ns()
         status = CLIENT_CLOSED
         received_bytes = 0
@@ -50,14 +47,13 @@ class ObservationMiddleware:
                 sent_bytes += len(message.get("body", b""))
             await send(message)
 
-        self._metrics.in_flight.inc()
+        self._metrics.begin_request()
         try:
             await self._app(scope, counting_receive, counting_send)
         finally:
-            self._metrics.in_flight.dec()
             seconds = (time.perf_counter_ns() - started_ns) / 1e9
             route = getattr(scope.get("route"), "path_format", None)
-            self._metrics.observe(
+            self._metrics.end_request(
                 method=scope["method"],
                 route=route,
                 status=status,

@@ -26,9 +26,6 @@ class PacingMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         unread = _has_long_body(scope)
         if not unread:
             await self._app(scope, receive, _paced(send))

@@ -22,7 +22,7 @@ class PathMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request. Raises ``RequestRefused`` for a path that is not UTF-8."""
-        if scope["type"] == "http" and b"%" in scope["raw_path"]:
+        if b"%" in scope["raw_path"]:
             scope["path"] = decoded(scope["raw_path"])
         await self._app(scope, receive, send)
 

@@ -7,12 +7,11 @@ replaced; its connection is cut, so that the client sees that it is not whole.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gateway.dispatch import MethodNotAllowed
 from gateway.problem import as_tidelog_error, problem_response
 from log_format.errors import ErrorCode, StoreUnavailable, TidelogError
 
@@ -20,17 +19,13 @@ _log = logging.getLogger("gateway.problems")
 
 
 class ProblemMiddleware:
-    """``allowed_methods(path)`` names the methods that some route has for a path, for ``Allow``."""
+    """Around everything that may raise."""
 
-    def __init__(self, app: ASGIApp, *, allowed_methods: Callable[[Scope], list[str]]) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._allowed_methods = allowed_methods
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         begun = False
 
         async def watching_send(message: Message) -> None:
@@ -46,9 +41,7 @@ class ProblemMiddleware:
             _note(error, begun=begun)
             if begun:
                 return
-            headers = {}
-            if isinstance(error, HTTPException) and error.status_code == 405:
-                headers["allow"] = ", ".join(self._allowed_methods(scope))
+            headers = {"allow": ", ".join(error.allowed)} if isinstance(error, MethodNotAllowed) else None
             response = problem_response(error, scope.get("tidelog.request_id"), headers=headers)
             await response(scope, receive, send)
 

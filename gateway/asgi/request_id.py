@@ -36,9 +36,6 @@ class RequestIdMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         request_id = request_id_of(scope)
         scope["tidelog.request_id"] = request_id
         current_request_id.set(request_id)
