@@ -7,8 +7,9 @@ Layout (``docs/format.md``, section Segments, is normative)::
     [footer_start, size_bytes)      Parquet's FileMetaData (Thrift), its length, "PAR1"
 
 1. Records lie in order of (partition, offset). A run, the records of one partition, fills one row group or more of its own.
-2. The footer's key ``tidelog.row_groups`` is a JSON array with ``[start, length, crc32]`` of each row group: any of them can
-   be fetched alone and trusted. The footer itself is checked by the CRC-32 that the commit holds (``SegmentRef``).
+2. The footer's key ``tidelog.row_groups`` is a JSON array that gives place, checksum, partition, offsets and timestamps of
+   each row group: any of them can be chosen, fetched alone and trusted. The footer itself is checked by the CRC-32 that the
+   commit holds (``SegmentRef``).
 3. Statistics are on partition, offset and timestamp, and only there; they are exact.
 4. Bytes decode to the records that were encoded, or raise ``CorruptData`` with the field ``segment``: nothing else.
 
@@ -115,28 +116,25 @@ def encode_segment(
     """
     if compression not in _CODECS:
         raise ValueError(f"compression is {compression!r}, not one of {', '.join(_CODECS)}")
-    partitions, offsets, timestamps = _places(records)
-    run_starts = np.flatnonzero(np.diff(partitions, prepend=partitions[0] - 1))
+    places = _places(records)
+    run_starts = np.flatnonzero(np.diff(places.partitions, prepend=places.partitions[0] - 1))
     group_starts = _row_group_starts(records, run_starts, row_group_bytes_max)
     if records.column("value").num_chunks * _CHUNK_RECORDS_MIN > records.num_rows:
         records = records.combine_chunks()
-    data, group_positions = _write(records, group_starts, _writer_options(records, run_starts, compression))
+    data, group_positions = _write(
+        records, group_starts, places.spans(group_starts), _writer_options(records, run_starts, compression)
+    )
     footer_start = int(group_positions[-1])
     run_positions = group_positions[np.searchsorted(group_starts, np.append(run_starts, records.num_rows))]
-    last = np.append(run_starts[1:], records.num_rows) - 1
-    runs = map(
-        Run,
-        partitions[run_starts].tolist(),
-        offsets[run_starts].tolist(),
-        (offsets[last] + 1).tolist(),
-        (last - run_starts + 1).tolist(),
-        np.diff(run_positions).tolist(),
-        (np.minimum.reduceat(timestamps, run_starts) // 1000).tolist(),
-        (np.maximum.reduceat(timestamps, run_starts) // 1000).tolist(),
+    runs = tuple(
+        Run(partition, base_offset, end_offset, record_count, size_bytes, min_timestamp_ms, max_timestamp_ms)
+        for (partition, base_offset, end_offset, record_count, min_timestamp_ms, max_timestamp_ms), size_bytes in zip(
+            places.spans(run_starts), np.diff(run_positions).tolist(), strict=True
+        )
     )
     return EncodedSegment(
         data=data,
-        runs=tuple(runs),
+        runs=runs,
         footer_start=footer_start,
         footer_crc32=zlib.crc32(memoryview(data)[footer_start:]),
         record_count=records.num_rows,
@@ -174,10 +172,36 @@ def decode_row_groups(footer: Footer, indices: range, data: bytes | memoryview) 
     return table
 
 
-def _places(
-    records: pa.Table,
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Partition, offset and timestamp (microseconds) of each record, checked."""
+_Span = tuple[int, int, int, int, int, int]
+"""Consecutive records of one partition: partition, base and end offset, count, least and largest timestamp in milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Partition, offset and timestamp (microseconds) of each record."""
+
+    partitions: npt.NDArray[np.int32]
+    offsets: npt.NDArray[np.int64]
+    timestamps: npt.NDArray[np.int64]
+
+    def spans(self, starts: npt.NDArray[np.intp]) -> list[_Span]:
+        """What lies from each of ``starts`` to the next or the end; none of them crosses from one partition to another."""
+        last = np.append(starts[1:], len(self.offsets)) - 1
+        return list(
+            zip(
+                self.partitions[starts].tolist(),
+                self.offsets[starts].tolist(),
+                (self.offsets[last] + 1).tolist(),
+                (last - starts + 1).tolist(),
+                (np.minimum.reduceat(self.timestamps, starts) // 1000).tolist(),
+                (np.maximum.reduceat(self.timestamps, starts) // 1000).tolist(),
+                strict=True,
+            )
+        )
+
+
+def _places(records: pa.Table) -> _Places:
+    """The places of the records. Raises ``ValueError`` when they can't be a segment."""
     if not records.schema.equals(RECORD_SCHEMA):
         raise ValueError("records do not have RECORD_SCHEMA")
     if records.num_rows == 0:
@@ -187,10 +211,12 @@ def _places(
     partitions = records.column("partition").to_numpy()
     offsets = records.column("offset").to_numpy()
     timestamps = records.column("timestamp").to_numpy().view(np.int64)
+    if partitions[0] < 0 or int(offsets.min()) < 0:
+        raise ValueError("a partition or an offset is negative")
     steps = np.diff(partitions)
     if np.any(steps < 0) or np.any((steps == 0) & (np.diff(offsets) <= 0)):
-        raise ValueError("records are not sorted by partition and offset")
-    return partitions, offsets, timestamps
+        raise ValueError("records are not strictly sorted by partition and offset")
+    return _Places(partitions, offsets, timestamps)
 
 
 def _row_group_starts(
@@ -243,28 +269,28 @@ def _keys_repeat(keys: pa.ChunkedArray, run_starts: npt.NDArray[np.intp]) -> boo
 
 
 def _write(
-    records: pa.Table, group_starts: npt.NDArray[np.intp], options: Mapping[str, Any]
+    records: pa.Table, group_starts: npt.NDArray[np.intp], spans: Sequence[_Span], options: Mapping[str, Any]
 ) -> tuple[bytes, npt.NDArray[np.int64]]:
     """The object, and the positions of its row groups with that of the footer behind them."""
-    starts = group_starts.tolist()
     # Memory that is never touched costs nothing, so the bound is generous: no codec and no encoding doubles its input, and a
     # row group's page headers and metadata take about 1 KiB. A native sink spares the interpreter's lock on each page, which
     # a busy gateway's event loop would give back late.
-    buffer = pa.allocate_buffer(2 * records.nbytes + 64 * 1024 + 8 * 1024 * len(starts))
+    buffer = pa.allocate_buffer(2 * records.nbytes + 64 * 1024 + 8 * 1024 * len(spans))
     sink = pa.FixedSizeBufferWriter(buffer)
     view = memoryview(buffer)
-    positions = np.empty(len(starts) + 1, dtype=np.int64)
-    checks: list[tuple[int, int, int]] = []
+    positions = np.empty(len(spans) + 1, dtype=np.int64)
+    rows: list[tuple[int, ...]] = []
     with pq.ParquetWriter(sink, RECORD_SCHEMA, **options) as writer:
         position = len(MAGIC)
-        for index, (start, end) in enumerate(zip(starts, [*starts[1:], records.num_rows], strict=True)):
-            writer.write_table(records.slice(start, end - start), row_group_size=end - start)
+        for index, (first, span) in enumerate(zip(group_starts.tolist(), spans, strict=True)):
+            record_count = span[3]
+            writer.write_table(records.slice(first, record_count), row_group_size=record_count)
             positions[index] = position
-            group_end = sink.tell()
-            checks.append((position, group_end - position, zlib.crc32(view[position:group_end])))
-            position = group_end
+            end = sink.tell()
+            rows.append((position, end - position, zlib.crc32(view[position:end]), *span))
+            position = end
         positions[-1] = position
-        writer.add_key_value_metadata({ROW_GROUPS_KEY: msgspec.json.encode(checks)})
+        writer.add_key_value_metadata({ROW_GROUPS_KEY: msgspec.json.encode(rows)})
     return view[: sink.tell()].tobytes(), positions
 
 
@@ -279,22 +305,17 @@ def _sparse(data: memoryview, start: int) -> pa.BufferReader:
     return pa.BufferReader(pa.py_buffer(pages))
 
 
-def _check_places(ref: SegmentRef, groups: Sequence[RowGroup], table: pa.Table) -> None:
-    """Refuse records that are not where their row group's statistics say."""
-    if table.num_rows != sum(group.record_count for group in groups):
-        corrupt(ref, "a row group has another number of records than its metadata says")
-    if any(table.column(name).null_count for name in ("partition", "offset", "timestamp")):
-        corrupt(ref, "a record has no partition, offset or timestamp")
-    partitions, offsets = table.column("partition").to_numpy(), table.column("offset").to_numpy()
-    first = 0
-    for group in groups:
-        end = first + group.record_count
-        mine = offsets[first:end]
-        if (
-            np.any(partitions[first:end] != group.partition)
-            or np.any(np.diff(mine) <= 0)
-            or mine[0] != group.base_offset
-            or mine[-1] != group.end_offset - 1
-        ):
-            corrupt(ref, f"the records in bytes [{group.start}, {group.end}) are not those that its metadata names")
-        first = end
+def _check_places(ref: SegmentRef, groups: Sequence[RowGroup], records: pa.Table) -> None:
+    """Refuse records that are not where the footer says they are."""
+    if records.num_rows != sum(group.record_count for group in groups):
+        corrupt(ref, "its row groups have another number of records than the footer says")
+    try:
+        places = _places(records)
+        starts = np.cumsum([0, *(group.record_count for group in groups[:-1])])
+        spans = places.spans(starts)
+    except (ValueError, IndexError) as problem:
+        raise corruption(ref, f"its records are not in order: {problem}") from problem
+    for group, span in zip(groups, spans, strict=True):
+        said = (group.partition, group.base_offset, group.end_offset, group.record_count)
+        if span != (*said, group.min_timestamp_ms, group.max_timestamp_ms):
+            corrupt(ref, f"the records in bytes [{group.start}, {group.end}) are not those that the footer names")

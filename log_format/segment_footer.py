@@ -1,7 +1,9 @@
 """A segment's table of contents: where each row group lies, what it holds, and its checksum.
 
 The bytes are Parquet's own footer, so any Parquet reader opens the segment; Tidelog adds one key to it,
-``tidelog.row_groups``. Footers are checked against the CRC-32 in the log before anything in them is believed, and then for
+``tidelog.row_groups``: what a reader needs to know of each row group to choose, fetch and verify it. (Parquet's statistics say
+some of it too, for other readers. They are not read here: pyarrow ends the process on some that it does not expect, and is
+slower at it.) Footers are checked against the CRC-32 in the log before anything in them is believed, and then for
 contradictions: row groups lie one directly behind another from byte 4 to the footer, each holds one partition, and they are
 in order of partition and offset.
 """
@@ -30,22 +32,29 @@ PARQUET_ERRORS: Final = (pa.ArrowException, OSError, ValueError)
 """What pyarrow raises on bytes that are not Parquet: its own root, and the built-in ones that its file layer uses."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowGroup:
-    """The records of one partition that are encoded together; their offsets are in ``[base_offset, end_offset)``."""
+_Row = tuple[int, int, int, int, int, int, int, int, int]
+"""A row group in ``tidelog.row_groups``: the fields of ``RowGroup`` in their order, but for the last."""
 
-    partition: int
-    base_offset: int
-    end_offset: int
-    record_count: int
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """The records of one partition that are encoded together."""
+
     start: int
     """Position of its first byte in the object."""
     size_bytes: int
     crc32: int
-    uncompressed_bytes: int
-    """Encoded, before compression."""
+    """CRC-32 (zlib) of ``[start, end)``."""
+    partition: int
+    base_offset: int
+    """Offset of its first record."""
+    end_offset: int
+    """Offset of its last record, and one."""
+    record_count: int
     min_timestamp_ms: int
     max_timestamp_ms: int
+    uncompressed_bytes: int
+    """Encoded, before compression."""
 
     @property
     def end(self) -> int:
@@ -116,18 +125,16 @@ def corrupt(ref: SegmentRef, what: str) -> NoReturn:
 
 def _row_groups(metadata: Any, ref: SegmentRef) -> tuple[RowGroup, ...]:
     try:
-        checks = msgspec.json.decode(
-            (metadata.metadata or {}).get(ROW_GROUPS_KEY, b""), type=list[tuple[int, int, int]]
-        )
+        rows = msgspec.json.decode((metadata.metadata or {}).get(ROW_GROUPS_KEY, b""), type=list[_Row])
     except msgspec.DecodeError as problem:
-        raise corruption(ref, "its footer has no checksums of row groups") from problem
-    if len(checks) != metadata.num_row_groups or not checks:
-        corrupt(ref, f"its footer has {metadata.num_row_groups} row groups and {len(checks)} checksums")
+        raise corruption(ref, f"its footer has no list of row groups: {problem}") from problem
+    if len(rows) != metadata.num_row_groups or not rows:
+        corrupt(ref, f"its footer has {metadata.num_row_groups} row groups and lists {len(rows)}")
     groups = []
     position, before = len(MAGIC), (-1, 0)
-    for index, (start, size_bytes, crc32) in enumerate(checks):
-        group = _row_group(metadata.row_group(index), start, size_bytes, crc32)
-        if group is None or start != position or (group.partition, group.base_offset) < before:
+    for index, row in enumerate(rows):
+        group = RowGroup(*row, uncompressed_bytes=metadata.row_group(index).total_byte_size)
+        if not _stands(group) or group.start != position or (group.partition, group.base_offset) < before:
             corrupt(ref, f"its footer contradicts itself in row group {index}")
         position, before = group.end, (group.partition, group.end_offset)
         groups.append(group)
@@ -136,28 +143,11 @@ def _row_groups(metadata: Any, ref: SegmentRef) -> tuple[RowGroup, ...]:
     return tuple(groups)
 
 
-def _row_group(metadata: Any, start: int, size_bytes: int, crc32: int) -> RowGroup | None:
-    """The row group, or None when its metadata can't be true."""
-    partition, offset, timestamp = (metadata.column(index).statistics for index in range(3))
-    if not all(column is not None and column.has_min_max for column in (partition, offset, timestamp)):
-        return None
-    group = RowGroup(
-        partition=partition.min_raw,
-        base_offset=offset.min_raw,
-        end_offset=offset.max_raw + 1,
-        record_count=metadata.num_rows,
-        start=start,
-        size_bytes=size_bytes,
-        crc32=crc32,
-        uncompressed_bytes=metadata.total_byte_size,
-        min_timestamp_ms=timestamp.min_raw // 1000,
-        max_timestamp_ms=timestamp.max_raw // 1000,
-    )
-    stands = (
-        partition.min_raw == partition.max_raw >= 0
+def _stands(group: RowGroup) -> bool:
+    return (
+        group.size_bytes > 0
+        and group.partition >= 0
         and group.base_offset >= 0
         and 0 < group.record_count <= group.end_offset - group.base_offset
         and group.min_timestamp_ms <= group.max_timestamp_ms
-        and size_bytes > 0
     )
-    return group if stands else None
