@@ -1,0 +1,159 @@
+"""Topics: made, described, listed, altered, deleted, and cut off at their beginning."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+from gateway.engine.bounds import LIST_LOADS_AT_ONCE
+from gateway.engine.open_topic import OpenTopic
+from gateway.engine.pool import Pool
+from gateway.engine.registry import TopicRegistry
+from log_format import layout
+from log_format.clock import Clock
+from log_format.errors import BackOff, RequestRefused, StoreUnavailable
+from log_format.store import ObjectStore
+from log_format.topic_changes import AlterTopic, CreateTopic, DeleteRecords, DeleteTopic
+from log_format.topic_config import ConfigValue, TopicConfig, check_topic_name
+from log_format.topic_state import TopicState
+
+_log = logging.getLogger("gateway.administration")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPage:
+    """Some topics in order of name; ``next_after`` is the name to go on after, None at the end."""
+
+    topics: list[TopicState]
+    next_after: str | None
+
+
+class Administration:
+    """Belongs to the event loop."""
+
+    def __init__(
+        self,
+        registry: TopicRegistry,
+        store: ObjectStore,
+        cold_store: ObjectStore,
+        *,
+        clock: Clock,
+        look_pool: Pool,
+        cold_pool: Pool,
+        request_bytes_max: int,
+    ) -> None:
+        self._registry = registry
+        self._store = store
+        self._cold_store = cold_store
+        self._clock = clock
+        self._look_pool = look_pool
+        self._cold_pool = cold_pool
+        self._request_bytes_max = request_bytes_max
+        self._sweeps: set[asyncio.Task[None]] = set()
+
+    def parse_config(self, given: Mapping[str, object]) -> TopicConfig:
+        """Settings as a user gives them. Raises ``RequestRefused`` (``INVALID_CONFIG``)."""
+        return TopicConfig.parse(given, request_bytes_max=self._request_bytes_max)
+
+    async def create(self, name: str, partition_count: int, config: TopicConfig) -> tuple[TopicState, bool]:
+        """The topic, and whether it was made: False when the same existed.
+
+        Raises ``RequestRefused`` (name, count, ``TOPIC_ALREADY_EXISTS``), and as ``OpenTopic.commit``.
+        """
+        change = CreateTopic(name=name, partition_count=partition_count, config=config, topic_id=str(uuid.uuid4()))
+        topic = await self._registry.fresh(name, self._clock.monotonic_ms())
+        committed = await topic.commit(change)
+        self._registry.retain(topic)
+        return committed.state, committed.result
+
+    async def describe(self, name: str) -> TopicState:
+        """The topic's state. Raises ``UnknownTopic``, and as ``OpenTopic.fresh``."""
+        topic = await self._registry.fresh(name, self._clock.monotonic_ms())
+        return topic.existing()
+
+    async def alter(
+        self, name: str, partition_count: int | None, config: Mapping[str, ConfigValue | None]
+    ) -> TopicState:
+        """Raise the partition count, change settings. Raises as ``AlterTopic.propose`` and ``OpenTopic.commit``."""
+        topic = await self._existing(name)
+        change = AlterTopic(partition_count=partition_count, config=config, request_bytes_max=self._request_bytes_max)
+        return (await topic.commit(change)).state
+
+    async def delete(self, name: str) -> None:
+        """End the topic; its segments are deleted behind the answer, as well as that goes.
+
+        Raises ``UnknownTopic``, and as ``OpenTopic.commit``.
+        """
+        topic = await self._existing(name)
+        committed = await topic.commit(DeleteTopic())
+        if committed.result:
+            task = asyncio.create_task(self._delete_segments(name, committed.result))
+            self._sweeps.add(task)
+            task.add_done_callback(self._sweeps.discard)
+
+    async def delete_records(self, name: str, before: Mapping[int, int]) -> dict[int, int]:
+        """Move log starts up; the log start of each partition named.
+
+        Raises as ``DeleteRecords.propose`` and ``OpenTopic.commit``.
+        """
+        topic = await self._existing(name)
+        return (await topic.commit(DeleteRecords(before=before))).result
+
+    async def page(self, prefix: str, after: str, limit: int) -> TopicPage:
+        """At most ``limit`` topics whose names start with ``prefix`` and come after ``after``. Raises as ``OpenTopic.fresh``."""
+        arrival_ms = self._clock.monotonic_ms()
+        names = iter(await self._names(prefix, after))
+        found: list[TopicState] = []
+        while len(found) <= limit:
+            some = list(islice(names, LIST_LOADS_AT_ONCE))
+            if not some:
+                return TopicPage(topics=found, next_after=None)
+            states = await asyncio.gather(*(self._registry.fresh(name, arrival_ms) for name in some))
+            found += [topic.state for topic in states if topic.state.exists]
+        return TopicPage(topics=found[:limit], next_after=found[limit - 1].topic)
+
+    async def drain(self) -> None:
+        """Leave the segments that were not deleted yet to the collector of orphans."""
+        for task in list(self._sweeps):
+            task.cancel()
+        if self._sweeps:
+            await asyncio.wait(self._sweeps)
+
+    async def _existing(self, name: str) -> OpenTopic:
+        topic = await self._registry.fresh(name, self._clock.monotonic_ms())
+        topic.existing()
+        return topic
+
+    async def _names(self, prefix: str, after: str) -> list[str]:
+        try:
+            return await self._look_pool.run(self._list_names, prefix, after)
+        except StoreUnavailable as problem:
+            raise BackOff(f"The store did not list topics: {problem.detail}.") from problem
+
+    def _list_names(self, prefix: str, after: str) -> list[str]:
+        return sorted(self._matching(prefix, after))
+
+    def _matching(self, prefix: str, after: str) -> Iterator[str]:
+        for name in self._store.list_directories(layout.TOPICS):
+            if name.startswith(prefix) and name > after and _can_be_a_topic(name):
+                yield name
+
+    async def _delete_segments(self, name: str, paths: tuple[str, ...]) -> None:
+        for path in paths:
+            try:
+                await self._cold_pool.run(self._cold_store.delete, f"{layout.topic_root(name)}{path}")
+            except (StoreUnavailable, BackOff) as problem:
+                _log.warning("segments of the deleted topic %s are left to the collector: %s", name, problem)
+                return
+
+
+def _can_be_a_topic(name: str) -> bool:
+    try:
+        check_topic_name(name)
+    except RequestRefused:
+        return False
+    return True

@@ -1,0 +1,78 @@
+"""The engine's bounds: how much it holds, how long it waits. Those that a user may change come from the settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from log_format import limits
+
+_MEBIBYTE: Final = 1024 * 1024
+
+FLUSH_BYTES_CAP: Final = 32 * _MEBIBYTE
+"""A flush takes no more records than this, whatever ``flush.bytes`` says: it is in memory several times while it is written."""
+
+FLUSH_BATCHES_CAP: Final = 4096
+"""Requests in one flush: each costs a few microseconds when the segment is put together."""
+
+TOPICS_LOADED_MAX: Final = 2_000
+"""Topics whose state is in memory; idle ones beyond it are forgotten, least recently used first."""
+
+TOPICS_LOADED_BYTES_MAX: Final = 64 * _MEBIBYTE
+"""What the manifests of loaded topics may take; idle topics beyond it are forgotten."""
+
+COLD_RUNS_PER_READ_MAX: Final = 64
+"""Runs that one read takes from the store: a partition of tiny flushes must not hold a request for minutes."""
+
+COLD_READ_MS_MAX: Final = 2_000
+"""A read that has something to answer goes on to further runs only for so long."""
+
+PRODUCE_WAIT_MS_MAX: Final = 10_000
+"""How long a request waits for its flush to begin, beyond ``flush.ms``, before it is refused (503, nothing happened)."""
+
+COMMIT_WAIT_MS_MAX: Final = 60_000
+"""How long a request waits for a commit under way before it is told that its outcome is unknown."""
+
+LOG_POLL_MS: Final = 500
+"""How often the log is looked at for other gateways' commits while somebody waits for records."""
+
+ANSWER_WAIT_MS_MAX: Final = 5_000
+"""How long a fetch waits for memory to hold its answer."""
+
+PING_MS: Final = 15_000
+"""Silence after which an event stream gets a comment (the contract's)."""
+
+EVENTS_BYTES_MAX: Final = 256 * 1024
+"""Records read at once for an event stream: what one slow reader holds."""
+
+EVENTS_RECORDS_MAX: Final = 1_000
+"""Records read at once for an event stream."""
+
+LIST_LOADS_AT_ONCE: Final = 16
+"""Topics loaded side by side while topics are listed."""
+
+CHECKPOINT_RETRY_MS: Final = 30_000
+"""Pause after a checkpoint that failed."""
+
+LOOK_THREADS: Final = 8
+"""Threads that look at logs: short requests, apart from commits and from reads of records."""
+
+POOL_WAITING_MAX: Final = 2_048
+"""Calls that wait for a thread of one pool; beyond it 503 ``OVERLOADED``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineBounds:
+    """The bounds that a user may change: bytes, counts of threads, counts of waiting polls."""
+
+    write_threads: int = 16
+    read_threads: int = 8
+    tail_cache_bytes_max: int = 48 * _MEBIBYTE
+    footer_cache_bytes_max: int = 16 * _MEBIBYTE
+    waiting_polls_max: int = 10_000
+    request_bytes_max: int = limits.REQUEST_BYTES_MAX
+    log_poll_ms: int = LOG_POLL_MS
+
+
+assert EVENTS_BYTES_MAX < FLUSH_BYTES_CAP
+assert COLD_READ_MS_MAX < COMMIT_WAIT_MS_MAX

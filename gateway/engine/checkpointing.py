@@ -1,0 +1,79 @@
+"""Checkpoints of one topic, written behind the commits, by whoever commits (docs/decisions/003-gateway-writes-checkpoints.md).
+
+One at a time, never on a request's way; one that fails is logged and tried again later: a topic without a fresh checkpoint
+works, it only loads slower.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from gateway.engine.bounds import CHECKPOINT_RETRY_MS
+from gateway.engine.metrics import EngineMetrics
+from gateway.engine.pool import Pool
+from log_format.checkpoint import is_due, last_checkpoint_version, write_checkpoint
+from log_format.clock import Clock
+from log_format.errors import BackOff, CorruptData, StoreUnavailable
+from log_format.topic_log import TopicLog
+from log_format.topic_state import NO_LOG, TopicState
+
+_log = logging.getLogger("gateway.checkpoint")
+
+
+class Checkpointing:
+    """Belongs to the event loop."""
+
+    def __init__(self, log: TopicLog, clock: Clock, *, pool: Pool, metrics: EngineMetrics) -> None:
+        self._log = log
+        self._clock = clock
+        self._pool = pool
+        self._metrics = metrics
+        self._newest: int | None = None
+        """The newest checkpoint known here; None: none, or not looked for yet."""
+        self._looked = False
+        self._not_before_ms = 0
+        self._running: asyncio.Task[None] | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether none is being written."""
+        return self._running is None
+
+    def consider(self, state: TopicState) -> None:
+        """Write a checkpoint if one is due at ``state``. Returns at once."""
+        if self._running is not None or state.version == NO_LOG or self._clock.monotonic_ms() < self._not_before_ms:
+            return
+        if is_due(state.version, self._newest, state.manifest.segment_count()):
+            self._running = asyncio.create_task(self._write(state))
+            self._running.add_done_callback(self._ended)
+
+    async def stop(self) -> None:
+        """Wait for the one that is being written."""
+        if self._running is not None:
+            await asyncio.wait((self._running,))
+
+    async def _write(self, state: TopicState) -> None:
+        try:
+            if not self._looked:
+                # Others write checkpoints too, and this gateway may have just started.
+                self._newest = await self._pool.run(last_checkpoint_version, self._log.store, self._log.topic)
+                self._looked = True
+                if not is_due(state.version, self._newest, state.manifest.segment_count()):
+                    return
+            await self._pool.run(
+                write_checkpoint, self._log.store, self._log.topic, state.version, self._clock.now_ms()
+            )
+        except (StoreUnavailable, CorruptData, BackOff) as problem:
+            self._not_before_ms = self._clock.monotonic_ms() + CHECKPOINT_RETRY_MS
+            self._looked = False
+            self._metrics.checkpoints.labels("failed").inc()
+            _log.warning("no checkpoint of topic %s at version %d: %s", self._log.topic, state.version, problem)
+            return
+        self._newest = state.version
+        self._metrics.checkpoints.labels("written").inc()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("a checkpoint failed", exc_info=error)

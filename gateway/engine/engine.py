@@ -1,0 +1,167 @@
+"""The engine: what the routes call, put together from its parts."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+
+from prometheus_client import CollectorRegistry
+
+from gateway.engine.administration import Administration
+from gateway.engine.bounds import COMMIT_WAIT_MS_MAX, LOOK_THREADS, PRODUCE_WAIT_MS_MAX, EngineBounds
+from gateway.engine.fetching import Fetching
+from gateway.engine.metrics import EngineMetrics
+from gateway.engine.open_topic import OpenTopic
+from gateway.engine.pool import Pool
+from gateway.engine.reading import Reading
+from gateway.engine.registry import TopicRegistry
+from gateway.engine.tail_cache import TailCache
+from gateway.engine.waiting import WaitingPlaces
+from gateway.engine.writer import PendingBatch, Places
+from gateway.memory_budget import Reservation
+from log_format import layout
+from log_format.append import Batch
+from log_format.clock import Clock
+from log_format.errors import BackOff, ErrorCode, OutcomeUnknown
+from log_format.segment_reader import SegmentReader
+from log_format.store import ObjectStore
+
+_log = logging.getLogger("gateway.engine")
+
+
+def new_id() -> str:
+    """An id that nobody else will make."""
+    return str(uuid.uuid4())
+
+
+class LogEngine:
+    """One gateway's engine. ``store`` is written and looked at; ``cold_store`` is the same store with connections of its own,
+    so that reading old records never waits for writers, nor they for it. Belongs to the event loop."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        cold_store: ObjectStore,
+        *,
+        bounds: EngineBounds,
+        clock: Clock,
+        registry: CollectorRegistry,
+    ) -> None:
+        self.clock = clock
+        self.bounds = bounds
+        self.store_uri = store.uri
+        self.draining = False
+        self._store = store
+        self._metrics = EngineMetrics(registry)
+        self._look_pool = Pool("look", LOOK_THREADS)
+        self._write_pool = Pool("write", bounds.write_threads)
+        self._cold_pool = Pool("read", bounds.read_threads)
+        self._tail = TailCache(bounds.tail_cache_bytes_max)
+        self._metrics.tail_cache_bytes.set_function(lambda: self._tail.size_bytes)
+        self._places = WaitingPlaces(bounds.waiting_polls_max)
+        self._metrics.waiting_polls.set_function(lambda: self._places.taken_count)
+        self.topics = TopicRegistry(self._open, self._metrics)
+        reading = Reading(
+            self._tail,
+            SegmentReader(cold_store, footer_cache_bytes=bounds.footer_cache_bytes_max),
+            pool=self._cold_pool,
+            clock=clock,
+            metrics=self._metrics,
+        )
+        self.reading = reading
+        self.fetching = Fetching(
+            self.topics, reading, clock=clock, places=self._places, is_draining=lambda: self.draining
+        )
+        self.administration = Administration(
+            self.topics,
+            store,
+            cold_store,
+            clock=clock,
+            look_pool=self._look_pool,
+            cold_pool=self._cold_pool,
+            request_bytes_max=bounds.request_bytes_max,
+        )
+        self._drained: asyncio.Task[None] | None = None
+
+    @property
+    def owned_topic_count(self) -> int:
+        """Topics that this gateway has open."""
+        return sum(1 for topic in self.topics if topic.state.exists)
+
+    @property
+    def waiting_places(self) -> WaitingPlaces:
+        """How many may wait for records at once."""
+        return self._places
+
+    async def start(self) -> None:
+        """Nothing is read before it is asked for, so starting takes no time, however many topics there are."""
+
+    async def drain(self) -> None:
+        """End waits, flush what is buffered, acknowledge it. Idempotent."""
+        self.draining = True
+        if self._drained is None:
+            self._drained = asyncio.create_task(self._drain())
+        await asyncio.shield(self._drained)
+
+    async def store_answers(self) -> None:
+        """Return when the store can be read. Raises ``StoreUnavailable``, ``BackOff``."""
+        await self._look_pool.run(self._ask_store)
+
+    async def open_topic(self, name: str) -> OpenTopic:
+        """The topic as it is known here, to route records for it. Raises ``UnknownTopic``, and as ``OpenTopic.fresh``."""
+        topic = await self.topics.loaded(name, self.clock.monotonic_ms())
+        topic.existing()
+        return topic
+
+    def append(self, topic: OpenTopic, batch: Batch, reservation: Reservation | None) -> PendingBatch:
+        """Begin to append a batch that was routed for the topic's present incarnation.
+
+        The reservation is released when it is settled. Raises ``BackOff`` (``DRAINING``): then it stays the caller's.
+        """
+        if self.draining:
+            raise BackOff("The gateway is shutting down and takes no new work.", code=ErrorCode.DRAINING)
+        return topic.writer.submit(batch, reservation)
+
+    async def acknowledged(self, topic: OpenTopic, pending: PendingBatch) -> Places:
+        """Where the batch's records are, once the commit that holds them stands.
+
+        Raises ``UnknownTopic``, ``TopicReplaced``, ``RequestRefused`` (too large now), ``BackOff`` (nothing happened),
+        ``OutcomeUnknown``.
+        """
+        flush_ms = topic.state.config.integer("flush.ms") if topic.state.exists else 0
+        done, _ = await asyncio.wait((pending.settled,), timeout=(flush_ms + PRODUCE_WAIT_MS_MAX) / 1000)
+        if not done and topic.writer.withdraw(pending):
+            pending.settle(BackOff(f"The store keeps topic {topic.name!r} waiting: the records were not written."))
+        elif not done:
+            done, _ = await asyncio.wait((pending.settled,), timeout=COMMIT_WAIT_MS_MAX / 1000)
+            if not done:
+                raise OutcomeUnknown(
+                    f"The commit of topic {topic.name!r} takes too long: its outcome is not known yet."
+                )
+        return pending.settled.result()
+
+    def _open(self, name: str) -> OpenTopic:
+        return OpenTopic(
+            name,
+            self._store,
+            clock=self.clock,
+            new_id=new_id,
+            look_pool=self._look_pool,
+            write_pool=self._write_pool,
+            metrics=self._metrics,
+            on_flushed=self._tail.add,
+            log_poll_ms=self.bounds.log_poll_ms,
+        )
+
+    def _ask_store(self) -> None:
+        # A listing that ends at its first answer: neither topics nor a certain object need be there.
+        for _ in self._store.list_directories(layout.TOPICS):
+            return
+
+    async def _drain(self) -> None:
+        self.fetching.wake_all()
+        await self.topics.drain()
+        await self.administration.drain()
+        for pool in (self._look_pool, self._write_pool, self._cold_pool):
+            pool.close()

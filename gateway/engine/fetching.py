@@ -1,0 +1,268 @@
+"""Fetches: where to begin, how much, how long to wait, over one partition or several.
+
+1. Every fetch begins with a look at the log that is younger than its arrival (``OpenTopic.fresh``).
+2. While it waits it holds no records and no memory for them; it is woken the moment a commit of its partitions stands here,
+   and the log is looked at for commits of others meanwhile.
+3. The limits are totals over its partitions, in the order of the request; the first record comes whatever its size.
+4. One partition that fails ends the waiting; the others are answered all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Literal
+
+from gateway.engine.bounds import ANSWER_WAIT_MS_MAX
+from gateway.engine.open_topic import OpenTopic
+from gateway.engine.reading import Reading, ReadLimits, Records
+from gateway.engine.registry import TopicRegistry
+from gateway.engine.waiting import WaitingPlaces, Wakeup
+from gateway.memory_budget import MemoryBudget, Reservation
+from log_format.clock import Clock
+from log_format.errors import OffsetOutOfRange, TidelogError, UnknownTopic
+from log_format.topic_state import TopicState
+
+_ANSWER_COPIES = 2
+"""Records are in memory as they were read and, piece by piece, as they are sent."""
+_ANSWER_OVERHEAD_BYTES = 64 * 1024
+_ROW_GROUP_BYTES = 1024 * 1024
+"""What is read from the store beside the records asked for: the rest of a row group."""
+_FETCHES_WAITING_MAX = 20_000
+"""Fetches that wait for memory: the number of connections bounds them first."""
+
+StartWord = Literal["earliest", "latest"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchFrom:
+    """One partition to read: from an offset or a word, or from the first record with ``timestamp_ms`` or later; not both."""
+
+    topic: str
+    partition: int
+    offset: int | StartWord | None = None
+    timestamp_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchLimits:
+    """Totals: records (1 …), bytes of keys, values and headers (1 …), bytes to wait for (0 …), how long (0 …)."""
+
+    records_max: int
+    bytes_max: int
+    bytes_min: int
+    wait_ms_max: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """What one partition gave."""
+
+    topic: str
+    partition: int
+    records: Records
+    high_watermark: int
+    log_start_offset: int
+
+
+@dataclass(slots=True)
+class FetchAnswer:
+    """What each partition gave, in the order of the request, and the memory reserved for it: release it when it is sent."""
+
+    parts: list[Fetched | TidelogError]
+    reservation: Reservation
+
+    @property
+    def record_count(self) -> int:
+        """Records of all partitions."""
+        return sum(part.records.record_count for part in self.parts if isinstance(part, Fetched))
+
+    @property
+    def size_bytes(self) -> int:
+        """Keys, values and headers of all partitions."""
+        return sum(part.records.size_bytes for part in self.parts if isinstance(part, Fetched))
+
+
+@dataclass(slots=True)
+class _Place:
+    """Where one partition is read from, once that is known."""
+
+    topic: OpenTopic
+    topic_id: str
+    partition: int
+    offset: int
+
+
+class Fetching:
+    """Belongs to the event loop."""
+
+    def __init__(
+        self,
+        registry: TopicRegistry,
+        reading: Reading,
+        *,
+        clock: Clock,
+        places: WaitingPlaces,
+        is_draining: Callable[[], bool],
+    ) -> None:
+        self._registry = registry
+        self._reading = reading
+        self._clock = clock
+        self._places = places
+        self._is_draining = is_draining
+        self._waiting: set[Wakeup] = set()
+
+    async def fetch(
+        self, wanted: Sequence[FetchFrom], limits: FetchLimits, memory: MemoryBudget, arrival_ms: int
+    ) -> FetchAnswer:
+        """Read the partitions, waiting as the limits say. Errors of a partition are in its place.
+
+        ``arrival_ms`` (monotonic) is when the request came. Raises ``BackOff`` (``OVERLOADED``) when the gateway holds too many
+        waiting polls or answers.
+        """
+        places = await asyncio.gather(*(self._place(one, arrival_ms) for one in wanted))
+        deadline_ms = self._clock.monotonic_ms() + limits.wait_ms_max
+        answer = await self._read(places, limits, memory)
+        if self._is_enough(answer, limits) or limits.wait_ms_max == 0:
+            return answer
+        answer.reservation.release()
+        with ExitStack() as stack:
+            stack.enter_context(self._places.place())
+            wakeup = Wakeup()
+            self._waiting.add(wakeup)
+            stack.callback(self._waiting.discard, wakeup)
+            self._register(stack, places, wakeup)
+            while True:
+                # Registered first and read again then: what was committed in between is not missed.
+                wakeup.clear()
+                answer = await self._read(places, limits, memory)
+                left_ms = deadline_ms - self._clock.monotonic_ms()
+                if self._is_enough(answer, limits) or left_ms <= 0:
+                    return answer
+                answer.reservation.release()
+                await wakeup.wait(left_ms)
+
+    async def start_of(self, wanted: FetchFrom, arrival_ms: int) -> tuple[OpenTopic, int]:
+        """The topic, and the offset where reading begins. Raises as ``fetch`` answers."""
+        place = await self._place(wanted, arrival_ms)
+        if isinstance(place, TidelogError):
+            raise place
+        return place.topic, place.offset
+
+    def wake_all(self) -> None:
+        """Let everybody who waits answer what there is."""
+        for wakeup in self._waiting:
+            wakeup.set()
+
+    async def _place(self, wanted: FetchFrom, arrival_ms: int) -> _Place | TidelogError:
+        try:
+            topic = await self._registry.fresh(wanted.topic, arrival_ms)
+            state = topic.existing_with(wanted.partition)
+            assert state.topic_id is not None
+            offset = await self._offset(topic, state, wanted)
+        except TidelogError as error:
+            return error
+        return _Place(topic, state.topic_id, wanted.partition, offset)
+
+    async def _offset(self, topic: OpenTopic, state: TopicState, wanted: FetchFrom) -> int:
+        log_start, high_watermark = state.log_start(wanted.partition), state.high_watermark(wanted.partition)
+        if wanted.timestamp_ms is not None:
+            found = await self._reading.offset_of_timestamp(topic, state, wanted.partition, wanted.timestamp_ms)
+            return high_watermark if found is None else found
+        if wanted.offset == "earliest":
+            return log_start
+        if wanted.offset == "latest":
+            return high_watermark
+        assert isinstance(wanted.offset, int)
+        return wanted.offset
+
+    async def _read(
+        self, places: Sequence[_Place | TidelogError], limits: FetchLimits, memory: MemoryBudget
+    ) -> FetchAnswer:
+        reservation = await self._reserve(places, limits, memory)
+        answer = FetchAnswer([], reservation)
+        done = False
+        try:
+            left = ReadLimits(records_max=limits.records_max, bytes_max=limits.bytes_max)
+            for place in places:
+                part = place if isinstance(place, TidelogError) else await self._read_place(place, left)
+                answer.parts.append(part)
+                if isinstance(part, Fetched):
+                    left = ReadLimits(
+                        records_max=left.records_max - part.records.record_count,
+                        bytes_max=max(0, left.bytes_max - part.records.size_bytes),
+                        at_least_one=answer.record_count == 0,
+                    )
+            await self._fit(answer, memory)
+            done = True
+        finally:
+            if not done:
+                answer.reservation.release()
+        return answer
+
+    async def _read_place(self, place: _Place, limits: ReadLimits) -> Fetched | TidelogError:
+        try:
+            state = place.topic.existing_with(place.partition)
+            if state.topic_id != place.topic_id:
+                raise UnknownTopic(place.topic.name)
+            log_start, high_watermark = state.log_start(place.partition), state.high_watermark(place.partition)
+            if not log_start <= place.offset <= high_watermark:
+                raise OffsetOutOfRange(place.topic.name, place.partition, place.offset, log_start, high_watermark)
+            records = await self._reading.read(place.topic, state, place.partition, place.offset, limits)
+        except TidelogError as error:
+            return error
+        return Fetched(
+            topic=place.topic.name,
+            partition=place.partition,
+            records=records,
+            high_watermark=high_watermark,
+            log_start_offset=log_start,
+        )
+
+    async def _reserve(
+        self, places: Sequence[_Place | TidelogError], limits: FetchLimits, memory: MemoryBudget
+    ) -> Reservation:
+        """Memory for what has to be read from the store; what is in memory needs none before it is encoded."""
+        if not any(isinstance(place, _Place) and self._needs_store(place) for place in places):
+            return memory.reserve(0)
+        size = limits.bytes_max * _ANSWER_COPIES + _ROW_GROUP_BYTES
+        return await memory.reserve_in_turn(size, wait_ms=ANSWER_WAIT_MS_MAX, waiting_max=_FETCHES_WAITING_MAX)
+
+    def _needs_store(self, place: _Place) -> bool:
+        state = place.topic.state
+        if state.topic_id != place.topic_id or place.partition >= state.partition_count:
+            return False
+        if not state.log_start(place.partition) <= place.offset < state.high_watermark(place.partition):
+            return False
+        return not self._reading.is_in_memory(state, place.partition, place.offset)
+
+    async def _fit(self, answer: FetchAnswer, memory: MemoryBudget) -> None:
+        """Reserve what the answer really takes."""
+        needed = answer.size_bytes * _ANSWER_COPIES + (_ANSWER_OVERHEAD_BYTES if answer.record_count else 0)
+        if answer.reservation.size_bytes >= needed or answer.reservation.size_bytes:
+            answer.reservation.shrink_to(needed)
+        elif needed:
+            answer.reservation = await memory.reserve_in_turn(
+                needed, wait_ms=ANSWER_WAIT_MS_MAX, waiting_max=_FETCHES_WAITING_MAX
+            )
+
+    def _is_enough(self, answer: FetchAnswer, limits: FetchLimits) -> bool:
+        if self._is_draining() or limits.bytes_min == 0:
+            return True
+        if any(not isinstance(part, Fetched) or part.records.is_full for part in answer.parts):
+            return True
+        if answer.record_count >= limits.records_max or answer.size_bytes >= limits.bytes_max:
+            return True
+        # A tombstone without a key has no bytes, yet who waits for the least wants it.
+        return answer.record_count > 0 and (limits.bytes_min <= 1 or answer.size_bytes >= limits.bytes_min)
+
+    def _register(self, stack: ExitStack, places: Sequence[_Place | TidelogError], wakeup: Wakeup) -> None:
+        by_topic: dict[OpenTopic, list[int]] = {}
+        for place in places:
+            if isinstance(place, _Place):
+                by_topic.setdefault(place.topic, []).append(place.partition)
+        for topic, partitions in by_topic.items():
+            stack.enter_context(topic.waiters.registered(partitions, wakeup))
+            topic.poll_while_waited_for()

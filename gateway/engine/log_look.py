@@ -1,0 +1,46 @@
+"""Looks at one log's head, shared by everybody who wants one.
+
+At most one look is under way and one waits to begin. A look that began before a request arrived may have missed a commit
+that was acknowledged in between, so a request is content only with a look that begins after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+
+class LogLook:
+    """``look`` makes one look; its errors reach everybody who waits for it."""
+
+    def __init__(self, look: Callable[[], Awaitable[None]]) -> None:
+        self._look = look
+        self._running: asyncio.Task[None] | None = None
+        self._next: asyncio.Task[None] | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no look is under way or waits."""
+        return self._running is None and self._next is None
+
+    async def after_now(self) -> None:
+        """Return when a look that began after this call has ended. Raises what it raises."""
+        if self._next is None:
+            self._next = asyncio.create_task(self._begin())
+            self._next.add_done_callback(_retrieve)
+        await asyncio.shield(self._next)
+
+    async def _begin(self) -> None:
+        if self._running is not None:
+            await asyncio.wait((self._running,))
+        self._running, self._next = self._next, None
+        try:
+            await self._look()
+        finally:
+            self._running = None
+
+
+def _retrieve(task: asyncio.Task[None]) -> None:
+    """Note the error as seen also when everybody who waited for it has gone."""
+    if not task.cancelled():
+        task.exception()

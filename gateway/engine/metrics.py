@@ -1,0 +1,64 @@
+"""What the engine measures. No label names a topic: their number is not bounded."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_BYTES: Final = tuple(float(1 << power) for power in range(8, 27, 2))
+_COUNTS: Final = (1.0, 2.0, 3.0, 5.0, 10.0, 20.0)
+
+
+class EngineMetrics:
+    """Registered once in the gateway's registry."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.flush_bytes = Histogram(
+            "tidelog_flush_bytes", "Records of a flush, in memory.", buckets=_BYTES, registry=registry
+        )
+        self.flush_batches = Histogram(
+            "tidelog_flush_batches",
+            "Requests that share a flush.",
+            buckets=(1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 500.0, 1000.0, 5000.0),
+            registry=registry,
+        )
+        self.stage_seconds = Histogram(
+            "tidelog_flush_stage_seconds", "Encoding and uploading a segment.", buckets=_SECONDS, registry=registry
+        )
+        self.commit_seconds = Histogram(
+            "tidelog_commit_seconds", "The commit of a flush.", buckets=_SECONDS, registry=registry
+        )
+        self.commit_attempts = Histogram(
+            "tidelog_commit_attempts",
+            "Versions tried until a commit stood: above 1 others were faster.",
+            buckets=_COUNTS,
+            registry=registry,
+        )
+        self.acknowledgement_seconds = Histogram(
+            "tidelog_acknowledgement_seconds",
+            "From a batch's entry into the buffer to its acknowledgement.",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.flush_failures = Counter(
+            "tidelog_flush_failures", "Flushes that were not acknowledged.", ("error_code",), registry=registry
+        )
+        self.appended_records = Counter("tidelog_appended_records", "Records acknowledged.", registry=registry)
+        self.read_records = Counter(
+            "tidelog_read_records", "Records read, from memory or from the store.", ("source",), registry=registry
+        )
+        self.store_errors = Counter(
+            "tidelog_store_errors",
+            "Calls to the store that failed, by what they were for.",
+            ("purpose",),
+            registry=registry,
+        )
+        self.checkpoints = Counter("tidelog_checkpoints", "Checkpoints, by outcome.", ("outcome",), registry=registry)
+        self.buffered_bytes = Gauge(
+            "tidelog_buffered_bytes", "Records that wait for their acknowledgement.", registry=registry
+        )
+        self.tail_cache_bytes = Gauge("tidelog_tail_cache_bytes", "Records kept for tail reads.", registry=registry)
+        self.topics_loaded = Gauge("tidelog_topics_loaded", "Topics whose state is in memory.", registry=registry)
+        self.waiting_polls = Gauge("tidelog_waiting_polls", "Long polls and event streams.", registry=registry)

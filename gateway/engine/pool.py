@@ -1,0 +1,52 @@
+"""Threads for calls that block, so that the event loop never does; bounded in number and in what waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
+
+from gateway.engine.bounds import POOL_WAITING_MAX
+from gateway.problem import overloaded
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Pool:
+    """``threads`` threads; at most ``waiting_max`` calls wait for one."""
+
+    def __init__(self, name: str, threads: int, *, waiting_max: int = POOL_WAITING_MAX) -> None:
+        self.name = name
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix=name)
+        self._calls_max = threads + waiting_max
+        self._calls = 0
+        self._lock = threading.Lock()
+
+    async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What ``call`` returns or raises. Cancelled while it waits for a thread, it never runs; later it runs to its end.
+
+        Raises ``BackOff`` (``OVERLOADED``) when too many wait already.
+        """
+        with self._lock:
+            if self._calls >= self._calls_max:
+                raise overloaded(f"Too many calls wait for the store ({self.name}).")
+            self._calls += 1
+        future = self._executor.submit(call, *args, **kwargs)
+        future.add_done_callback(self._done)
+        return await asyncio.wrap_future(future)
+
+    @property
+    def call_count(self) -> int:
+        """Calls that run or wait."""
+        return self._calls
+
+    def close(self) -> None:
+        """Let running calls end; what waits is dropped."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def _done(self, _future: Future[T]) -> None:
+        with self._lock:
+            self._calls -= 1

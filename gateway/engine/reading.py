@@ -1,0 +1,230 @@
+"""Reading a partition from an offset on: from the tail in memory where it is there, else from the store.
+
+1. What is read lies below the high watermark of one state: all of it is committed, nothing in between is skipped.
+2. Limits are exact, and cut whole records: at most ``records_max`` and ``bytes_max`` (keys, values, headers), but one record
+   when there is one and ``at_least_one`` is asked for.
+3. What is read from the store does not enter the tail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from gateway.engine.bounds import COLD_READ_MS_MAX, COLD_RUNS_PER_READ_MAX
+from gateway.engine.metrics import EngineMetrics
+from gateway.engine.open_topic import OpenTopic
+from gateway.engine.pool import Pool
+from gateway.engine.tail_cache import TailCache, TailRun
+from log_format.clock import Clock
+from log_format.errors import BackOff, CorruptData, StoreUnavailable, UnknownTopic
+from log_format.manifest import Located
+from log_format.record_bytes import record_bytes
+from log_format.segment_reader import SegmentReader
+from log_format.topic_state import TopicState
+
+T = TypeVar("T")
+
+COMPACTED_PREFIX: Final = "compacted/"
+"""Paths of segments whose runs may have gaps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadLimits:
+    """``records_max`` at least 0; ``bytes_max`` of keys, values and headers; whether the first record comes whatever its size."""
+
+    records_max: int
+    bytes_max: int
+    at_least_one: bool = True
+
+
+@dataclass(slots=True)
+class Records:
+    """What was read: tables of ``RECORD_SCHEMA`` in order of offset; ``size_bytes`` of keys, values and headers.
+
+    ``next_offset`` is where to go on. ``is_full``: a limit was reached, so waiting would bring no more.
+    """
+
+    next_offset: int
+    tables: list[pa.Table] = field(default_factory=list)
+    record_count: int = 0
+    size_bytes: int = 0
+    is_full: bool = False
+
+    def take(self, table: pa.Table, size_bytes: int) -> None:
+        """Append what was read."""
+        self.tables.append(table)
+        self.record_count += table.num_rows
+        self.size_bytes += size_bytes
+
+
+class Reading:
+    """Belongs to the event loop; what reads the store runs in the pool."""
+
+    def __init__(
+        self, tail: TailCache, reader: SegmentReader, *, pool: Pool, clock: Clock, metrics: EngineMetrics
+    ) -> None:
+        self._tail = tail
+        self._reader = reader
+        self._pool = pool
+        self._clock = clock
+        self._from_memory = metrics.read_records.labels("memory")
+        self._from_store = metrics.read_records.labels("store")
+        self._store_errors = metrics.store_errors.labels("read")
+
+    async def read(
+        self, topic: OpenTopic, state: TopicState, partition: int, offset: int, limits: ReadLimits
+    ) -> Records:
+        """The records from ``offset`` on, up to the limits or the high watermark of ``state``.
+
+        ``offset`` is in ``[log start, high watermark]``. Raises ``CorruptData`` when a segment is missing or damaged,
+        ``BackOff`` when the store can't be read; not when there is something to answer already.
+        """
+        assert state.topic_id is not None
+        found = Records(offset)
+        end = state.high_watermark(partition)
+        deadline_ms = self._clock.monotonic_ms() + COLD_READ_MS_MAX
+        cold_runs = 0
+        while found.next_offset < end:
+            if found.record_count >= limits.records_max:
+                found.is_full = True
+                break
+            run = self._tail.find(state.topic_id, partition, found.next_offset)
+            if run is not None:
+                if not self._take_from_tail(run, found, limits):
+                    break
+                continue
+            if cold_runs and (cold_runs >= COLD_RUNS_PER_READ_MAX or self._clock.monotonic_ms() > deadline_ms):
+                found.is_full = True
+                break
+            cold_runs += 1
+            try:
+                if not await self._take_from_store(topic, state, partition, found, limits):
+                    break
+            except (CorruptData, BackOff):
+                if found.record_count:
+                    found.is_full = True
+                    break
+                raise
+        return found
+
+    async def offset_of_timestamp(
+        self, topic: OpenTopic, state: TopicState, partition: int, timestamp_ms: int
+    ) -> int | None:
+        """The first offset, from the log start on, whose timestamp is at least ``timestamp_ms``; None without one.
+
+        Raises as ``read``.
+        """
+        offset, end = state.log_start(partition), state.high_watermark(partition)
+        for _ in range(COLD_RUNS_PER_READ_MAX):
+            located = state.manifest.find_timestamp(partition, offset, timestamp_ms)
+            if located is None or located.base_offset >= end:
+                return None
+            start = max(offset, located.base_offset)
+
+            def find(run: Located, start: int = start) -> int | None:
+                return self._reader.find_timestamp(topic.name, run.segment, partition, start, timestamp_ms)
+
+            def find_again(start: int = start) -> Located | None:
+                return state.manifest.find_timestamp(partition, start, timestamp_ms)
+
+            found, located = await self._from_segment(topic, state, located, find, find_again)
+            if found is not None:
+                return found
+            # Only where the log start lies behind the record that the run is listed for.
+            offset = located.end_offset
+        raise BackOff(f"Finding timestamp {timestamp_ms} in {topic.name}/{partition} takes too many reads.")
+
+    def is_in_memory(self, state: TopicState, partition: int, offset: int) -> bool:
+        """Whether a read from ``offset`` on begins in the tail, so that it takes no memory of its own."""
+        return state.topic_id is not None and self._tail.find(state.topic_id, partition, offset) is not None
+
+    def _take_from_tail(self, run: TailRun, found: Records, limits: ReadLimits) -> bool:
+        """Take what fits of a run in memory; False when not even the next record does."""
+        first = run.first_row + found.next_offset - run.base_offset
+        last = run.first_row + run.end_offset - run.base_offset
+        sums = run.flush.size_sums()
+        budget = limits.bytes_max - found.size_bytes
+        fitting = int(np.searchsorted(sums, sums[first] + budget, side="right")) - 1
+        stop = min(last, first + limits.records_max - found.record_count, fitting)
+        if stop <= first:
+            if found.record_count or not limits.at_least_one:
+                found.is_full = True
+                return False
+            stop = first + 1
+        found.take(run.flush.records.slice(first, stop - first), int(sums[stop] - sums[first]))
+        found.next_offset = run.base_offset + stop - run.first_row
+        self._from_memory.inc(stop - first)
+        return True
+
+    async def _take_from_store(
+        self, topic: OpenTopic, state: TopicState, partition: int, found: Records, limits: ReadLimits
+    ) -> bool:
+        """Take what fits of the next run in the store; False when not even the next record does."""
+        end = state.high_watermark(partition)
+        located = state.manifest.find(partition, found.next_offset)
+        if located is None or located.base_offset >= end:
+            found.next_offset = end  # key compaction left nothing up to there
+            return True
+        budget = limits.bytes_max - found.size_bytes
+        offset, records_max = found.next_offset, limits.records_max - found.record_count
+
+        def read(run: Located) -> pa.Table:
+            return self._reader.read(
+                topic.name,
+                run.segment,
+                partition,
+                max(offset, run.base_offset),
+                bytes_max=max(1, budget),
+                records_max=records_max,
+                end_offset=run.end_offset,
+            )
+
+        table, located = await self._from_segment(
+            topic, state, located, read, lambda: state.manifest.find(partition, offset)
+        )
+        if table.num_rows == 0:
+            found.next_offset = located.end_offset
+            return True
+        size = int(record_bytes(table).sum())
+        if size > budget and (found.record_count or not limits.at_least_one):
+            found.is_full = True
+            return False
+        found.take(table, size)
+        self._from_store.inc(table.num_rows)
+        found.next_offset = int(table.column("offset")[-1].as_py()) + 1
+        if found.next_offset < located.end_offset and not located.segment.path.startswith(COMPACTED_PREFIX):
+            found.is_full = True  # a flush's runs have no gaps, so it was the limits that ended it
+            return False
+        return True
+
+    async def _from_segment(
+        self,
+        topic: OpenTopic,
+        state: TopicState,
+        located: Located,
+        read: Callable[[Located], T],
+        find_again: Callable[[], Located | None],
+    ) -> tuple[T, Located]:
+        """What ``read`` gives for a run, and the run. A segment that is gone may have been replaced: then by the other one."""
+        try:
+            return await self._on_store(read, located), located
+        except CorruptData:
+            await topic.fresh(self._clock.monotonic_ms())
+            again = find_again()
+            if topic.state.topic_id != state.topic_id:
+                raise UnknownTopic(topic.name) from None
+            if again is None or again.segment == located.segment:
+                raise
+        return await self._on_store(read, again), again
+
+    async def _on_store(self, read: Callable[[Located], T], located: Located) -> T:
+        try:
+            return await self._pool.run(read, located)
+        except StoreUnavailable as problem:
+            self._store_errors.inc()
+            raise BackOff(f"The store did not give a segment: {problem.detail}.") from problem

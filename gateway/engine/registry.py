@@ -1,0 +1,104 @@
+"""The topics that are open here: each once, idle ones forgotten when there are too many or they take too much memory.
+
+A topic that does not exist is looked up by every request that names it and kept by none, so that names made up by a client
+cost no memory; requests for one name at one time share the look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+
+from gateway.engine.bounds import TOPICS_LOADED_BYTES_MAX, TOPICS_LOADED_MAX
+from gateway.engine.metrics import EngineMetrics
+from gateway.engine.open_topic import OpenTopic
+
+_EVICTION_STEP = 64
+"""Topics looked at by one eviction: busy ones at the old end must not make every request walk them all."""
+
+
+class TopicRegistry:
+    """Belongs to the event loop."""
+
+    def __init__(self, open_topic: Callable[[str], OpenTopic], metrics: EngineMetrics) -> None:
+        self._open = open_topic
+        self._metrics = metrics
+        self._topics: OrderedDict[str, OpenTopic] = OrderedDict()
+        self._bytes: dict[str, int] = {}
+        self._total_bytes = 0
+
+    def __iter__(self) -> Iterator[OpenTopic]:
+        return iter(list(self._topics.values()))
+
+    def __len__(self) -> int:
+        return len(self._topics)
+
+    def get(self, name: str) -> OpenTopic:
+        """The topic's object, made if need be. Nothing is read yet; it may not exist."""
+        topic = self._topics.get(name)
+        if topic is None:
+            topic = self._topics[name] = self._open(name)
+            self._bytes[name] = 0
+            self._metrics.topics_loaded.set(len(self._topics))
+        else:
+            self._topics.move_to_end(name)
+        return topic
+
+    async def fresh(self, name: str, arrival_ms: int) -> OpenTopic:
+        """The topic with a state not older than ``arrival_ms``; it may not exist. Raises as ``OpenTopic.fresh``."""
+        topic = self.get(name)
+        try:
+            await topic.fresh(arrival_ms)
+        finally:
+            self._account(topic)
+        return topic
+
+    async def loaded(self, name: str, arrival_ms: int) -> OpenTopic:
+        """The topic as it is known, looked at only where it would not exist. Raises as ``OpenTopic.fresh``."""
+        topic = self.get(name)
+        if not topic.state.exists:
+            return await self.fresh(name, arrival_ms)
+        self._account(topic)
+        return topic
+
+    def retain(self, topic: OpenTopic) -> None:
+        """Keep a topic that was made just now, and was forgotten because it did not exist before."""
+        if topic.name not in self._topics:
+            self._topics[topic.name] = topic
+            self._bytes[topic.name] = 0
+            self._metrics.topics_loaded.set(len(self._topics))
+
+    def _account(self, topic: OpenTopic) -> None:
+        if self._topics.get(topic.name) is not topic:
+            return
+        if not topic.state.exists and topic.is_idle:
+            self._forget(topic.name)
+            return
+        size = topic.memory_bytes
+        self._total_bytes += size - self._bytes[topic.name]
+        self._bytes[topic.name] = size
+        self._evict()
+
+    def _evict(self) -> None:
+        looked_at = 0
+        while looked_at < _EVICTION_STEP and (
+            len(self._topics) > TOPICS_LOADED_MAX or self._total_bytes > TOPICS_LOADED_BYTES_MAX
+        ):
+            name, topic = next(iter(self._topics.items()))
+            looked_at += 1
+            if len(self._topics) == 1:
+                return
+            if topic.is_idle:
+                self._forget(name)
+            else:
+                self._topics.move_to_end(name)
+
+    def _forget(self, name: str) -> None:
+        del self._topics[name]
+        self._total_bytes -= self._bytes.pop(name)
+        self._metrics.topics_loaded.set(len(self._topics))
+
+    async def drain(self) -> None:
+        """Flush every topic at the same time."""
+        await asyncio.gather(*(topic.drain() for topic in self))

@@ -1,0 +1,123 @@
+"""The newest flushes in memory, for those who read where others have just written.
+
+1. A flush enters when its commit stands, and leaves as a whole; its table is counted once, however many runs it has.
+2. The oldest flush leaves first, whoever reads: reading old records never evicts new ones, since what is read from the
+   store does not enter.
+3. Runs are found by the topic's incarnation, so a topic made anew never shows what the old one held.
+
+Not thread-safe: everything here belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from log_format.append import Appended
+from log_format.record_bytes import record_bytes
+
+_FLUSH_OVERHEAD_BYTES = 2048
+"""What a flush costs beside its records: table, columns and buffers as Python objects."""
+_RUN_OVERHEAD_BYTES = 320
+"""What a run costs beside its records."""
+
+
+@dataclass(slots=True, eq=False)
+class CachedFlush:
+    """One flush: its records (``RECORD_SCHEMA``, in order of partition and offset)."""
+
+    topic_id: str
+    records: pa.Table
+    size_bytes: int
+    partitions: tuple[int, ...]
+    _size_sums: npt.NDArray[np.int64] | None = None
+
+    def size_sums(self) -> npt.NDArray[np.int64]:
+        """Bytes of all records before row i, for i from 0 to the number of rows: keys, values and headers."""
+        if self._size_sums is None:
+            sums = np.zeros(self.records.num_rows + 1, np.int64)
+            np.cumsum(record_bytes(self.records), out=sums[1:])
+            self._size_sums = sums
+        return self._size_sums
+
+
+@dataclass(frozen=True, slots=True)
+class TailRun:
+    """A run inside a cached flush: offsets ``[base_offset, end_offset)`` are the rows from ``first_row`` on, without gaps."""
+
+    flush: CachedFlush
+    base_offset: int
+    end_offset: int
+    first_row: int
+
+
+@dataclass(slots=True)
+class _PartitionTail:
+    """The runs of one partition, oldest first; those before ``head`` have left."""
+
+    bases: list[int] = field(default_factory=list)
+    runs: list[TailRun | None] = field(default_factory=list)
+    head: int = 0
+
+    def drop_oldest(self) -> None:
+        self.runs[self.head] = None
+        self.head += 1
+        if self.head > 64 and self.head * 2 > len(self.runs):
+            del self.bases[: self.head]
+            del self.runs[: self.head]
+            self.head = 0
+
+
+class TailCache:
+    """At most ``bytes_max`` over all topics."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.size_bytes = 0
+        self._flushes: deque[CachedFlush] = deque()
+        self._partitions: dict[tuple[str, int], _PartitionTail] = {}
+
+    def add(self, topic_id: str, records: pa.Table, runs: Sequence[Appended]) -> None:
+        """A flush whose commit stands. ``records`` must not be slices of something larger. Newer than all before it."""
+        rows = records.num_rows
+        # 8 bytes a row for the sums of sizes, made when first asked for.
+        size = records.nbytes + rows * 8 + _FLUSH_OVERHEAD_BYTES + _RUN_OVERHEAD_BYTES * len(runs)
+        if size > self.bytes_max:
+            return
+        flush = CachedFlush(topic_id, records, size, tuple(run.partition for run in runs))
+        row = 0
+        for run in runs:
+            tail = self._partitions.setdefault((topic_id, run.partition), _PartitionTail())
+            tail.bases.append(run.base_offset)
+            tail.runs.append(TailRun(flush, run.base_offset, run.base_offset + run.count, row))
+            row += run.count
+        assert row == rows
+        self._flushes.append(flush)
+        self.size_bytes += size
+        while self.size_bytes > self.bytes_max:
+            self._evict()
+
+    def find(self, topic_id: str, partition: int, offset: int) -> TailRun | None:
+        """The run that holds the offset; None when it is not here."""
+        tail = self._partitions.get((topic_id, partition))
+        if tail is None:
+            return None
+        index = bisect_right(tail.bases, offset, lo=tail.head) - 1
+        run = tail.runs[index] if index >= tail.head else None
+        return run if run is not None and offset < run.end_offset else None
+
+    def _evict(self) -> None:
+        flush = self._flushes.popleft()
+        self.size_bytes -= flush.size_bytes
+        for partition in flush.partitions:
+            place = (flush.topic_id, partition)
+            tail = self._partitions[place]
+            tail.drop_oldest()
+            if tail.head == len(tail.runs):
+                del self._partitions[place]

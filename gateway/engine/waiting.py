@@ -1,0 +1,93 @@
+"""Who waits for records of which partition, woken the moment a commit stands.
+
+The number of those who wait is bounded over all topics; past it they are refused (503 ``OVERLOADED``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from gateway.problem import overloaded
+
+
+class WaitingPlaces:
+    """How many may wait at once, over all topics."""
+
+    def __init__(self, count_max: int) -> None:
+        self.count_max = count_max
+        self.taken_count = 0
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """Hold one. Raises ``BackOff`` (``OVERLOADED``) when all are taken."""
+        if self.taken_count >= self.count_max:
+            raise overloaded(f"{self.count_max} polls and event streams wait already.")
+        self.taken_count += 1
+        try:
+            yield
+        finally:
+            self.taken_count -= 1
+
+
+class Wakeup:
+    """One waiter: set when something happened to one of the partitions it waits for."""
+
+    __slots__ = ("_event",)
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def set(self) -> None:
+        """Wake the waiter, now or when it next waits."""
+        self._event.set()
+
+    def clear(self) -> None:
+        """Forget what happened so far."""
+        self._event.clear()
+
+    async def wait(self, duration_ms: float) -> bool:
+        """True as soon as it is set, False after ``duration_ms``."""
+        try:
+            async with asyncio.timeout(max(0.0, duration_ms / 1000)):
+                await self._event.wait()
+        except TimeoutError:
+            return False
+        return True
+
+
+class Waiters:
+    """The waiters of one topic, by partition."""
+
+    def __init__(self) -> None:
+        self._by_partition: dict[int, set[Wakeup]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._by_partition)
+
+    @contextmanager
+    def registered(self, partitions: Iterable[int], wakeup: Wakeup) -> Iterator[None]:
+        """``wakeup`` is set by whatever happens to one of ``partitions`` inside the block."""
+        wanted = tuple(partitions)
+        for partition in wanted:
+            self._by_partition.setdefault(partition, set()).add(wakeup)
+        try:
+            yield
+        finally:
+            for partition in wanted:
+                waiting = self._by_partition.get(partition)
+                if waiting is not None:
+                    waiting.discard(wakeup)
+                    if not waiting:
+                        del self._by_partition[partition]
+
+    def wake(self, partitions: Iterable[int]) -> None:
+        """Something happened to these partitions."""
+        for partition in partitions:
+            for wakeup in self._by_partition.get(partition, ()):
+                wakeup.set()
+
+    def wake_all(self) -> None:
+        """Something happened to the topic."""
+        self.wake(list(self._by_partition))

@@ -1,0 +1,311 @@
+"""One topic's writer: requests gather in a buffer, the buffer goes out as a flush (one segment, one commit), and is acknowledged.
+
+1. A batch is acknowledged only after the commit that holds it stands in the store.
+2. A flush begins ``flush.ms`` after its first batch came, or when ``flush.bytes`` are there, or at once while draining; what
+   arrives while it is encoded and uploaded shares the next one (group commit).
+3. While a flush commits, the next one is encoded and uploaded for the offsets that it will get if that commit succeeds;
+   when it does not, the committer encodes it anew.
+4. Batches keep the order in which they were submitted.
+5. Every submitted batch is settled exactly once, and its reservation is held until then: also when whoever submitted it
+   has given up waiting.
+
+Belongs to the event loop; what blocks runs in the pool.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from gateway.engine.bounds import FLUSH_BATCHES_CAP, FLUSH_BYTES_CAP
+from gateway.engine.metrics import EngineMetrics
+from gateway.engine.pool import Pool
+from gateway.memory_budget import Reservation
+from log_format.append import Append, Appended, AppendResult, Batch
+from log_format.change import NewId
+from log_format.committer import Committed, Committer
+from log_format.errors import OutcomeUnknown, TidelogError
+from log_format.topic_log import TopicLog
+from log_format.topic_state import Offsets, TopicState
+
+_log = logging.getLogger("gateway.writer")
+
+Places = tuple[Appended, ...]
+OnFlushed = Callable[[str, pa.Table, Sequence[Appended]], None]
+"""Takes the topic's incarnation, and the records and runs (in order of partition) of a flush that stands."""
+
+_ROW_OVERHEAD_BYTES: Final = 12
+"""Partition and offset, which a record gets when it is placed."""
+
+
+@dataclass(slots=True, eq=False)
+class PendingBatch:
+    """A batch on its way. ``settled`` gets its places or its error."""
+
+    batch: Batch
+    size_bytes: int
+    reservation: Reservation | None
+    arrived: float
+    settled: asyncio.Future[Places]
+
+    def settle(self, outcome: Places | TidelogError) -> None:
+        """Tell whoever waits, and give the memory back. Only the first call counts."""
+        if self.reservation is not None:
+            self.reservation.release()
+            self.reservation = None
+        if not self.settled.done():
+            if isinstance(outcome, TidelogError):
+                self.settled.set_exception(outcome)
+                self.settled.exception()  # seen, also when nobody waits any more
+            else:
+                self.settled.set_result(outcome)
+
+
+@dataclass(slots=True, eq=False)
+class _Flush:
+    pending: list[PendingBatch]
+    append: Append
+    size_bytes: int
+
+
+@dataclass(slots=True)
+class _Ahead:
+    """The flush that commits now: the state on which it was built, and how many records it adds."""
+
+    state: TopicState
+    counts: dict[int, int] = field(default_factory=dict)
+
+
+class Writer:
+    """``commit_lock`` keeps a topic's commits one after another, whoever makes them."""
+
+    def __init__(
+        self,
+        log: TopicLog,
+        committer: Committer,
+        commit_lock: asyncio.Lock,
+        *,
+        pool: Pool,
+        new_id: NewId,
+        metrics: EngineMetrics,
+        on_flushed: OnFlushed,
+        on_commit_ended: Callable[[], None],
+    ) -> None:
+        self._log = log
+        self._committer = committer
+        self._commit_lock = commit_lock
+        self._pool = pool
+        self._new_id = new_id
+        self._metrics = metrics
+        self._on_flushed = on_flushed
+        self._on_commit_ended = on_commit_ended
+        self._buffer: deque[PendingBatch] = deque()
+        self._buffer_bytes = 0
+        self._due_now = asyncio.Event()
+        self._draining = False
+        self._running: asyncio.Task[None] | None = None
+        self._committing: asyncio.Task[None] | None = None
+        self._ahead: _Ahead | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits and nothing is under way."""
+        return self._running is None and self._committing is None
+
+    def submit(self, batch: Batch, reservation: Reservation | None) -> PendingBatch:
+        """Take a batch that was routed for the topic's present incarnation. The reservation is released when it is settled."""
+        loop = asyncio.get_running_loop()
+        size = batch.records.nbytes + batch.records.num_rows * _ROW_OVERHEAD_BYTES
+        pending = PendingBatch(batch, size, reservation, loop.time(), loop.create_future())
+        self._buffer.append(pending)
+        self._buffer_bytes += size
+        self._metrics.buffered_bytes.inc(size)
+        if self._running is None:
+            self._running = asyncio.create_task(self._run())
+            self._running.add_done_callback(self._ended)
+        elif self._buffer_bytes >= self._flush_bytes():
+            self._due_now.set()
+        return pending
+
+    def withdraw(self, pending: PendingBatch) -> bool:
+        """Take a batch back whose flush has not begun; False when it has. The caller settles it."""
+        try:
+            self._buffer.remove(pending)
+        except ValueError:
+            return False
+        self._buffer_bytes -= pending.size_bytes
+        self._metrics.buffered_bytes.dec(pending.size_bytes)
+        return True
+
+    async def drain(self) -> None:
+        """Flush what is buffered without waiting for company; return when all of it is settled."""
+        self._draining = True
+        self._due_now.set()
+        while under_way := [task for task in (self._running, self._committing) if task is not None]:
+            await asyncio.wait(under_way)
+
+    def _flush_bytes(self) -> int:
+        return min(self._log.state.config.integer("flush.bytes"), FLUSH_BYTES_CAP)
+
+    async def _run(self) -> None:
+        try:
+            while self._buffer:
+                await self._until_due()
+                flush = self._next_flush()
+                if flush is None:
+                    continue
+                if await self._stage(flush):
+                    while self._committing is not None:
+                        await asyncio.wait((self._committing,))
+                    self._committing = asyncio.create_task(self._commit(flush))
+                    self._committing.add_done_callback(self._commit_ended)
+        finally:
+            for pending in self._buffer:
+                self._settle_unknown(pending)
+            self._buffer.clear()
+            self._buffer_bytes = 0
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running = None
+        _report(task)
+
+    def _commit_ended(self, task: asyncio.Task[None]) -> None:
+        self._committing = None
+        _report(task)
+
+    async def _until_due(self) -> None:
+        self._due_now.clear()
+        if self._draining or self._buffer_bytes >= self._flush_bytes():
+            return
+        due = self._buffer[0].arrived + self._log.state.config.integer("flush.ms") / 1000
+        if due <= asyncio.get_running_loop().time():
+            # One turn of the loop, so that what is arriving at this very moment comes along.
+            await asyncio.sleep(0)
+            return
+        try:
+            async with asyncio.timeout_at(due):
+                await self._due_now.wait()
+        except TimeoutError:
+            return
+
+    def _next_flush(self) -> _Flush | None:
+        taken: list[PendingBatch] = []
+        size = 0
+        while self._buffer and len(taken) < FLUSH_BATCHES_CAP:
+            if taken and size + self._buffer[0].size_bytes > FLUSH_BYTES_CAP:
+                break
+            pending = self._buffer.popleft()
+            size += pending.size_bytes
+            taken.append(pending)
+        self._buffer_bytes -= size
+        if not taken:
+            return None
+        self._metrics.flush_bytes.observe(size)
+        self._metrics.flush_batches.observe(len(taken))
+        return _Flush(taken, Append([pending.batch for pending in taken], self._new_id), size)
+
+    async def _stage(self, flush: _Flush) -> bool:
+        """Encode and upload ahead of the commit. False: it failed, and the flush is settled."""
+        predicted = self._predicted()
+        if predicted is None:
+            return True
+        started = asyncio.get_running_loop().time()
+        staged = False
+        try:
+            await self._pool.run(self._encode_and_put, flush.append, *predicted)
+            staged = True
+        except TidelogError as error:
+            self._fail(flush, error)
+        finally:
+            if not staged:
+                self._end(flush)
+        self._metrics.stage_seconds.observe(asyncio.get_running_loop().time() - started)
+        return staged
+
+    def _encode_and_put(self, append: Append, state: TopicState, next_offsets: Offsets) -> None:
+        segment = append.stage(state, next_offsets)
+        if segment is not None:
+            self._committer.stage(segment)
+
+    def _predicted(self) -> tuple[TopicState, Offsets] | None:
+        """The state and next offsets that the flush will probably meet; None when that can't be told."""
+        state = self._log.state
+        ahead = self._ahead
+        if ahead is None:
+            return state, state.next_offsets
+        if ahead.state.topic_id != state.topic_id or ahead.state.partition_count != state.partition_count:
+            return None
+        next_offsets = ahead.state.next_offsets.copy()
+        for partition, count in ahead.counts.items():
+            next_offsets[partition] += count
+        return state, next_offsets
+
+    async def _commit(self, flush: _Flush) -> None:
+        try:
+            async with self._commit_lock:
+                self._ahead = _Ahead(self._log.state, flush.append.counts())
+                started = asyncio.get_running_loop().time()
+                committed = await self._pool.run(self._committer.commit, flush.append)
+            self._metrics.commit_seconds.observe(asyncio.get_running_loop().time() - started)
+            self._acknowledge(flush, committed)
+        except TidelogError as error:
+            self._fail(flush, error)
+        finally:
+            self._ahead = None
+            self._end(flush)
+            self._on_commit_ended()
+
+    def _acknowledge(self, flush: _Flush, committed: Committed[AppendResult]) -> None:
+        if committed.attempts:
+            self._metrics.commit_attempts.observe(committed.attempts)
+        now = asyncio.get_running_loop().time()
+        records = flush.append.records
+        standing = [
+            (pending.batch.topic_id, places)
+            for pending, places in zip(flush.pending, committed.result, strict=True)
+            if not isinstance(places, TidelogError)
+        ]
+        if standing and records is not None:
+            self._on_flushed(standing[0][0], records, _runs(places for _, places in standing))
+            self._metrics.appended_records.inc(records.num_rows)
+        for pending, outcome in zip(flush.pending, committed.result, strict=True):
+            pending.settle(outcome)
+            self._metrics.acknowledgement_seconds.observe(now - pending.arrived)
+
+    def _fail(self, flush: _Flush, error: TidelogError) -> None:
+        _log.warning("a flush failed: %s: %s", error.code, error.detail)
+        self._metrics.flush_failures.labels(str(error.code)).inc()
+        for pending in flush.pending:
+            pending.settle(error)
+
+    def _end(self, flush: _Flush) -> None:
+        self._metrics.buffered_bytes.dec(flush.size_bytes)
+        for pending in flush.pending:
+            self._settle_unknown(pending)
+
+    def _settle_unknown(self, pending: PendingBatch) -> None:
+        """What is not settled by now was met by an error that nobody foresaw."""
+        if not pending.settled.done():
+            pending.settle(OutcomeUnknown("The flush ended without an outcome.", topic=self._log.topic))
+
+
+def _runs(places_of_batches: Iterable[Places]) -> list[Appended]:
+    """The runs of a flush from the places of its batches, which follow each other in each partition."""
+    bases: dict[int, int] = {}
+    counts: dict[int, int] = {}
+    for places in places_of_batches:
+        for place in places:
+            bases.setdefault(place.partition, place.base_offset)
+            counts[place.partition] = counts.get(place.partition, 0) + place.count
+    return [Appended(partition, bases[partition], counts[partition]) for partition in sorted(bases)]
+
+
+def _report(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.error("the writer failed", exc_info=error)
