@@ -1,3 +1,16 @@
-"""placeholder"""
+"""The page at ``/docs``: renders ``/openapi.json`` by itself, so that it works without the internet and without a package."""
 
-DOCS_PAGE = b"<!doctype html><title>Tidelog</title>"
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+DOCS_PAGE: Final = Path(__file__).with_name("docs_page.html").read_bytes()
+DOCS_HEADERS: Final = {
+    # The page builds everything as text nodes; this keeps it from loading or running anything else all the same.
+    "content-security-policy": (
+        "default-src 'none'; connect-src 'self'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+}

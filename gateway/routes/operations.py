@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from gateway import metrics, openapi
 from gateway.direct_route import DirectRoute
-from gateway.docs_page import DOCS_PAGE
+from gateway.docs_page import DOCS_HEADERS, DOCS_PAGE
 from gateway.json_response import json_response
 from gateway.openapi import answer, operation
 from gateway.openapi_schemas import COUNT, TIMESTAMP, list_of, object_of
@@ -177,4 +177,4 @@ async def openapi_document(request: Request) -> Response:
 async def docs(request: Request) -> Response:
     """A page that renders the OpenAPI document; it loads nothing from elsewhere."""
     NO_PARAMETERS.parse(request)
-    return Response(DOCS_PAGE, media_type="text/html")
+    return Response(DOCS_PAGE, headers=DOCS_HEADERS, media_type="text/html")
