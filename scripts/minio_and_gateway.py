@@ -50,8 +50,7 @@ def main() -> int:
         running.append(_start_minio(cache / "bin" / "minio", arguments.minio_port, arguments.data, user, password))
         _wait_until_alive(running[0], f"{endpoint}/minio/health/live")
         _create_bucket()
-        gateway = [Path(sys.executable).parent / "tidelog", "serve", "--store", f"s3://{BUCKET}/dev"]
-        running.append(_start([*gateway, "--host", "127.0.0.1", "--port", str(arguments.gateway_port)]))
+        running.append(_start_gateway(arguments.gateway_port))
         _wait_until_alive(running[1], f"http://127.0.0.1:{arguments.gateway_port}/readyz")
         _explain(arguments.gateway_port, variables)
         while all(process.poll() is None for process in running):
@@ -73,6 +72,11 @@ def _start_minio(program: Path, port: int, data: Path, user: str, password: str)
     }
     os.environ.update(settings)
     return _start([program, "server", "--quiet", "--address", f"127.0.0.1:{port}", data])
+
+
+def _start_gateway(port: int) -> subprocess.Popen[bytes]:
+    program = Path(sys.executable).parent / "tidelog"
+    return _start([program, "serve", "--store", f"s3://{BUCKET}/dev", "--host", "127.0.0.1", "--port", str(port)])
 
 
 def _start(command: list[str | Path]) -> subprocess.Popen[bytes]:

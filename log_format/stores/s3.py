@@ -9,6 +9,8 @@
    unsigned over TLS, and the CRC costs a second pass. Responses are not checksummed by the transport: what the format
    reads by range carries CRCs of its own, which S3's checksum of a whole object can't prove.
 
+4. A PUT does not wait for ``100 Continue`` before its body: that would be one round trip more in every flush.
+
 Credentials, region, endpoint and profile come from where the AWS tools look for them (``AWS_*`` variables, files,
 instance roles). At an endpoint that is not Amazon's the bucket is part of the path, since few others resolve bucket names
 as host names. Absent: multipart uploads; an object is one PUT, and segments are far below its limit of 5 GiB.
@@ -27,6 +29,7 @@ from urllib.parse import urlsplit
 import boto3
 import botocore.config
 import botocore.exceptions
+import botocore.handlers
 import botocore.parsers
 
 from log_format.clock import Clock
@@ -261,11 +264,12 @@ def _client(
         session = boto3.Session() if session is None else session
         client = session.client("s3", config=settings)
         host = urlsplit(client.meta.endpoint_url).hostname or ""
-        if host.endswith((".amazonaws.com", ".amazonaws.com.cn")):
-            return client
-        return session.client("s3", config=settings.merge(path_style))
+        if not host.endswith((".amazonaws.com", ".amazonaws.com.cn")):
+            client = session.client("s3", config=settings.merge(path_style))
     except (botocore.exceptions.BotoCoreError, ValueError) as error:
         raise ValueError(f"the AWS settings don't work: {error}") from error
+    client.meta.events.unregister("before-call.s3", botocore.handlers.add_expect_header)
+    return client
 
 
 def _translated(request: Callable[[], T]) -> T:
