@@ -186,7 +186,7 @@ class LocalStore:
                 temporary.unlink()
 
     def _write_temporary(self, temporary: Path, data: bytes) -> None:
-        self._temporary.mkdir(parents=True, exist_ok=True)
+        self._directories.make(self._temporary)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
             remaining = memoryview(data)
