@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from gateway.engine.administration import Administration
 from gateway.engine.bounds import COMMIT_WAIT_MS_MAX, LOOK_THREADS, PRODUCE_WAIT_MS_MAX, EngineBounds
 from gateway.engine.fetching import Fetching
+from gateway.engine.following import Following
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.pool import Pool
@@ -73,6 +74,7 @@ class LogEngine:
         self.fetching = Fetching(
             self.topics, reading, clock=clock, places=self._places, is_draining=lambda: self.draining
         )
+        self.following = Following(reading, places=self._places, is_draining=lambda: self.draining)
         self.administration = Administration(
             self.topics,
             store,
@@ -88,11 +90,6 @@ class LogEngine:
     def owned_topic_count(self) -> int:
         """Topics that this gateway has open."""
         return sum(1 for topic in self.topics if topic.state.exists)
-
-    @property
-    def waiting_places(self) -> WaitingPlaces:
-        """How many may wait for records at once."""
-        return self._places
 
     async def start(self) -> None:
         """Nothing is read before it is asked for, so starting takes no time, however many topics there are."""
@@ -161,6 +158,7 @@ class LogEngine:
 
     async def _drain(self) -> None:
         self.fetching.wake_all()
+        self.following.wake_all()
         await self.topics.drain()
         await self.administration.drain()
         for pool in (self._look_pool, self._write_pool, self._cold_pool):

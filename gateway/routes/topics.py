@@ -1,0 +1,254 @@
+"""Topics: made, listed, described, altered, deleted, and their oldest records deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.body import request_body
+from gateway.direct_route import DirectRoute
+from gateway.engine_access import engine_of
+from gateway.json_request import Members, check_json_type, parse_object
+from gateway.json_response import json_response
+from gateway.openapi import answer, operation
+from gateway.openapi import request_body as body_of
+from gateway.openapi_schemas import OFFSET, PARTITION, TOPIC_NAME, list_of, object_of, ref
+from gateway.parameters import NO_PARAMETERS, QueryParameters, integer, path_topic, text
+from gateway.problem import refused
+from gateway.shell import shell_of
+from log_format import layout, limits
+from log_format.errors import ErrorCode
+from log_format.topic_state import TopicState
+
+router = APIRouter(route_class=DirectRoute)
+
+LIST_LIMIT: Final = 1000
+"""The contract's default of ``limit``, and its most."""
+
+_CONFIG: Final = {
+    "type": "object",
+    "description": "Settings by Kafka's names; numbers may be text, null gives the default",
+    "additionalProperties": {"type": ["integer", "string", "null"]},
+}
+_PARTITION_COUNT: Final = {"type": "integer", "minimum": 1, "maximum": limits.PARTITION_COUNT_MAX}
+_NEW_TOPIC: Final = object_of(
+    {"name": TOPIC_NAME, "partition_count": {**_PARTITION_COUNT, "default": 1}, "config": _CONFIG},
+    required=("name",),
+    closed=True,
+)
+_TOPIC_CHANGE: Final = object_of({"partition_count": _PARTITION_COUNT, "config": _CONFIG}, required=(), closed=True)
+_TOPIC_PAGE: Final = object_of({"topics": list_of(ref("Topic")), "next": {"type": "string"}}, required=("topics",))
+_BEFORE: Final = object_of(
+    {"before": list_of(object_of({"partition": PARTITION, "offset": {**OFFSET, "minimum": -1}}, closed=True))},
+    closed=True,
+)
+_LOG_STARTS: Final = object_of({"partitions": list_of(object_of({"partition": PARTITION, "log_start_offset": OFFSET}))})
+_EXAMPLE: Final = {
+    "name": "flights",
+    "partition_count": 1,
+    "partitions": [{"partition": 0, "log_start_offset": 0, "high_watermark": 0, "size_bytes": 0}],
+    "config": {"retention.ms": 604800000},
+    "table_uri": "s3://bucket/prefix/topics/flights",
+    "table_version": 0,
+    "created_at": 1763683200000,
+}
+_LIST: Final = QueryParameters(
+    integer("limit", "At most so many", minimum=1, maximum=LIST_LIMIT, default=LIST_LIMIT),
+    text("after", "Go on behind a page: its `next`", length_max=1024),
+    text("prefix", "Only names that start so", length_max=limits.TOPIC_NAME_CHARACTERS_MAX),
+)
+
+
+@router.post(
+    "/v1/topics",
+    **operation(
+        summary="Make a topic",
+        tag="topics",
+        body=body_of(_NEW_TOPIC, example={"name": "flights", "partition_count": 8, "config": {"retention.ms": -1}}),
+        answers={
+            201: answer("It was made", ref("Topic"), example=_EXAMPLE),
+            200: answer("One with the same partition count and settings exists", ref("Topic")),
+        },
+        errors=(
+            ErrorCode.INVALID_TOPIC_NAME,
+            ErrorCode.INVALID_CONFIG,
+            ErrorCode.TOPIC_ALREADY_EXISTS,
+            ErrorCode.REQUEST_TOO_LARGE,
+            ErrorCode.UNSUPPORTED_MEDIA_TYPE,
+            ErrorCode.OUTCOME_UNKNOWN,
+        ),
+    ),
+)
+async def create_topic(request: Request) -> Response:
+    """201 when it was made, 200 when the same exists."""
+    NO_PARAMETERS.parse(request)
+    members = await _members(request)
+    name = members.text("name")
+    partition_count = members.integer("partition_count", minimum=1, maximum=limits.PARTITION_COUNT_MAX, default=1)
+    given = members.object("config")
+    members.finish()
+    administration = engine_of(request).administration
+    state, made = await administration.create(name, partition_count, administration.parse_config(given))
+    return json_response(_described(request, state), 201 if made else 200)
+
+
+@router.get(
+    "/v1/topics",
+    **operation(
+        summary="List topics, by name",
+        tag="topics",
+        query=_LIST,
+        answers={200: answer("A page of them", _TOPIC_PAGE, example={"topics": [_EXAMPLE]})},
+    ),
+)
+async def list_topics(request: Request) -> Response:
+    """A page; ``next`` is there when there is more."""
+    query = _LIST.parse(request)
+    page = await engine_of(request).administration.page(query["prefix"] or "", query["after"] or "", query["limit"])
+    members: dict[str, Any] = {"topics": [_described(request, state) for state in page.topics]}
+    if page.next_after is not None:
+        members["next"] = page.next_after
+    return json_response(members)
+
+
+@router.get(
+    "/v1/topics/{topic}",
+    **operation(
+        summary="Describe a topic",
+        tag="topics",
+        path=("topic",),
+        answers={200: answer("The topic", ref("Topic"), example=_EXAMPLE)},
+        errors=(ErrorCode.UNKNOWN_TOPIC,),
+    ),
+)
+async def describe_topic(request: Request) -> Response:
+    """Partitions, settings, where the table is."""
+    NO_PARAMETERS.parse(request)
+    return json_response(_described(request, await engine_of(request).administration.describe(path_topic(request))))
+
+
+@router.patch(
+    "/v1/topics/{topic}",
+    **operation(
+        summary="Add partitions, change settings",
+        tag="topics",
+        path=("topic",),
+        body=body_of(_TOPIC_CHANGE, example={"partition_count": 16, "config": {"flush.ms": None}}),
+        answers={200: answer("The topic as it is now", ref("Topic"), example=_EXAMPLE)},
+        errors=(
+            ErrorCode.UNKNOWN_TOPIC,
+            ErrorCode.INVALID_CONFIG,
+            ErrorCode.REQUEST_TOO_LARGE,
+            ErrorCode.UNSUPPORTED_MEDIA_TYPE,
+            ErrorCode.OUTCOME_UNKNOWN,
+        ),
+    ),
+)
+async def alter_topic(request: Request) -> Response:
+    """All of it or nothing."""
+    NO_PARAMETERS.parse(request)
+    topic = path_topic(request)
+    members = await _members(request)
+    partition_count = None
+    if members.has("partition_count"):
+        partition_count = members.integer("partition_count", minimum=1, maximum=limits.PARTITION_COUNT_MAX)
+    config: Mapping[str, Any] = members.object("config")
+    members.finish()
+    state = await engine_of(request).administration.alter(topic, partition_count, config)
+    return json_response(_described(request, state))
+
+
+@router.delete(
+    "/v1/topics/{topic}",
+    **operation(
+        summary="Delete a topic and its records",
+        tag="topics",
+        path=("topic",),
+        answers={204: answer("It is gone")},
+        errors=(ErrorCode.UNKNOWN_TOPIC, ErrorCode.OUTCOME_UNKNOWN),
+    ),
+)
+async def delete_topic(request: Request) -> Response:
+    """A topic made anew under the name shares nothing with it."""
+    NO_PARAMETERS.parse(request)
+    await engine_of(request).administration.delete(path_topic(request))
+    return Response(status_code=204)
+
+
+@router.post(
+    "/v1/topics/{topic}:delete-records",
+    **operation(
+        summary="Delete the oldest records of partitions",
+        tag="topics",
+        path=("topic",),
+        body=body_of(_BEFORE, example={"before": [{"partition": 0, "offset": 100}]}),
+        answers={
+            200: answer(
+                "Where the logs start now",
+                _LOG_STARTS,
+                example={"partitions": [{"partition": 0, "log_start_offset": 100}]},
+            )
+        },
+        errors=(
+            ErrorCode.UNKNOWN_TOPIC,
+            ErrorCode.UNKNOWN_PARTITION,
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            ErrorCode.REQUEST_TOO_LARGE,
+            ErrorCode.UNSUPPORTED_MEDIA_TYPE,
+            ErrorCode.OUTCOME_UNKNOWN,
+        ),
+    ),
+)
+async def delete_records(request: Request) -> Response:
+    """Offsets below the one given can't be read any more; -1: all there are now."""
+    NO_PARAMETERS.parse(request)
+    topic = path_topic(request)
+    members = await _members(request)
+    before: dict[int, int] = {}
+    for entry in members.objects("before", count_max=limits.PARTITION_COUNT_MAX):
+        partition = entry.integer("partition", minimum=0, maximum=(1 << 31) - 1)
+        offset = entry.integer("offset", minimum=-1)
+        entry.refuse_unknown()
+        if partition in before:
+            entry.fault("partition", "is named twice")
+        before[partition] = offset
+    members.finish()
+    starts = await engine_of(request).administration.delete_records(topic, before)
+    listed = [{"partition": partition, "log_start_offset": start} for partition, start in starts.items()]
+    return json_response({"partitions": listed})
+
+
+async def _members(request: Request) -> Members:
+    shell = shell_of(request)
+    async with request_body(request, shell.body_limits, shell.request_memory) as body:
+        check_json_type(body.content_type)
+        if not body.data.strip():
+            raise refused("The body is empty: a JSON object is needed.", [("", "must be an object")])
+        return parse_object(body.data)
+
+
+def _described(request: Request, state: TopicState) -> dict[str, Any]:
+    """The topic as the contract has it."""
+    return {
+        "name": state.topic,
+        "partition_count": state.partition_count,
+        "partitions": [
+            {
+                "partition": partition,
+                "log_start_offset": log_start,
+                "high_watermark": high_watermark,
+                "size_bytes": state.manifest.size_bytes(partition),
+            }
+            for partition, (log_start, high_watermark) in enumerate(
+                zip(state.log_starts.tolist(), state.next_offsets.tolist(), strict=True)
+            )
+        ],
+        "config": state.config.effective(),
+        "table_uri": f"{shell_of(request).store_uri}/{layout.topic_root(state.topic).rstrip('/')}",
+        "table_version": state.version,
+        "created_at": state.created_at_ms,
+    }
