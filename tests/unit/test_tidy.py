@@ -1,0 +1,170 @@
+"""The rules of the house that no linter knows, proved on every file of the repository."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FILE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 70
+FILE_BYTES_MAX = 1024 * 1024
+NAMES_THAT_SAY_NOTHING = {"utils", "util", "helpers", "helper", "common", "base", "misc", "tools", "shared"}
+REGISTRIES = re.compile(
+    # In pieces, so that this file passes its own test.
+    r"\b(?:files\.)?pythonhosted" + r"\.org|\bpypi" + r"\.org|\bproxy\.golang" + r"\.org|\brepo1?\.maven"
+    r"(?:\.apache)?\.org|\bregistry\.npmjs" + r"\.org|\bcrates" + r"\.io|\bregistry\.terraform" + r"\.io",
+    re.IGNORECASE,
+)
+MACHINE_PATHS = re.compile(r"(?<![\w.~$}])/(?:work|root|tmp|home|Users)/\w")
+EMOJI = re.compile("[\U0001f300-\U0001faff\u2600-\u27bf\ufe0f]")
+
+
+@cache
+def _files() -> tuple[Path, ...]:
+    """Every file that is, or would be, committed."""
+    listing = subprocess.run(
+        ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return tuple(path for name in sorted(set(listing.stdout.split("\0")) - {""}) if (path := ROOT / name).is_file())
+
+
+@cache
+def _text(path: Path) -> str | None:
+    """The file's text; None when it is none."""
+    try:
+        return path.read_bytes().decode()
+    except UnicodeDecodeError:
+        return None
+
+
+@cache
+def _modules() -> tuple[tuple[Path, ast.Module], ...]:
+    return tuple((path, ast.parse(_text(path) or "")) for path in _files() if path.suffix == ".py")
+
+
+def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def _named(paths: Iterator[Path]) -> list[str]:
+    return [str(path.relative_to(ROOT)) for path in paths]
+
+
+def _lines_with(found: Callable[[str], object]) -> list[str]:
+    return [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}"
+        for path in _files()
+        if (text := _text(path)) is not None
+        for number, line in enumerate(text.splitlines(), 1)
+        if found(line)
+    ]
+
+
+def test_there_is_something_to_check() -> None:
+    """The listing of files works: without this, every rule below would hold for nothing."""
+    assert Path(__file__).resolve() in _files()
+    assert ROOT / "log_format/store.py" in [path for path, _ in _modules()]
+
+
+def test_files_are_short() -> None:
+    """A source file of more than 400 lines holds more than one concept."""
+    sources = (path for path in _files() if path.suffix in {".py", ".sh"})
+    assert _named(path for path in sources if len((_text(path) or "").splitlines()) > FILE_LINES_MAX) == []
+
+
+def test_functions_are_short() -> None:
+    """A function of more than 70 lines does more than one thing."""
+    assert [
+        f"{path.relative_to(ROOT)}:{function.lineno}: {function.name}"
+        for path, tree in _modules()
+        for function in _functions(tree)
+        if (function.end_lineno or 0) - function.lineno + 1 > FUNCTION_LINES_MAX
+    ] == []
+
+
+def test_names_say_what_is_inside() -> None:
+    """No module or package is a drawer for things that found no other place."""
+    parts = ((path, {*path.relative_to(ROOT).parent.parts, path.stem}) for path, _ in _modules())
+    assert _named(path for path, names in parts if names & NAMES_THAT_SAY_NOTHING) == []
+
+
+def test_modules_say_what_they_are_for() -> None:
+    """Every module begins with its docstring."""
+    assert _named(path for path, tree in _modules() if not ast.get_docstring(tree)) == []
+
+
+def test_tests_say_what_they_defend() -> None:
+    """Every test opens with the property that it defends."""
+    assert [
+        f"{path.relative_to(ROOT)}: {function.name}"
+        for path, tree in _modules()
+        if path.name.startswith("test_")
+        for function in _functions(tree)
+        if function.name.startswith("test_") and not ast.get_docstring(function)
+    ] == []
+
+
+def test_tests_are_no_package() -> None:
+    """Tests import the product and never each other; what they share is a fixture."""
+    assert _named(path for path in _files() if path.name == "__init__.py" and (ROOT / "tests") in path.parents) == []
+
+
+def test_packages_only_name_their_parts() -> None:
+    """An __init__.py defines nothing: whoever looks for a thing finds it in the file that has its name."""
+    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    assert (
+        _named(
+            path
+            for path, tree in _modules()
+            if path.name == "__init__.py" and any(isinstance(node, definitions) for node in tree.body)
+        )
+        == []
+    )
+
+
+def test_nothing_is_bound_to_one_machine() -> None:
+    """No file names a package registry's host or an absolute path of the machine on which it was written."""
+    assert _lines_with(REGISTRIES.search) == []
+    assert _lines_with(MACHINE_PATHS.search) == []
+
+
+def test_the_patterns_find_what_they_are_for() -> None:
+    """The two patterns above are not so narrow that they let through what they should find."""
+    hosts = ["https://files.pythonhosted", "pypi", "https://repo1.maven", "repo.maven.apache", "proxy.golang"]
+    assert all(REGISTRIES.search(f"x = '{host}.org/simple'") for host in hosts)
+    paths = ["root", "work", "tmp", "home"]
+    assert all(MACHINE_PATHS.search(f'open("/{path}/x")') for path in paths)
+    assert not MACHINE_PATHS.search("s3://bucket/tmp/x ~/work/x $HOME/tmp/x")
+
+
+def test_there_are_no_pictograms() -> None:
+    """Words say it better, and every terminal and reader shows them."""
+    assert _lines_with(EMOJI.search) == []
+
+
+def test_files_are_small() -> None:
+    """No file is above 1 MiB: data sets and built things live elsewhere."""
+    assert _named(path for path in _files() if path.stat().st_size > FILE_BYTES_MAX) == []
+
+
+def test_the_lock_file_is_complete_and_bound_to_no_index() -> None:
+    """Every package has one version and hashes, and whoever installs chooses where from."""
+    lines = (ROOT / "requirements.lock").read_text().splitlines()
+    assert [line for line in lines if "://" in line or "--index" in line or "--extra" in line or "--find" in line] == []
+    requirements = [line for line in lines if line and line[0] not in "# "]
+    assert len(requirements) > 50
+    assert [line for line in requirements if not re.match(r"[a-z0-9._-]+(\[[a-z0-9,]+\])?==[^ ]+ ", line)] == []
+    without_hash = [
+        line for line, following in zip(lines, [*lines[1:], ""], strict=True)
+        if line and line[0] not in "# " and "--hash=sha256:" not in line + following
+    ]  # fmt: skip
+    assert without_hash == []
