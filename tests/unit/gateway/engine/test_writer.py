@@ -1,0 +1,243 @@
+"""The writer: who is acknowledged when, what shares a flush, what a failure costs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gateway.memory_budget import MemoryBudget
+from log_format.append import Appended
+from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable, TopicReplaced
+
+
+def test_nothing_is_acknowledged_before_its_commit_stands(tools: Any) -> None:
+    """G1: while the commit is on its way the batch waits; when it stands the batch has its offsets."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        topic = await gateway.topic(flush_ms=0)
+        with tools.Gate(gateway.store, "put_if_absent") as gate:
+            pending = gateway.submit(topic, [b"a", b"b"])
+            await gate.wait_until_reached()
+            assert not pending.settled.done()
+            gate.open()
+            assert await gateway.engine.acknowledged(topic, pending) == (Appended(0, 0, 2),)
+        assert topic.state.high_watermark(0) == 2
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_requests_share_flushes_and_keep_their_order(tools: Any) -> None:
+    """Group commit: what arrives while a flush is under way goes out together, in the order of arrival (G2)."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        topic = await gateway.topic(flush_ms=0)
+        with tools.Gate(gateway.store, "put_if_absent") as gate:
+            first = gateway.submit(topic, [b"first"])
+            await gate.wait_until_reached()
+            later = [gateway.submit(topic, [b"%d" % number]) for number in range(50)]
+            await asyncio.sleep(0.05)
+            gate.open()
+            await asyncio.wait([first.settled, *(pending.settled for pending in later)])
+        assert [pending.settled.result() for pending in later] == [(Appended(0, 1 + n, 1),) for n in range(50)]
+        assert topic.state.version <= 3, "51 batches took more than three commits"
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_a_flush_goes_out_when_its_bytes_are_there(tools: Any) -> None:
+    """``flush.bytes`` ends the wait that ``flush.ms`` began."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        topic = await gateway.topic(flush_ms=60_000, flush_bytes=10_000)
+        first = gateway.submit(topic, [b"x" * 6_000])
+        await asyncio.sleep(0.05)
+        assert not first.settled.done()
+        await gateway.append(topic, [b"x" * 6_000])
+        assert first.settled.done()
+        assert topic.state.version == 1
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_the_next_segment_is_uploaded_while_a_commit_is_under_way(tools: Any) -> None:
+    """Pipelining: flush N+1 is encoded and put for the offsets that it will get, and commits without being put again."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        topic = await gateway.topic(flush_ms=0, partition_count=3)
+        with tools.Gate(gateway.store, "put_if_absent") as gate:
+            first = gateway.submit(topic, [b"a", b"b", b"c"], [0, 1, 1])
+            await gate.wait_until_reached()
+            second = gateway.submit(topic, [b"d", b"e"], [1, 2])
+            for _ in range(200):
+                if gateway.store.calls["put"] == 2:
+                    break
+                await asyncio.sleep(0.01)
+            assert gateway.store.calls["put"] == 2, "the second segment waits for the first commit"
+            assert not first.settled.done()
+            gate.open()
+            await asyncio.wait([second.settled])
+        assert second.settled.result() == (Appended(1, 2, 1), Appended(2, 0, 1))
+        assert gateway.store.calls["put"] == 2, "the prediction was right, yet a segment was encoded anew"
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_two_gateways_on_one_topic_give_each_offset_once(tools: Any) -> None:
+    """G3: both commit at once to one topic; offsets are dense and each acknowledged record is at its own."""
+
+    async def scenario() -> None:
+        one = tools.gateway()
+        other = tools.gateway(objects=one.store.objects)
+        topics = [await one.topic(flush_ms=0), await other.topic(flush_ms=0)]
+        places: dict[int, bytes] = {}
+
+        async def produce(gateway: Any, topic: Any, name: bytes) -> None:
+            for number in range(20):
+                values = [b"%s-%d-%d" % (name, number, index) for index in range(3)]
+                (place,) = await gateway.append(topic, values)
+                for index, value in enumerate(values):
+                    assert place.base_offset + index not in places
+                    places[place.base_offset + index] = value
+
+        await asyncio.gather(
+            *(produce(g, t, b"%d%d" % (n, k)) for n, (g, t) in enumerate(zip((one, other), topics)) for k in range(2))
+        )
+        assert sorted(places) == list(range(240))
+        for gateway in (one, other):
+            assert tools.values_of(await gateway.fetch(0, records=1000)) == [places[offset] for offset in range(240)]
+            await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_a_batch_for_a_topic_that_was_replaced_is_refused_alone(tools: Any) -> None:
+    """G3: what was routed for the old incarnation never enters the new one, and does not hold up what was routed for it."""
+
+    async def scenario() -> None:
+        gateway, other = tools.gateway(), None
+        topic = await gateway.topic(flush_ms=0)
+        stale = tools.batch_of(topic, [b"old"])
+        other = tools.gateway(objects=gateway.store.objects)
+        await other.engine.administration.delete("t")
+        await other.topic(flush_ms=0)
+        pending = gateway.engine.append(topic, stale, None)
+        with pytest.raises(TopicReplaced):
+            await gateway.engine.acknowledged(topic, pending)
+        assert await gateway.append(topic, [b"new"]) == (Appended(0, 0, 1),)
+        assert tools.values_of(await gateway.fetch()) == [b"new"]
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_a_store_that_is_down_refuses_and_then_everything_goes_on(tools: Any) -> None:
+    """G8: nothing of a refused batch appears, its memory is free again, and no restart is needed afterwards."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        topic = await gateway.topic(flush_ms=0)
+        memory = MemoryBudget(1000, "bodies")
+        gateway.store.go_down()
+        pending = gateway.engine.append(topic, tools.batch_of(topic, [b"lost"]), memory.reserve(100))
+        with pytest.raises(BackOff):
+            await gateway.engine.acknowledged(topic, pending)
+        assert memory.used_bytes == 0
+        gateway.store.come_back()
+        assert await gateway.append(topic, [b"kept"]) == (Appended(0, 0, 1),)
+        assert tools.values_of(await gateway.fetch()) == [b"kept"]
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_after_an_unknown_outcome_the_log_decides(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit whose answer was lost may stand: the batch is told so, and the next one builds on what the log says."""
+    monkeypatch.setattr("log_format.limits.BACKOFF_FIRST_MS", 1)
+    monkeypatch.setattr("log_format.limits.BACKOFF_LAST_MS", 2)
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        topic = await gateway.topic(flush_ms=0)
+
+        def lose(operation: str, key: str) -> None:
+            if operation in {"put_if_absent", "get"} and key.endswith("1.json"):
+                raise StoreUnavailable(key, "no answer", may_have_happened=True)
+
+        gateway.store.after = lose
+        gateway.store.before = lambda operation, key: lose(operation, key) if operation == "get" else None
+        with pytest.raises(OutcomeUnknown):
+            await gateway.append(topic, [b"perhaps"])
+        gateway.store.come_back()
+        assert await gateway.append(topic, [b"sure"]) == (Appended(0, 1, 1),)
+        assert tools.values_of(await gateway.fetch()) == [b"perhaps", b"sure"]
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_who_waits_too_long_is_withdrawn_and_never_written(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request refused because the store hangs was not written, also when the store comes back right after (G8)."""
+    monkeypatch.setattr("gateway.engine.engine.PRODUCE_WAIT_MS_MAX", 50)
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        topic = await gateway.topic(flush_ms=0)
+        with tools.Gate(gateway.store, "put_if_absent") as gate:
+            first = gateway.submit(topic, [b"first"])
+            await gate.wait_until_reached()
+            staged = gateway.submit(topic, [b"staged"])
+            await asyncio.sleep(0.1)
+            waiting = gateway.submit(topic, [b"withdrawn"])
+            with pytest.raises(BackOff):
+                await gateway.engine.acknowledged(topic, waiting)
+            gate.open()
+            await asyncio.wait([first.settled, staged.settled])
+        await gateway.append(topic, [b"last"])
+        assert tools.values_of(await gateway.fetch()) == [b"first", b"staged", b"last"]
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_draining_flushes_at_once_and_acknowledges(tools: Any) -> None:
+    """SIGTERM: what is buffered is written and acknowledged though ``flush.ms`` has not passed; new batches are refused."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        topic = await gateway.topic(flush_ms=60_000)
+        pending = [gateway.submit(topic, [b"%d" % number]) for number in range(10)]
+        await gateway.engine.drain()
+        assert [one.settled.result() for one in pending] == [(Appended(0, number, 1),) for number in range(10)]
+        with pytest.raises(BackOff):
+            gateway.submit(topic, [b"late"])
+
+    tools.run(scenario)
+
+
+def test_topics_flush_independently(tools: Any) -> None:
+    """A topic whose store calls hang does not hold up another one."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        slow, fast = await gateway.topic("slow", flush_ms=0), await gateway.topic("fast", flush_ms=0)
+        with tools.Gate(gateway.store, "put_if_absent", suffix="slow/_delta_log/00000000000000000001.json") as gate:
+            held = gateway.submit(slow, [b"x"])
+            await gate.wait_until_reached()
+            for number in range(5):
+                assert await gateway.append(fast, [b"x"]) == (Appended(0, number, 1),)
+            assert not held.settled.done()
+            gate.open()
+            await asyncio.wait([held.settled])
+        await gateway.engine.drain()
+
+    tools.run(scenario)
