@@ -1,0 +1,39 @@
+"""The topic's records by the two ways that need no Spark: over HTTP, and from the store by deltalake."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from deltalake import DeltaTable
+
+from log_format.layout import topic_root
+from tidelog.cli.flights.summary import Summary, summarize
+
+COLUMNS = ["partition", "offset", "timestamp", "key", "value"]
+
+
+def read_delta(store: str, topic: str) -> Summary:
+    """The summary of all records in the topic's newest version, read by deltalake straight from the store."""
+    table = DeltaTable(_table_uri(store, topic), storage_options=_storage_options(store))
+    total = Summary()
+    for batch in table.to_pyarrow_dataset().to_batches(columns=COLUMNS):
+        total += summarize(batch)
+    return total
+
+
+def _table_uri(store: str, topic: str) -> str:
+    below = topic_root(topic).rstrip("/")
+    if store.startswith("s3://"):
+        return f"{store.rstrip('/')}/{below}"
+    directory = unquote(urlsplit(store).path) if store.startswith("file:") else store
+    return str(Path(directory).absolute() / below)
+
+
+def _storage_options(store: str) -> dict[str, str]:
+    """What deltalake does not take from the environment by itself."""
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
+    if store.startswith("s3://") and endpoint:
+        return {"AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": str(endpoint.startswith("http://")).lower()}
+    return {}

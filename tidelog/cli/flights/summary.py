@@ -1,0 +1,48 @@
+"""A checksum of records that does not depend on their order: the Python side of ``spark_pipeline.record_checksum``.
+
+A record's canonical bytes are the text ``partition/offset/timestamp/key length/value length/`` (decimal numbers, the timestamp
+in milliseconds since the epoch, -1 as the length of a null) in ASCII, followed by the key's and the value's bytes; its
+checksum is the CRC-32 of those. Records are summed up by their count, the sum and the exclusive or of their checksums.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What two equal sets of records have in common, whatever their order."""
+
+    count: int = 0
+    checksum_sum: int = 0
+    checksum_xor: int = 0
+
+    def __add__(self, other: Summary) -> Summary:
+        return Summary(
+            self.count + other.count, self.checksum_sum + other.checksum_sum, self.checksum_xor ^ other.checksum_xor
+        )
+
+
+def checksum(partition: int, offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None) -> int:
+    """The checksum of one record, ``[0, 2**32)``."""
+    key_length = -1 if key is None else len(key)
+    value_length = -1 if value is None else len(value)
+    text = b"%d/%d/%d/%d/%d/" % (partition, offset, timestamp_ms, key_length, value_length)
+    return zlib.crc32(text + (key or b"") + (value or b""))
+
+
+def summarize(records: pa.Table) -> Summary:
+    """The summary of an Arrow table with ``partition``, ``offset``, ``timestamp`` (any unit), ``key`` and ``value``."""
+    timestamps = records["timestamp"].cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
+    columns = [records["partition"], records["offset"], timestamps, records["key"], records["value"]]
+    count = total = exclusive_or = 0
+    for fields in zip(*(column.to_pylist() for column in columns), strict=True):
+        one = checksum(*fields)
+        count += 1
+        total += one
+        exclusive_or ^= one
+    return Summary(count, total, exclusive_or)
