@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from gateway.memory_budget import MemoryBudget
+from log_format.errors import BackOff
+
+
+def test_reservations_never_exceed_the_budget() -> None:
+    """What does not fit is refused and leaves the budget as it was; what is released can be had again."""
+    budget = MemoryBudget(100, "tests")
+    first = budget.reserve(60)
+    with pytest.raises(BackOff) as caught:
+        budget.reserve(41)
+    assert caught.value.status == 503
+    assert budget.used_bytes == 60
+    with pytest.raises(BackOff):
+        first.grow(41)
+    assert (first.size_bytes, budget.used_bytes) == (60, 60)
+    first.release()
+    budget.reserve(100)
+    assert budget.used_bytes == 100
+
+
+def test_releasing_twice_gives_back_once() -> None:
+    """A reservation released by its owner and by the block's end does not free somebody else's bytes."""
+    budget = MemoryBudget(100, "tests")
+    other = budget.reserve(40)
+    with budget.reserve(50) as mine:
+        mine.release()
+    mine.release()
+    assert budget.used_bytes == other.size_bytes == 40
+
+
+def test_shrinking_gives_back_the_surplus_only() -> None:
+    """An estimate that was too high is corrected; one that was too low stays."""
+    budget = MemoryBudget(100, "tests")
+    reservation = budget.reserve(80)
+    reservation.shrink_to(30)
+    reservation.shrink_to(90)
+    assert (reservation.size_bytes, budget.used_bytes) == (30, 30)
+
+
+def test_those_who_wait_are_served_in_order() -> None:
+    """A large request is not overtaken for ever by small ones that would fit."""
+
+    async def scenario() -> list[str]:
+        budget = MemoryBudget(100, "tests")
+        holder = budget.reserve(50)
+        served: list[str] = []
+
+        async def take(name: str, size: int) -> None:
+            with await budget.reserve_in_turn(size, wait_ms=5_000):
+                served.append(name)
+                await asyncio.sleep(0)
+
+        tasks = [asyncio.create_task(take("large", 90)), asyncio.create_task(take("small", 10))]
+        await asyncio.sleep(0.01)
+        assert served == []
+        holder.release()
+        await asyncio.gather(*tasks)
+        assert budget.used_bytes == 0
+        return served
+
+    assert asyncio.run(scenario()) == ["large", "small"]
+
+
+def test_more_than_the_whole_budget_is_served_alone() -> None:
+    """The largest permitted request waits for everything, instead of never fitting."""
+
+    async def scenario() -> None:
+        budget = MemoryBudget(100, "tests")
+        with await budget.reserve_in_turn(1_000, wait_ms=10):
+            assert budget.used_bytes == 100
+        assert budget.used_bytes == 0
+
+    asyncio.run(scenario())
+
+
+def test_waiting_ends_with_the_time_or_the_queue() -> None:
+    """Nobody waits longer than it said or in a queue longer than allowed; both are OVERLOADED and leave no trace."""
+
+    async def scenario() -> None:
+        budget = MemoryBudget(100, "tests")
+        holder = budget.reserve(100)
+        with pytest.raises(BackOff):
+            await budget.reserve_in_turn(1, wait_ms=10)
+        waiting = asyncio.create_task(budget.reserve_in_turn(1, wait_ms=5_000, waiting_max=1))
+        await asyncio.sleep(0)
+        with pytest.raises(BackOff):
+            await budget.reserve_in_turn(1, wait_ms=5_000, waiting_max=1)
+        holder.release()
+        (await waiting).release()
+        assert (budget.used_bytes, budget.waiting_count) == (0, 0)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("served_first", [False, True])
+def test_cancelled_waiters_leave_no_trace(served_first: bool) -> None:
+    """A client that goes away while it waits, even in the moment in which it is served, takes nothing from the budget."""
+
+    async def scenario() -> None:
+        budget = MemoryBudget(100, "tests")
+        holder = budget.reserve(100)
+        waiting = asyncio.create_task(budget.reserve_in_turn(60, wait_ms=5_000))
+        behind = asyncio.create_task(budget.reserve_in_turn(60, wait_ms=5_000))
+        await asyncio.sleep(0)
+        if served_first:
+            holder.release()
+            waiting.cancel()
+        else:
+            waiting.cancel()
+            holder.release()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        (await behind).release()
+        assert (budget.used_bytes, budget.waiting_count) == (0, 0)
+
+    asyncio.run(scenario())

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from gateway.settings import PROCESS_BYTES_MAX, Settings, SettingsError
+
+
+def test_the_command_line_wins_over_the_environment_over_the_default() -> None:
+    """Each setting comes from the nearest place that names it."""
+    settings = Settings.read(
+        {"TIDELOG_STORE": "memory://a", "TIDELOG_PORT": "1234", "TIDELOG_LOG_LEVEL": "", "TIDELOG_OTHER": "x"},
+        {"port": "99", "host": None},
+    )
+    assert (settings.store, settings.port, settings.host, settings.log_level) == ("memory://a", 99, "127.0.0.1", "info")
+
+
+@pytest.mark.parametrize(
+    ("environment", "named"),
+    [
+        ({}, "TIDELOG_STORE"),
+        ({"TIDELOG_STORE": "a", "TIDELOG_PORT": "65536"}, "TIDELOG_PORT"),
+        ({"TIDELOG_STORE": "a", "TIDELOG_PORT": "x"}, "TIDELOG_PORT"),
+        ({"TIDELOG_STORE": "a", "TIDELOG_LOG_LEVEL": "loud"}, "TIDELOG_LOG_LEVEL"),
+        ({"TIDELOG_STORE": "a", "TIDELOG_GATEWAY_ID": "a/b"}, "TIDELOG_GATEWAY_ID"),
+        ({"TIDELOG_STORE": "a", "TIDELOG_ADVERTISED_URL": "ftp://x"}, "TIDELOG_ADVERTISED_URL"),
+        ({"TIDELOG_STORE": "a", "TIDELOG_IN_FLIGHT_BYTES_MAX": "2000000"}, "in_flight_bytes_max"),
+    ],
+)
+def test_wrong_settings_are_named(environment: dict[str, str], named: str) -> None:
+    """A start with a wrong setting fails with the setting's name, as the user wrote it."""
+    with pytest.raises(SettingsError, match=named):
+        Settings.read(environment, {})
+
+
+def test_settings_do_not_change() -> None:
+    """They are values."""
+    with pytest.raises(ValidationError):
+        Settings(store="a").port = 1  # type: ignore[misc]
+
+
+def test_every_setting_is_described() -> None:
+    """Each field says what changing it does."""
+    for name, field in Settings.model_fields.items():
+        assert field.description, name
+        assert len(field.description) > 20, name
+
+
+def test_the_default_budget_fits() -> None:
+    """The parts of the process's memory add up to less than what is promised, and counting more raises the sum."""
+    settings = Settings(store="a")
+    assert settings.process_bytes() <= PROCESS_BYTES_MAX
+    assert Settings(store="a", answer_bytes_max=1 << 30).process_bytes() > PROCESS_BYTES_MAX
+
+
+def test_gateways_have_different_ids() -> None:
+    """Two starts are two gateways."""
+    assert Settings(store="a").gateway_id != Settings(store="a").gateway_id

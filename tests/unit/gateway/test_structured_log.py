@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+
+import pytest
+import structlog
+
+from gateway import structured_log
+from gateway.structured_log import LineWriter, configure, current_request_id
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = []
+
+    class Writer(LineWriter):
+        def write(self, members: dict[str, object]) -> None:
+            found.append(json.loads(json.dumps(members)))
+
+    monkeypatch.setattr(structured_log, "WRITER", Writer())
+    root = logging.getLogger()
+    before = (root.handlers[:], root.level)
+    yield found
+    root.handlers[:], level = before
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+def test_both_kinds_of_loggers_write_the_same_form(lines: list[dict[str, object]]) -> None:
+    """A line has time, level, event and the request's id, whoever logs it."""
+    configure("info")
+    token = current_request_id.set("id-1")
+    structlog.get_logger("a").info("from structlog", topic="t")
+    logging.getLogger("b").warning("from %s", "logging")
+    current_request_id.reset(token)
+    assert [line["event"] for line in lines] == ["from structlog", "from logging"]
+    assert all(line["request_id"] == "id-1" for line in lines)
+    assert [line["level"] for line in lines] == ["info", "warning"]
+    assert lines[0]["topic"] == "t"
+
+
+def test_tracebacks_are_in_the_line(lines: list[dict[str, object]]) -> None:
+    """An error's cause is one line, not many."""
+    configure("info")
+    try:
+        raise ZeroDivisionError("why")
+    except ZeroDivisionError as error:
+        logging.getLogger("a").error("failed", exc_info=error)
+    assert "ZeroDivisionError: why" in str(lines[0]["exception"])
+
+
+def test_the_level_is_a_threshold(lines: list[dict[str, object]]) -> None:
+    """Below it nothing is written."""
+    configure("warning")
+    structlog.get_logger("a").info("no")
+    logging.getLogger("b").info("no")
+    logging.getLogger("b").warning("yes")
+    assert [line["event"] for line in lines] == ["yes"]
+
+
+def test_a_reader_that_stalls_costs_lines_not_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a full pipe behind it, writing returns at once, memory is bounded, and the loss is told once the pipe flows again."""
+    monkeypatch.setattr(structured_log, "LINES_MAX", 100)
+    reader, writer = os.pipe()
+    log = LineWriter(writer)
+    for index in range(5_000):
+        log.write({"event": "x" * 1000, "index": index})
+    assert len(log._lines) <= 100
+    received = bytearray()
+    done = threading.Event()
+
+    def read() -> None:
+        while chunk := os.read(reader, 65536):
+            received.extend(chunk)
+            if b'"last"' in received:
+                break
+        done.set()
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    log.flush(5)
+    log.write({"event": "last"})
+    log.flush(5)
+    assert done.wait(5)
+    thread.join()
+    written = [json.loads(line) for line in received.splitlines()]
+    dropped = sum(line.get("line_count", 0) for line in written)
+    kept = sum("index" in line for line in written)
+    assert dropped > 0
+    assert dropped + kept == 5_000
