@@ -1,0 +1,221 @@
+"""Topics made, listed, altered, deleted; checkpoints behind them; how many are kept open."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gateway.engine.following import Ended
+from log_format.checkpoint import last_checkpoint_version
+from log_format.errors import ErrorCode, RequestRefused, StoreUnavailable, UnknownTopic
+
+
+def test_making_a_topic_twice_is_the_same_topic(tools: Any) -> None:
+    """Made once; the same again is no error and changes nothing; another configuration is refused."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        administration = gateway.engine.administration
+        config = administration.parse_config({"flush.ms": "10"})
+        state, made = await administration.create("t", 2, config)
+        assert made
+        again, made = await administration.create("t", 2, administration.parse_config({"flush.ms": 10}))
+        assert (again.version, made) == (state.version, False)
+        with pytest.raises(RequestRefused) as caught:
+            await administration.create("t", 3, config)
+        assert caught.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_many_make_one_topic_at_once(tools: Any) -> None:
+    """Through two gateways at the same time: one makes it, for all others it exists."""
+
+    async def scenario() -> None:
+        one = tools.gateway()
+        other = tools.gateway(objects=one.store.objects)
+        config = one.engine.administration.parse_config({})
+        results = await asyncio.gather(
+            *(gateway.engine.administration.create("t", 2, config) for gateway in (one, other) for _ in range(5))
+        )
+        assert sorted(made for _, made in results) == [False] * 9 + [True]
+        assert len({state.topic_id for state, _ in results}) == 1
+        for gateway in (one, other):
+            await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_pages_of_topics(tools: Any) -> None:
+    """Sorted, filtered by prefix, without the deleted ones, and complete over pages."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        for number in range(40):
+            await gateway.topic(f"a-{number:02d}")
+        await gateway.topic("b")
+        for number in range(0, 40, 3):
+            await gateway.engine.administration.delete(f"a-{number:02d}")
+        expected = [f"a-{number:02d}" for number in range(40) if number % 3]
+        found: list[str] = []
+        after: str | None = ""
+        while after is not None:
+            page = await gateway.engine.administration.page("a-", after, 7)
+            assert len(page.topics) <= 7
+            found += [state.topic for state in page.topics]
+            after = page.next_after
+        assert found == expected
+        page = await gateway.engine.administration.page("", "", 26)
+        assert [state.topic for state in page.topics] == expected
+        assert (await gateway.engine.administration.page("", expected[-1], 10)).topics[0].topic == "b"
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_a_deleted_topic_is_gone_with_its_segments(tools: Any) -> None:
+    """404 from then on; its objects are deleted behind the answer; its log stays."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        topic = await gateway.topic(flush_ms=0)
+        await gateway.append(topic, [b"a"])
+        await gateway.engine.administration.delete("t")
+        with pytest.raises(UnknownTopic):
+            await gateway.engine.administration.describe("t")
+        for _ in range(100):
+            if not list(gateway.store.objects.list("topics/t/segments/")):
+                break
+            await asyncio.sleep(0.01)
+        assert not list(gateway.store.objects.list("topics/t/segments/"))
+        assert list(gateway.store.objects.list("topics/t/_delta_log/"))
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_a_cancelled_change_is_finished(tools: Any) -> None:
+    """A client that goes away in the middle of a change does not leave two commits of one topic running at once."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        topic = await gateway.topic(flush_ms=0)
+        with tools.Gate(gateway.store, "put_if_absent") as gate:
+            change = asyncio.create_task(gateway.engine.administration.alter("t", 5, {}))
+            await gate.wait_until_reached()
+            change.cancel()
+            await asyncio.wait([change])
+            assert topic._commit_lock.locked()
+            assert not topic.is_idle
+            gate.open()
+        await gateway.append(topic, [b"x"])
+        assert topic.state.partition_count == 5
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_checkpoints_follow_commits(tools: Any) -> None:
+    """A checkpoint is written behind the commits, without being asked for; a failure is retried, and costs no request."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        topic = await gateway.topic(flush_ms=0)
+
+        def refuse(operation: str, key: str) -> None:
+            if operation == "put" and "checkpoint" in key:
+                raise StoreUnavailable(key, "no", may_have_happened=False)
+
+        gateway.store.before = refuse
+        for number in range(105):
+            await gateway.append(topic, [b"%d" % number])
+        await asyncio.sleep(0.05)
+        assert last_checkpoint_version(gateway.store.objects, "t") is None
+        gateway.store.come_back()
+        topic._checkpointing._not_before_ms = 0
+        await gateway.append(topic, [b"x"])
+        for _ in range(200):
+            if last_checkpoint_version(gateway.store.objects, "t") is not None:
+                break
+            await asyncio.sleep(0.01)
+        assert (last_checkpoint_version(gateway.store.objects, "t") or 0) >= 105
+        other = tools.gateway(objects=gateway.store.objects)
+        assert len(tools.values_of(await other.fetch(0, records=1000))) >= 64
+        assert other.store.calls["get"] < 80, "the whole log was replayed, or a read took more runs than its bound"
+        for one in (gateway, other):
+            await one.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_names_that_do_not_exist_are_not_kept(tools: Any) -> None:
+    """Names made up by a client cost no memory; a topic made by somebody else is found by the next request."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        for number in range(50):
+            with pytest.raises(UnknownTopic):
+                await gateway.engine.open_topic(f"none-{number}")
+        assert len(gateway.engine.topics) == 0
+        other = tools.gateway(objects=gateway.store.objects)
+        await other.topic("none-1")
+        await gateway.engine.open_topic("none-1")
+        for one in (gateway, other):
+            await one.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_idle_topics_are_forgotten_and_busy_ones_kept(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of loaded topics is bounded; one whose records wait is never dropped."""
+    monkeypatch.setattr("gateway.engine.registry.TOPICS_LOADED_MAX", 3)
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        busy = await gateway.topic("busy", flush_ms=60_000)
+        pending = gateway.submit(busy, [b"x"])
+        for number in range(8):
+            await gateway.topic(f"t{number}")
+        assert len(gateway.engine.topics) <= 4
+        assert gateway.engine.topics.get("busy") is busy
+        await gateway.engine.drain()
+        assert pending.settled.done()
+
+    tools.run(scenario)
+
+
+def test_a_stream_follows_and_says_why_it_ends(tools: Any) -> None:
+    """Records as they are committed, in order; the last event says that the topic went or that the gateway drains."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        topic = await gateway.topic(flush_ms=0)
+        seen: list[int] = []
+        ends: list[str] = []
+
+        async def follow() -> None:
+            async for event in gateway.engine.following.follow(topic, 0, 0):
+                if isinstance(event, Ended):
+                    ends.append(event.reason)
+                else:
+                    seen.extend(offset for table in event.tables for offset in table.column("offset").to_pylist())
+
+        stream = asyncio.create_task(follow())
+        for number in range(20):
+            await gateway.append(topic, [b"%d" % number])
+        await asyncio.sleep(0.05)
+        assert seen == list(range(20))
+        await gateway.engine.administration.delete("t")
+        await stream
+        assert ends == ["topic_deleted"]
+        topic = await gateway.topic(flush_ms=0)
+        stream = asyncio.create_task(follow())
+        await asyncio.sleep(0.02)
+        await gateway.engine.drain()
+        await stream
+        assert ends == ["topic_deleted", "draining"]
+
+    tools.run(scenario)

@@ -1,0 +1,65 @@
+"""Looks at the log: shared, but never older than who asks."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gateway.engine.log_look import LogLook
+
+
+def test_a_look_that_began_before_is_not_enough(tools: Any) -> None:
+    """G4: who arrives while a look is under way waits for one that begins later; all such share it."""
+
+    async def scenario() -> None:
+        begun = 0
+        gate = asyncio.Event()
+
+        async def look() -> None:
+            nonlocal begun
+            begun += 1
+            if begun == 1:
+                await gate.wait()
+
+        looks = LogLook(look)
+        first = asyncio.create_task(looks.after_now())
+        await asyncio.sleep(0.01)
+        assert begun == 1
+        later = [asyncio.create_task(looks.after_now()) for _ in range(100)]
+        await asyncio.sleep(0.01)
+        assert begun == 1
+        assert not any(task.done() for task in later)
+        gate.set()
+        await asyncio.gather(first, *later)
+        assert begun == 2
+        assert looks.is_idle
+
+    tools.run(scenario)
+
+
+def test_an_error_reaches_everybody_and_the_next_look_is_a_new_one(tools: Any) -> None:
+    """A failed look is not remembered, and one that everybody gave up on warns nobody."""
+
+    async def scenario() -> None:
+        fail = True
+
+        async def look() -> None:
+            await asyncio.sleep(0.01)
+            if fail:
+                raise OSError("down")
+
+        looks = LogLook(look)
+        results = await asyncio.gather(*(looks.after_now() for _ in range(3)), return_exceptions=True)
+        assert [type(result) for result in results] == [OSError] * 3
+        abandoned = asyncio.create_task(looks.after_now())
+        await asyncio.sleep(0)
+        abandoned.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await abandoned
+        await asyncio.sleep(0.05)
+        fail = False
+        await looks.after_now()
+
+    tools.run(scenario)

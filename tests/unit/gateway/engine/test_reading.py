@@ -1,0 +1,171 @@
+"""Reads against a plain list of records: exact limits, nothing skipped, from memory and from the store alike."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from log_format.errors import BackOff, CorruptData, OffsetOutOfRange
+
+
+@pytest.mark.parametrize("source", ["memory", "store", "both"])
+def test_reads_are_exact_whatever_the_limits(tools: Any, source: str) -> None:
+    """G4: from any offset and with any limits a read gives the longest head that fits, at least one record, no gap."""
+
+    async def scenario() -> None:
+        choice = random.Random(7)
+        gateway = tools.gateway()
+        topic = await gateway.topic(flush_ms=0, partition_count=2)
+        values: list[bytes] = []
+        for flush in range(12):
+            batch = [bytes(choice.randrange(0, 60)) for _ in range(choice.randrange(1, 40))]
+            await gateway.append(topic, [*batch, b"other"], [0] * len(batch) + [1])
+            values += batch
+            if source == "both" and flush == 6:
+                kept = gateway.engine._tail.bytes_max
+                gateway.forget_tail()
+                gateway.engine._tail.bytes_max = kept
+        if source == "store":
+            gateway.forget_tail()
+        for _ in range(150):
+            start = choice.randrange(len(values) + 1)
+            records, size = choice.choice([1, 3, 50, 1000]), choice.choice([1, 30, 500, 100_000])
+            fetched = await gateway.fetch(start, records=records, bytes_max=size)
+            expected: list[bytes] = []
+            for value in values[start : start + records]:
+                if expected and sum(map(len, expected)) + len(value) > size:
+                    break
+                expected.append(value)
+            assert tools.values_of(fetched) == expected
+            assert tools.offsets_of(fetched) == list(range(start, start + len(expected)))
+            assert fetched.records.next_offset == start + len(expected)
+            assert fetched.high_watermark == len(values)
+            assert fetched.records.size_bytes == sum(map(len, expected))
+        assert tools.values_of(await gateway.fetch(0, partition=1, records=1000)) == [b"other"] * 12
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_tail_reads_ask_the_store_for_no_segment(tools: Any) -> None:
+    """What was just written is served from memory: at most the log is looked at."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        topic = await gateway.topic(flush_ms=0)
+        await gateway.append(topic, [b"a", b"b"])
+        gateway.store.keys.clear()
+        await gateway.fetch(0)
+        assert not [key for _, key in gateway.store.keys if "/segments/" in key]
+        gateway.forget_tail()
+        await gateway.fetch(0)
+        assert [key for _, key in gateway.store.keys if "/segments/" in key]
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_old_reads_do_not_evict_the_tail(tools: Any) -> None:
+    """A reader that catches up leaves the newest records in memory (what went wrong for Inkless)."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway(tail_cache_bytes_max=40_000)
+        topic = await gateway.topic(flush_ms=0)
+        for _ in range(30):
+            await gateway.append(topic, [b"x" * 1000] * 5)
+        newest = gateway.engine._tail.size_bytes
+        offset = 0
+        while offset < 150:
+            offset = (await gateway.fetch(offset, records=20)).records.next_offset
+        assert gateway.engine._tail.size_bytes == newest
+        gateway.store.keys.clear()
+        await gateway.fetch(149)
+        assert not [key for _, key in gateway.store.keys if "/segments/" in key]
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_a_missing_segment_is_named_and_others_are_read(tools: Any) -> None:
+    """A segment that is gone: ``CORRUPT_SEGMENT`` with its path for what it held; the rest of the topic is readable."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        topic = await gateway.topic(flush_ms=0, partition_count=2)
+        for partition in (0, 1):
+            await gateway.append(topic, [b"%d" % partition], partition)
+        await gateway.append(topic, [b"again"], 0)
+        gateway.forget_tail()
+        lost = topic.state.manifest.find(0, 0).segment
+        gateway.store.objects.delete(f"topics/t/{lost.path}")
+        with pytest.raises(CorruptData) as caught:
+            await gateway.fetch(0)
+        assert caught.value.fields["segment"] == lost.path
+        assert tools.values_of(await gateway.fetch(0, partition=1)) == [b"1"]
+        assert tools.values_of(await gateway.fetch(1)) == [b"again"]
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_offsets_outside_of_the_log_say_where_it_is(tools: Any) -> None:
+    """410 below the log start, 416 beyond the high watermark, both with the log's ends; the end itself is in range."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        topic = await gateway.topic(flush_ms=0)
+        await gateway.append(topic, [b"a", b"b", b"c"])
+        await gateway.engine.administration.delete_records("t", {0: 2})
+        for offset, status in ((1, 410), (4, 416)):
+            with pytest.raises(OffsetOutOfRange) as caught:
+                await gateway.fetch(offset)
+            assert caught.value.status == status
+            assert caught.value.fields["log_start_offset"] == 2
+            assert caught.value.fields["high_watermark"] == 3
+        assert tools.values_of(await gateway.fetch(3)) == []
+        assert tools.values_of(await gateway.fetch("earliest")) == [b"c"]
+        assert tools.values_of(await gateway.fetch("latest")) == []
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_a_time_is_found_in_offset_order(tools: Any) -> None:
+    """The first record, in offset order, whose timestamp is at least T; from the log start on; None when there is none."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        topic = await gateway.topic(flush_ms=0)
+        times = [50, 10, 70, 30, 70, 90, 20]
+        for time_ms in times:
+            batch = tools.batch_of(topic, [b"x"], timestamp_ms=time_ms)
+            await gateway.engine.acknowledged(topic, gateway.engine.append(topic, batch, None))
+        for start in (0, 3):
+            await gateway.engine.administration.delete_records("t", {0: start})
+            for wanted in (0, 10, 31, 60, 70, 71, 90, 91):
+                expected = next((i for i in range(start, len(times)) if times[i] >= wanted), None)
+                found = await gateway.engine.reading.offset_of_timestamp(topic, topic.state, 0, wanted)
+                assert found == expected, (start, wanted)
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_a_store_that_is_down_is_said_to_be(tools: Any) -> None:
+    """503, not 500 and no empty answer: an empty one would say that there is nothing to read."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        topic = await gateway.topic(flush_ms=0)
+        await gateway.append(topic, [b"a"])
+        gateway.forget_tail()
+        gateway.store.go_down()
+        with pytest.raises(BackOff):
+            await gateway.fetch(0)
+        gateway.store.come_back()
+        assert tools.values_of(await gateway.fetch(0)) == [b"a"]
+        await gateway.engine.drain()
+
+    tools.run(scenario)
