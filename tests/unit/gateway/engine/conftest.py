@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -110,7 +110,7 @@ class Gate:
     def open(self) -> None:
         self._opened.set()
 
-    def __enter__(self) -> Gate:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -203,14 +203,13 @@ def offsets_of(fetched: Fetched) -> list[int]:
     return [offset for table in fetched.records.tables for offset in table.column("offset").to_pylist()]
 
 
-@dataclass
 class Tools:
     """What test modules use; they can't import this file."""
 
-    batch_of: Any = staticmethod(batch_of)
-    values_of: Any = staticmethod(values_of)
-    offsets_of: Any = staticmethod(offsets_of)
-    Gate: type[Gate] = Gate
+    batch_of = staticmethod(batch_of)
+    values_of = staticmethod(values_of)
+    offsets_of = staticmethod(offsets_of)
+    Gate = Gate
 
     @staticmethod
     def gateway(store: FaultyStore | None = None, objects: MemoryStore | None = None, **bounds: int) -> Gateway:

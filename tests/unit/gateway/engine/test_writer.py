@@ -109,9 +109,8 @@ def test_two_gateways_on_one_topic_give_each_offset_once(tools: Any) -> None:
                     assert place.base_offset + index not in places
                     places[place.base_offset + index] = value
 
-        await asyncio.gather(
-            *(produce(g, t, b"%d%d" % (n, k)) for n, (g, t) in enumerate(zip((one, other), topics)) for k in range(2))
-        )
+        pairs = list(zip((one, other), topics, strict=True))
+        await asyncio.gather(*(produce(*pairs[number % 2], b"%d" % number) for number in range(4)))
         assert sorted(places) == list(range(240))
         for gateway in (one, other):
             assert tools.values_of(await gateway.fetch(0, records=1000)) == [places[offset] for offset in range(240)]

@@ -1,0 +1,63 @@
+"""Puts a gateway together from its settings: the one place that names stores and starts nothing.
+
+The store is opened twice: old records are read over connections of their own, so that a reader who catches up never takes one
+from a writer, nor waits for it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+from gateway.engine import EngineBounds, LogEngine
+from gateway.engine.bounds import LOOK_THREADS
+from gateway.metrics import Metrics
+from gateway.settings import Settings, SettingsError
+from gateway.shell import Shell, make_shell
+from log_format.clock import SystemClock
+from log_format.store import ObjectStore
+from log_format.stores import open_store
+
+STORE_CONNECT_TIMEOUT_MS: Final = 2_000
+STORE_READ_TIMEOUT_MS: Final = 8_000
+STORE_RETRY_MS_MAX: Final = 3_000
+"""Clients repeat what is refused, and wait for it: the gateway gives up early and says so, rather than late."""
+
+
+def assemble(settings: Settings) -> Shell:
+    """The components of a gateway. Nothing of the store is read yet. Raises ``SettingsError`` for a store's URI that can't be."""
+    # The system's allocator gives memory back; Arrow's own keep what a burst needed, and the bound is on the process.
+    pa.set_memory_pool(pa.system_memory_pool())
+    clock = SystemClock()
+    metrics = Metrics()
+    store = _open(settings.store, settings.write_threads + LOOK_THREADS)
+    cold_store = _open(settings.store, settings.read_threads)
+    engine = LogEngine(
+        store,
+        cold_store,
+        bounds=EngineBounds(
+            write_threads=settings.write_threads,
+            read_threads=settings.read_threads,
+            tail_cache_bytes_max=settings.tail_cache_bytes_max,
+            footer_cache_bytes_max=settings.footer_cache_bytes_max,
+            waiting_polls_max=settings.waiting_polls_max,
+            request_bytes_max=settings.request_bytes_max,
+        ),
+        clock=clock,
+        registry=metrics.registry,
+    )
+    return make_shell(settings, engine, store_uri=store.uri, clock=clock, metrics=metrics)
+
+
+def _open(uri: str, connections: int) -> ObjectStore:
+    try:
+        return open_store(
+            uri,
+            max_pool_connections=connections,
+            connect_timeout_ms=STORE_CONNECT_TIMEOUT_MS,
+            read_timeout_ms=STORE_READ_TIMEOUT_MS,
+            retry_ms_max=STORE_RETRY_MS_MAX,
+        )
+    except (ValueError, OSError) as error:
+        raise SettingsError(f"TIDELOG_STORE: {error}") from error
