@@ -182,7 +182,8 @@ class GatewayProtocol(HttpToolsProtocol):
             self._refusal = f"The body stopped coming for {self._limits.body_idle_ms} ms."
             self.send_400_response(self._refusal)
         elif self._waiting_since_ms is not None and now_ms - self._waiting_since_ms > self._limits.head_ms:
-            self.close_gently()
+            # Nothing was answered that the client could lose.
+            transport.close()
 
     # What the parser finds
 

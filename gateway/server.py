@@ -123,6 +123,8 @@ class GatewayServer(uvicorn.Server):
         except Exception as error:  # noqa: BLE001 - the top of the process: it must end all the same
             self.drained_whole = False
             _log.error("draining failed", exc_info=error)
+        # What could not be drained in its time is not waited for a second time by the lifespan's end.
+        self.force_exit = not self.drained_whole
         await asyncio.sleep(max(0.0, begun + settings.drain_notice_ms / 1000 - loop.time()))
         self.should_exit = True
 

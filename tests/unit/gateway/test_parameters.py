@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -107,10 +108,8 @@ def test_queries_that_are_no_text_or_too_many(query: bytes) -> None:
 @given(st.binary(max_size=200))
 def test_any_query_is_parsed_or_refused(query: bytes) -> None:
     """No bytes in a query raise anything but a refusal."""
-    try:
+    with contextlib.suppress(RequestRefused):
         FETCH.parse(request(query))
-    except RequestRefused as error:
-        assert error.status == 400
 
 
 @given(st.integers(min_value=0, max_value=INT64_MAX))

@@ -86,7 +86,7 @@ def test_the_unforeseen_is_internal_and_says_nothing_of_the_inside(error: Except
 
 def test_fields_that_json_does_not_know_do_not_break_the_answer() -> None:
     """An error about an error must not fail: odd fields are written as text."""
-    assert json.loads(problem_bytes(RequestRefused("no", odd={1, 1})))["odd"] in ("{1}", [1])
+    assert json.loads(problem_bytes(RequestRefused("no", odd=range(3))))["odd"] == "range(0, 3)"
 
 
 def test_overload_is_retryable_and_changed_nothing() -> None:
