@@ -6,7 +6,11 @@ The table is read as it is, by Spark's own Delta reader: native Parquet, column 
 1. Nothing is committed to the topic's table, ever.
 2. A stream sees each record once per checkpoint, also across compaction, which moves records without changing data.
 3. A stream does not end when retention deletes old segments (``ignoreDeletes``).
-4. Records of one partition arrive in offset order between micro-batches; within one, order them by ``offset``.
+4. A deleted topic is unknown here, too. A stream that was reading it when it was made anew goes on with the new one.
+5. Records of one partition arrive in offset order between micro-batches; within one, order them by ``offset``.
+
+Absent: log starts. Records that were deleted from a partition's beginning (``:delete-records``) are gone from here when their
+segment is, which may hold later records still.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from pyspark.sql.functions import col, lit
 from log_format.errors import UnknownTopic
 from log_format.layout import topic_root
 from log_format.topic_config import PROPERTY_PREFIX, check_topic_name
+from log_format.topic_state import DELETED_PROPERTY
 from spark_pipeline.schemas import CREATE_TIME, KAFKA_SOURCE, LOG_APPEND_TIME
 
 _TIMESTAMP_TYPE = PROPERTY_PREFIX + "message.timestamp.type"
@@ -94,4 +99,6 @@ def _timestamp_type(spark: SparkSession, store: str, topic: str) -> int:
         if error.getCondition() in _NO_TABLE:
             raise UnknownTopic(topic) from error
         raise
+    if properties.get(DELETED_PROPERTY) == "true":
+        raise UnknownTopic(topic)
     return LOG_APPEND_TIME if properties.get(_TIMESTAMP_TYPE) == "LogAppendTime" else CREATE_TIME
