@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 from gateway import structured_log
 from gateway.app import create_app
+from gateway.assembly import assemble
 from gateway.server import GatewayServer, server_config
 from gateway.settings import ENVIRONMENT_PREFIX, Settings, SettingsError
 from log_format.version import __version__
@@ -24,18 +25,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = vars(_parser().parse_args(arguments))
     try:
         settings = Settings.read(os.environ, given)
+        structured_log.configure(settings.log_level)
+        shell = assemble(settings)
     except SettingsError as error:
         sys.stderr.write(f"python -m gateway: {error}\n")
         return 2
-    structured_log.configure(settings.log_level)
-    return serve(settings)
-
-
-def serve(settings: Settings) -> int:
-    """Put the gateway together and run it."""
-    from gateway.assembly import assemble  # noqa: PLC0415 - heavy imports only once the settings are known to be right
-
-    shell = assemble(settings)
     server = GatewayServer(server_config(create_app(shell), settings), shell, _announce(shell.store_uri))
     server.run()
     structured_log.WRITER.flush()
