@@ -76,3 +76,44 @@ FOOTER_CACHE_BYTES: Final = 32 * 1024 * 1024
 """Default bound of a reader's cache of decoded footers; one of 8 row groups takes about 20 KiB."""
 
 assert ROW_GROUP_BYTES_MAX <= READ_SPAN_BYTES_MAX
+
+KEY_BYTES_MAX: Final = 900
+"""Of an object's key, UTF-8. S3 allows 1,024 bytes; the rest is for the prefix of the store."""
+
+KEY_NAME_BYTES_MAX: Final = 255
+"""Of what stands between two slashes of a key: what the usual file systems allow."""
+
+STORE_ATTEMPTS_MAX: Final = 8
+"""Tries of one request to a store; with the pauses below the last comes after four seconds on average."""
+
+STORE_PAUSE_FIRST_MS: Final = 100
+"""Longest first pause between two tries; doubles each time."""
+
+STORE_PAUSE_LAST_MS: Final = 3_000
+"""Longest pause between two tries."""
+
+STORE_RETRY_MS_MAX: Final = 15_000
+"""No try begins later than this after the first. Less than clients wait, so that they get an answer."""
+
+S3_CONNECTIONS: Final = 32
+"""Default of requests that run at once over connections that are kept."""
+
+S3_CONNECT_TIMEOUT_MS: Final = 3_000
+"""Default: a server that is there accepts in milliseconds; one lost packet costs a second."""
+
+S3_READ_TIMEOUT_MS: Final = 10_000
+"""Default, between two pieces of an answer: S3's slowest answers to small requests take a few seconds."""
+
+DIRECTORY_ATTEMPTS_MAX: Final = 100
+"""How often a put makes its directory anew after a delete of the last object in it removed it."""
+
+DIRECTORIES_REMEMBERED_MAX: Final = 128
+"""Directories that a local store keeps open, one file descriptor each: those of some sixty topics."""
+
+TEMPORARY_FILE_AGE_MAX_MS: Final = 3_600_000
+"""An object in the making that was not touched for so long has lost its process: writing one takes seconds."""
+
+assert STORE_PAUSE_FIRST_MS <= STORE_PAUSE_LAST_MS <= STORE_RETRY_MS_MAX
+assert (
+    min(LOG_KEPT_MS_MIN, SEGMENT_AGE_MAX_MS) >= (STORE_RETRY_MS_MAX + S3_CONNECT_TIMEOUT_MS + S3_READ_TIMEOUT_MS) * 10
+)

@@ -16,10 +16,8 @@ import os
 import threading
 from collections import OrderedDict
 from pathlib import Path
-from typing import Final
 
-REMEMBERED_MAX: Final = 128
-"""Directories kept open, one file descriptor each: those of some sixty topics with their logs and segments."""
+from log_format.limits import DIRECTORIES_REMEMBERED_MAX
 
 
 class DurableDirectories:
@@ -92,7 +90,7 @@ class DurableDirectories:
         with self._lock:
             stale = self._remembered.pop(path, None)
             self._remembered[path] = descriptor
-            if stale is None and len(self._remembered) > REMEMBERED_MAX:
+            if stale is None and len(self._remembered) > DIRECTORIES_REMEMBERED_MAX:
                 stale = self._remembered.popitem(last=False)[1]
         if stale is not None:
             os.close(stale)

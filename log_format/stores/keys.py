@@ -13,11 +13,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-KEY_BYTES_MAX: Final = 900
-"""S3 allows 1,024 bytes; the rest is for the prefix of the store."""
-
-NAME_BYTES_MAX: Final = 255
-"""What the usual file systems allow between two slashes."""
+from log_format.limits import KEY_BYTES_MAX, KEY_NAME_BYTES_MAX
 
 TEMPORARY: Final = ".tmp"
 """The first component that the local store keeps for objects in the making. It is refused in every store."""
@@ -76,5 +72,5 @@ def _check_names(key: str, names: list[str]) -> None:
     for name in names:
         if name in {"", ".", ".."}:
             raise ValueError(f"key {key!r} has the component {name!r}")
-        if len(name.encode()) > NAME_BYTES_MAX:
-            raise ValueError(f"key {key[:40]!r}... has a component above {NAME_BYTES_MAX} bytes")
+        if len(name.encode()) > KEY_NAME_BYTES_MAX:
+            raise ValueError(f"key {key[:40]!r}... has a component above {KEY_NAME_BYTES_MAX} bytes")

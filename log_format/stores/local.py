@@ -25,16 +25,11 @@ from pathlib import Path
 from typing import Final
 
 from log_format.errors import ObjectExists, ObjectMissing, StoreUnavailable
+from log_format.limits import DIRECTORY_ATTEMPTS_MAX, TEMPORARY_FILE_AGE_MAX_MS
 from log_format.store import ObjectInfo
 from log_format.stores.durable_directory import DurableDirectories
 from log_format.stores.keys import TEMPORARY, check_directory, check_key, check_prefix, check_range
 from log_format.stores.local_list import list_directories, list_objects
-
-TEMPORARY_AGE_MAX_MS: Final = 3_600_000
-"""An object in the making that was not touched for so long has lost its process: writing one takes seconds."""
-
-PLACE_ATTEMPTS_MAX: Final = 100
-"""How often a put makes its directory anew after a delete of the last object in it removed it."""
 
 _OUTCOME_UNKNOWN: Final = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT}
 """What ``rename`` and ``link`` may answer although they were carried out."""
@@ -198,12 +193,12 @@ class LocalStore:
             os.close(descriptor)
 
     def _place(self, path: Path, temporary: Path, place: Callable[[Path], object]) -> None:
-        for attempt in range(PLACE_ATTEMPTS_MAX):
+        for attempt in range(DIRECTORY_ATTEMPTS_MAX):
             try:
                 self._directories.make(path.parent)
                 place(temporary)
             except FileNotFoundError:  # a delete removed the directory in between
-                if attempt + 1 == PLACE_ATTEMPTS_MAX or not temporary.exists():
+                if attempt + 1 == DIRECTORY_ATTEMPTS_MAX or not temporary.exists():
                     raise
             else:
                 return
@@ -216,7 +211,7 @@ class LocalStore:
         return ObjectExists(key)
 
     def _remove_stale(self) -> None:
-        oldest = time.time() - TEMPORARY_AGE_MAX_MS / 1000
+        oldest = time.time() - TEMPORARY_FILE_AGE_MAX_MS / 1000
         with suppress(OSError), os.scandir(self._temporary) as entries:
             for entry in entries:
                 if entry.stat(follow_symlinks=False).st_mtime < oldest:

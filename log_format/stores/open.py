@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import re
 import threading
-from typing import Final
 from urllib.parse import unquote
 
+from log_format.limits import S3_CONNECT_TIMEOUT_MS, S3_CONNECTIONS, S3_READ_TIMEOUT_MS, STORE_RETRY_MS_MAX
 from log_format.store import ObjectStore
 from log_format.stores.local import LocalStore
 from log_format.stores.memory import MemoryStore
-
-S3_CONNECTIONS_DEFAULT: Final = 32
-S3_CONNECT_TIMEOUT_MS_DEFAULT: Final = 3_000
-S3_READ_TIMEOUT_MS_DEFAULT: Final = 10_000
-S3_RETRY_MS_MAX_DEFAULT: Final = 15_000
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _memory_stores: dict[str, MemoryStore] = {}
@@ -25,10 +20,10 @@ def open_store(
     uri: str,
     *,
     fsync: bool = True,
-    max_pool_connections: int = S3_CONNECTIONS_DEFAULT,
-    connect_timeout_ms: int = S3_CONNECT_TIMEOUT_MS_DEFAULT,
-    read_timeout_ms: int = S3_READ_TIMEOUT_MS_DEFAULT,
-    retry_ms_max: int = S3_RETRY_MS_MAX_DEFAULT,
+    max_pool_connections: int = S3_CONNECTIONS,
+    connect_timeout_ms: int = S3_CONNECT_TIMEOUT_MS,
+    read_timeout_ms: int = S3_READ_TIMEOUT_MS,
+    retry_ms_max: int = STORE_RETRY_MS_MAX,
 ) -> ObjectStore:
     """Open the store at ``uri``: a path or ``file:///directory``, ``s3://bucket/prefix``, or ``memory://name``.
 

@@ -14,21 +14,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from log_format.clock import Clock, SystemClock
 from log_format.errors import StoreUnavailable
+from log_format.limits import STORE_ATTEMPTS_MAX, STORE_PAUSE_FIRST_MS, STORE_PAUSE_LAST_MS
 
 T = TypeVar("T")
-
-ATTEMPTS_MAX: Final = 8
-"""Tries of one request; with the pauses below the last comes after six seconds on average."""
-
-PAUSE_FIRST_MS: Final = 100
-"""Longest first pause; doubles each time."""
-
-PAUSE_LAST_MS: Final = 3_000
-"""Longest pause."""
 
 
 class RequestFailed(Exception):
@@ -63,7 +55,7 @@ class Retry:
         """
         deadline_ms = self.clock.monotonic_ms() + self.budget_ms
         may_have_happened = False
-        for attempt in range(ATTEMPTS_MAX):
+        for attempt in range(STORE_ATTEMPTS_MAX):
             try:
                 return request()
             except RequestFailed as error:
@@ -71,8 +63,8 @@ class Retry:
             may_have_happened |= failure.may_have_happened and changes
             if not failure.may_pass or (failure.may_have_happened and not repeatable):
                 break
-            pause_ms = int(min(PAUSE_FIRST_MS << attempt, PAUSE_LAST_MS) * self.jitter())
-            if attempt + 1 == ATTEMPTS_MAX or self.clock.monotonic_ms() + pause_ms > deadline_ms:
+            pause_ms = int(min(STORE_PAUSE_FIRST_MS << attempt, STORE_PAUSE_LAST_MS) * self.jitter())
+            if attempt + 1 == STORE_ATTEMPTS_MAX or self.clock.monotonic_ms() + pause_ms > deadline_ms:
                 break
             self.clock.sleep_ms(pause_ms)
         raise StoreUnavailable(key, failure.detail, may_have_happened=may_have_happened) from failure

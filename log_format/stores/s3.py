@@ -34,14 +34,9 @@ import botocore.parsers
 
 from log_format.clock import Clock
 from log_format.errors import ObjectExists, ObjectMissing
+from log_format.limits import S3_CONNECT_TIMEOUT_MS, S3_CONNECTIONS, S3_READ_TIMEOUT_MS, STORE_RETRY_MS_MAX
 from log_format.store import ObjectInfo
 from log_format.stores.keys import check_directory, check_key, check_prefix, check_range
-from log_format.stores.open import (
-    S3_CONNECT_TIMEOUT_MS_DEFAULT,
-    S3_CONNECTIONS_DEFAULT,
-    S3_READ_TIMEOUT_MS_DEFAULT,
-    S3_RETRY_MS_MAX_DEFAULT,
-)
 from log_format.stores.retry import RequestFailed, Retry
 
 if TYPE_CHECKING:
@@ -98,10 +93,10 @@ class S3Store:
         bucket: str,
         prefix: str = "",
         *,
-        max_pool_connections: int = S3_CONNECTIONS_DEFAULT,
-        connect_timeout_ms: int = S3_CONNECT_TIMEOUT_MS_DEFAULT,
-        read_timeout_ms: int = S3_READ_TIMEOUT_MS_DEFAULT,
-        retry_ms_max: int = S3_RETRY_MS_MAX_DEFAULT,
+        max_pool_connections: int = S3_CONNECTIONS,
+        connect_timeout_ms: int = S3_CONNECT_TIMEOUT_MS,
+        read_timeout_ms: int = S3_READ_TIMEOUT_MS,
+        retry_ms_max: int = STORE_RETRY_MS_MAX,
         session: boto3.Session | None = None,
         clock: Clock | None = None,
     ) -> None:

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from log_format.errors import ObjectExists, ObjectMissing, StoreUnavailable
+from log_format.limits import TEMPORARY_FILE_AGE_MAX_MS
 from log_format.stores import local_list
-from log_format.stores.local import TEMPORARY_AGE_MAX_MS, LocalStore
+from log_format.stores.local import LocalStore
 
 PROCESSES = 6
 ROUNDS = 40
@@ -144,7 +145,7 @@ def test_stale_temporary_files_are_removed(tmp_path: Path) -> None:
     old, young = tmp_path / ".tmp/1-old", tmp_path / ".tmp/1-young"
     for path in (old, young):
         path.write_bytes(b"half an obj")
-    long_ago = time.time() - TEMPORARY_AGE_MAX_MS / 1000 - 60
+    long_ago = time.time() - TEMPORARY_FILE_AGE_MAX_MS / 1000 - 60
     os.utime(old, (long_ago, long_ago))
     store = LocalStore(tmp_path)
     assert (old.exists(), young.exists()) == (False, True)

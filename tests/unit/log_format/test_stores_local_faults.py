@@ -237,7 +237,7 @@ def test_every_new_directory_is_synced_into_its_parent(tmp_path: Path, monkeypat
 
 def test_remembered_directories_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many directories are written to, few are kept open, and those forgotten work as before."""
-    monkeypatch.setattr(durable_directory, "REMEMBERED_MAX", 4)
+    monkeypatch.setattr(durable_directory, "DIRECTORIES_REMEMBERED_MAX", 4)
     before = _open_files()
     store = LocalStore(tmp_path)
     for _ in range(2):

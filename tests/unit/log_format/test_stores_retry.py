@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from log_format.errors import ObjectExists, StoreUnavailable
-from log_format.stores.retry import ATTEMPTS_MAX, RequestFailed, Retry
+from log_format.limits import STORE_ATTEMPTS_MAX
+from log_format.stores.retry import RequestFailed, Retry
 
 
 class _Clock:
@@ -51,9 +52,9 @@ LOST = RequestFailed("lost", may_have_happened=True, may_pass=True)
         ([LOST], False, 1, True),
         ([BUSY, BUSY, LOST], False, 3, True),
         ([LOST, REFUSED], True, 2, True),
-        ([LOST, *[BUSY] * 100], True, ATTEMPTS_MAX, True),
-        ([BUSY] * 100, True, ATTEMPTS_MAX, False),
-        ([BUSY] * 100, False, ATTEMPTS_MAX, False),
+        ([LOST, *[BUSY] * 100], True, STORE_ATTEMPTS_MAX, True),
+        ([BUSY] * 100, True, STORE_ATTEMPTS_MAX, False),
+        ([BUSY] * 100, False, STORE_ATTEMPTS_MAX, False),
     ],
 )
 def test_what_is_tried_again(

@@ -15,8 +15,8 @@ import botocore.awsrequest
 import pytest
 
 from log_format.errors import ObjectExists, ObjectMissing, StoreUnavailable
+from log_format.limits import STORE_ATTEMPTS_MAX
 from log_format.store import ObjectStore
-from log_format.stores.retry import ATTEMPTS_MAX
 from log_format.stores.s3 import S3Store
 
 DATE = "Wed, 21 Oct 2026 07:28:00 GMT"
@@ -205,7 +205,7 @@ def test_put_if_absent_is_sent_again_when_nothing_was_written(
     with pytest.raises(StoreUnavailable) as raised:
         store.put_if_absent("a", b"x")
     assert raised.value.may_have_happened is False
-    assert len(server.requests) == 3 + ATTEMPTS_MAX
+    assert len(server.requests) == 3 + STORE_ATTEMPTS_MAX
 
 
 def test_put_if_absent_stops_at_the_first_ambiguous_answer(store: S3Store, server: _FakeServer) -> None:
@@ -264,7 +264,7 @@ def test_retries_end(store: S3Store, server: _FakeServer, operation: Operation, 
     with pytest.raises(StoreUnavailable) as raised:
         operation(store)
     assert raised.value.may_have_happened is may_have_happened
-    assert len(server.requests) == ATTEMPTS_MAX
+    assert len(server.requests) == STORE_ATTEMPTS_MAX
 
 
 @pytest.mark.parametrize("operation", [operation for operation in ALL if operation is not HEAD])
