@@ -1,4 +1,4 @@
-"""Following a partition for an event stream: batches of records as they are committed, until the gateway drains or the topic goes.
+"""Following a partition for an event stream: records as they are committed, until the gateway drains or the topic goes.
 
 A slow reader holds one batch at most: the next one is read when the last has been sent.
 """

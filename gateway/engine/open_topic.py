@@ -57,6 +57,7 @@ class OpenTopic:
         self._look = LogLook(self._refresh)
         self._polling: asyncio.Task[None] | None = None
         self._noticed = self.log.state
+        self._turn = -1
         self._changes: set[asyncio.Task[object]] = set()
         self._checkpointing = Checkpointing(self.log, clock, pool=look_pool, metrics=metrics)
         self.writer = Writer(
@@ -79,6 +80,11 @@ class OpenTopic:
     def is_loaded(self) -> bool:
         """Whether the log was ever looked at."""
         return self.log.observed_ms is not None
+
+    def next_in_turn(self) -> int:
+        """A number that counts requests: sticky round-robin over partitions."""
+        self._turn += 1
+        return self._turn
 
     @property
     def is_idle(self) -> bool:

@@ -1,0 +1,277 @@
+"""Produce: a request's records, decoded, routed, appended, acknowledged.
+
+What is large is decoded in the codec pool; what is small, on the event loop, where changing threads would cost more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.body import request_body
+from gateway.codec.arrow_body import decode_arrow
+from gateway.codec.incoming import IncomingRecords
+from gateway.codec.json_body import decode_json
+from gateway.codec.ndjson_body import decode_ndjson
+from gateway.codec.raw_body import decode_raw
+from gateway.codec.record_size import refuse_large
+from gateway.codec.route import route
+from gateway.direct_route import DirectRoute
+from gateway.engine.engine import LogEngine
+from gateway.engine.open_topic import OpenTopic
+from gateway.engine.writer import Places
+from gateway.engine_access import engine_of
+from gateway.json_request import check_json_type
+from gateway.openapi import answer, media, operation
+from gateway.openapi import request_body as body_of
+from gateway.openapi_schemas import NEW_RECORD_EXAMPLE, TOPIC_NAME, list_of, object_of, ref
+from gateway.parameters import Parameter, QueryParameters, choice, integer, path_partition, path_topic, text
+from gateway.shell import Shell, shell_of
+from log_format.append import Batch
+from log_format.errors import ErrorCode, RequestRefused, TopicReplaced, UnknownPartition
+from log_format.record_bytes import record_bytes
+from log_format.records import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+from log_format.topic_state import TopicState
+
+router = APIRouter(route_class=DirectRoute)
+
+JSON: Final = "application/json"
+NDJSON: Final = "application/x-ndjson"
+ARROW: Final = "application/vnd.apache.arrow.stream"
+RAW: Final = ("application/octet-stream", "text/plain")
+INLINE_BYTES_MAX: Final = 64 * 1024
+"""What is longer is decoded in a thread."""
+_BY_STATE: Final = (ErrorCode.INVALID_RECORD, ErrorCode.RECORD_TOO_LARGE, ErrorCode.UNKNOWN_PARTITION)
+"""Refusals that an older state of the topic may be to blame for."""
+_COPIED_ABOVE: Final = 2
+"""Arrow records refer to the body; when that is so many times their size they are copied, lest the rest stay in memory."""
+
+_ACKS: Final = choice("acks", "all: answer when it is stored. 0: answer at once, perhaps lose it", words=("all", "0"))
+_RAW_PARAMETERS: Final[tuple[Parameter, ...]] = (
+    text("key", "Raw bodies: the key, as text", length_max=1 << 20),
+    text("key_base64", "Raw bodies: the key, as base64", length_max=1 << 20),
+    integer("partition", "Raw bodies: the partition", minimum=0, maximum=(1 << 31) - 1),
+    integer("timestamp", "Raw bodies: milliseconds", minimum=TIMESTAMP_MS_MIN, maximum=TIMESTAMP_MS_MAX),
+)
+_BATCHES: Final = QueryParameters(_ACKS)
+_ONE: Final = QueryParameters(_ACKS, *_RAW_PARAMETERS)
+
+_BINARY: Final = {"type": "string", "contentMediaType": "application/octet-stream"}
+_BODY: Final = body_of(
+    {
+        JSON: media(
+            object_of({"records": list_of(ref("NewRecord"))}, closed=True), example={"records": [NEW_RECORD_EXAMPLE]}
+        ),
+        NDJSON: media({"type": "string", "description": "A record a line"}),
+        ARROW: media({**_BINARY, "description": "An Arrow IPC stream: value, key?, headers?, timestamp?, partition?"}),
+        "application/octet-stream": media({**_BINARY, "description": "One record's value"}),
+        "text/plain": media({"type": "string", "description": "One record's value"}),
+    }
+)
+_PRODUCED: Final = {
+    "topic": "flights",
+    "partitions": [{"partition": 3, "base_offset": 41, "last_offset": 41, "count": 1}],
+    "duplicate": False,
+}
+_ANSWERS: Final = {
+    200: answer("They are in the store", ref("Produced"), example=_PRODUCED),
+    202: answer("They are accepted (`acks=0`), and may be lost", object_of({"topic": TOPIC_NAME})),
+}
+_ERRORS: Final = (
+    ErrorCode.INVALID_RECORD,
+    ErrorCode.UNKNOWN_TOPIC,
+    ErrorCode.UNKNOWN_PARTITION,
+    ErrorCode.REQUEST_TOO_LARGE,
+    ErrorCode.RECORD_TOO_LARGE,
+    ErrorCode.UNSUPPORTED_MEDIA_TYPE,
+    ErrorCode.OUTCOME_UNKNOWN,
+)
+_encode: Final = msgspec.json.Encoder().encode
+
+
+@router.post(
+    "/v1/topics/{topic}/records",
+    **operation(
+        summary="Append records; each goes to its partition, its key's, or the next in turn",
+        tag="produce",
+        path=("topic",),
+        query=_ONE,
+        body=_BODY,
+        answers=_ANSWERS,
+        errors=_ERRORS,
+    ),
+)
+async def produce(request: Request) -> Response:
+    """Append records of a topic."""
+    return await _produce(request, None)
+
+
+@router.post(
+    "/v1/topics/{topic}/partitions/{partition}/records",
+    **operation(
+        summary="Append records to one partition",
+        tag="produce",
+        path=("topic", "partition"),
+        query=_ONE,
+        body=_BODY,
+        answers=_ANSWERS,
+        errors=_ERRORS,
+    ),
+)
+async def produce_to_partition(request: Request) -> Response:
+    """Append records of a partition; those that name another one go to this one all the same."""
+    return await _produce(request, path_partition(request))
+
+
+async def _produce(request: Request, partition: int | None) -> Response:
+    shell = shell_of(request)
+    engine = engine_of(request)
+    name = path_topic(request)
+    kind = _media_type(request.headers.get("content-type"))
+    query = (_ONE if kind in RAW else _BATCHES).parse(request)
+    async with request_body(request, shell.body_limits, shell.request_memory) as body:
+        parse = partial(_decoded, kind, body.data, shell.settings.request_bytes_max, query)
+        sent = _Sent(parse=parse, size_bytes=len(body.data), partition=partition, arrived_at_ms=shell.clock.now_ms())
+        topic = await engine.open_topic(name)
+        incoming, batch = await _prepared(shell, engine, topic, sent)
+        if batch is None:
+            return _answer(name, (), query["acks"])
+        surplus = batch.records.nbytes - body.reservation.size_bytes
+        if surplus > 0:
+            body.reservation.grow(surplus)
+        pending = engine.append(topic, batch, body.reservation)
+        body.keep()
+        body.data = b""
+        if query["acks"] == "0":
+            return _answer(name, (), "0")
+        try:
+            places = await engine.acknowledged(topic, pending)
+        except TopicReplaced:
+            # Once more, for the topic that is there now; a second time somebody replaces it for a living.
+            await topic.fresh(engine.clock.monotonic_ms())
+            batch = _batch(incoming, topic.existing(), sent, topic.next_in_turn())
+            places = await engine.acknowledged(topic, engine.append(topic, batch, None))
+        return _answer(name, places, "all")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sent:
+    """What a client sent: how to parse it, its length, the partition that the route names, when it came."""
+
+    parse: Callable[[], IncomingRecords]
+    size_bytes: int
+    partition: int | None
+    arrived_at_ms: int
+
+
+async def _prepared(
+    shell: Shell, engine: LogEngine, topic: OpenTopic, sent: _Sent
+) -> tuple[IncomingRecords, Batch | None]:
+    """The records, and their batch (None without records) for the topic as it is known, or, before refusing, as it is now."""
+    turn = topic.next_in_turn()
+    state = topic.existing()
+    while True:
+        try:
+            if sent.size_bytes <= INLINE_BYTES_MAX:
+                return _prepare(sent, state, turn)
+            return await asyncio.get_running_loop().run_in_executor(shell.codec_pool, _prepare, sent, state, turn)
+        except RequestRefused as refusal:
+            if refusal.code not in _BY_STATE:
+                raise
+            await topic.fresh(engine.clock.monotonic_ms())
+            newer = topic.existing()
+            if (newer.partition_count, newer.config) == (state.partition_count, state.config):
+                raise
+            state = newer
+
+
+def _prepare(sent: _Sent, state: TopicState, turn: int) -> tuple[IncomingRecords, Batch | None]:
+    _check_partition(sent, state)
+    incoming = sent.parse()
+    return incoming, _batch(incoming, state, sent, turn) if len(incoming) else None
+
+
+def _decoded(kind: str, data: bytes, bytes_max: int, query: Mapping[str, Any]) -> IncomingRecords:
+    """The body's records. Raises ``RequestRefused``."""
+    if kind == JSON:
+        return decode_json(data)
+    if kind == NDJSON:
+        return decode_ndjson(data)
+    if kind == ARROW:
+        incoming = decode_arrow(data, bytes_max=bytes_max)
+        if len(data) > _COPIED_ABOVE * incoming.records.nbytes and len(incoming):
+            return replace(incoming, records=incoming.records.take(pa.array(np.arange(len(incoming)))))
+        return incoming
+    return decode_raw(
+        data,
+        key=query["key"],
+        key_base64=query["key_base64"],
+        partition=query["partition"],
+        timestamp=query["timestamp"],
+    )
+
+
+def _batch(incoming: IncomingRecords, state: TopicState, sent: _Sent, turn: int) -> Batch:
+    """The records routed for a state of the topic. Raises ``UnknownPartition``, ``RequestRefused``."""
+    assert state.topic_id is not None
+    _check_partition(sent, state)
+    refuse_large(incoming, state.config.integer("max.message.bytes"))
+    records, partitions = route(
+        incoming,
+        partition_count=state.partition_count,
+        route_partition=sent.partition,
+        sticky=turn % state.partition_count,
+        now_ms=sent.arrived_at_ms,
+        log_append_time=state.config.choice("message.timestamp.type") == "LogAppendTime",
+    )
+    return Batch(
+        topic_id=state.topic_id,
+        records=records,
+        partitions=partitions,
+        record_bytes_max=int(record_bytes(records).max()),
+    )
+
+
+def _check_partition(sent: _Sent, state: TopicState) -> None:
+    if sent.partition is not None and sent.partition >= state.partition_count:
+        raise UnknownPartition(state.topic, sent.partition, state.partition_count)
+
+
+def _media_type(header: str | None) -> str:
+    """Which of the body's forms it is; JSON when nothing is said. Raises ``RequestRefused`` (415)."""
+    if header is None:
+        return JSON
+    kind = header.partition(";")[0].strip().lower()
+    if kind == JSON:
+        check_json_type(header)
+    elif kind not in (NDJSON, ARROW, *RAW):
+        raise RequestRefused(
+            f"The body's type is {header[:100]!r}; this route takes {', '.join((JSON, NDJSON, ARROW, *RAW))}.",
+            code=ErrorCode.UNSUPPORTED_MEDIA_TYPE,
+        )
+    return kind
+
+
+def _answer(name: str, places: Places, acks: str | None) -> Response:
+    if acks == "0":
+        return Response(_encode({"topic": name}), status_code=202, media_type=JSON)
+    partitions = [
+        {
+            "partition": place.partition,
+            "base_offset": place.base_offset,
+            "last_offset": place.base_offset + place.count - 1,
+            "count": place.count,
+        }
+        for place in places
+    ]
+    return Response(_encode({"topic": name, "partitions": partitions, "duplicate": False}), media_type=JSON)
