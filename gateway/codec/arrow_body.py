@@ -1,0 +1,189 @@
+"""``application/vnd.apache.arrow.stream``: records as an Arrow IPC stream.
+
+Hostile until proven otherwise: the messages are walked over before anything is decompressed (``arrow_messages``), the schema is
+compared with what is allowed before a batch is read, and every batch is validated in full before any of it is used.
+
+The result refers to the body's memory where it can, so that a plain ``binary`` column costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gateway.codec.arrow_columns import (
+    Mask,
+    as_binary,
+    as_partitions,
+    as_timestamps,
+    decoded_bytes,
+    is_bytes,
+    is_headers,
+    is_timestamp,
+)
+from gateway.codec.arrow_messages import check_messages, first_line
+from gateway.codec.incoming import PARTITION_MAX, IncomingRecords, PlaceKind, Places
+from gateway.codec.record_columns import RecordColumns, header_lists, incoming
+from gateway.codec.refusal import BadRecords, malformed, too_large
+from log_format.errors import ErrorCode, RequestRefused
+from log_format.limits import REPORTED_ERRORS_MAX
+from log_format.records import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+
+_IGNORED: Final = frozenset(("offset", "topic", "timestampType"))
+_ALLOWED: Final[dict[str, tuple[Callable[[pa.DataType], bool], str]]] = {
+    "value": (is_bytes, "binary or string"),
+    "key": (is_bytes, "binary or string"),
+    "headers": (is_headers, "a list of structs of key (string) and value (binary)"),
+    "timestamp": (is_timestamp, "a timestamp or int64 milliseconds"),
+    "partition": (pa.types.is_integer, "an integer"),
+}
+_OPTIONAL: Final = frozenset(_ALLOWED) - {"value"}
+_LENGTHS: Final = 4
+"""Bytes that a value takes besides its own: its place among the others."""
+
+
+def decode_arrow(body: bytes, *, bytes_max: int) -> IncomingRecords:
+    """The records of an Arrow stream; rows are named by pointers such as ``/records/3``, counted over all batches.
+
+    ``bytes_max`` bounds the records written out plainly (decompressed, dictionaries and views resolved). Raises
+    ``RequestRefused``: 400 ``INVALID_REQUEST`` (corrupt or cut, wrong or unknown columns), 400 ``INVALID_RECORD``,
+    413 ``REQUEST_TOO_LARGE``.
+    """
+    buffer = pa.py_buffer(body)
+    check_messages(buffer, bytes_max)
+    columns = _read(buffer)
+    bad = BadRecords()
+    places = Places(PlaceKind.POINTER)
+    try:
+        records = _convert(columns, bytes_max, bad, places)
+    except (pa.ArrowException, pa.ArrowMemoryError, OverflowError) as error:
+        raise malformed(f"The Arrow stream can't be taken: {first_line(error)}.") from None
+    bad.refuse()
+    return incoming([records], places)
+
+
+def _read(buffer: pa.Buffer) -> dict[str, pa.Array]:
+    """The columns that matter, each in one piece, validated."""
+    try:
+        with pa.ipc.open_stream(buffer, options=pa.ipc.IpcReadOptions(use_threads=False)) as reader:
+            _check_schema(reader.schema)
+            names = [name for name in reader.schema.names if name in _ALLOWED]
+            table = reader.read_all().select(names)
+        table.validate(full=True)
+        return {name: _one_piece(table.column(name)) for name in names}
+    except RequestRefused:
+        raise
+    except (pa.ArrowException, OSError, MemoryError, ValueError, KeyError, NotImplementedError) as error:
+        raise malformed(f"The Arrow stream is corrupt: {first_line(error)}.") from None
+
+
+def _one_piece(column: pa.ChunkedArray) -> pa.Array:
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    if pa.types.is_dictionary(column.type):
+        column = column.unify_dictionaries()
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def _check_schema(schema: pa.Schema) -> None:
+    errors: list[dict[str, str]] = []
+    seen: set[str] = set()
+    for field in schema:
+        name = field.name
+        where = f"/{name[:100]}"
+        if name in seen:
+            errors.append({"where": where, "what": "is there more than once"})
+        elif name in _ALLOWED:
+            fits, what = _ALLOWED[name]
+            if not fits(field.type) and not (name in _OPTIONAL and pa.types.is_null(field.type)):
+                errors.append({"where": where, "what": f"must be {what}, not {str(field.type)[:100]}"})
+        elif name not in _IGNORED:
+            errors.append({"where": where, "what": "is not a column of records"})
+        seen.add(name)
+    if "value" not in seen:
+        errors.append({"where": "/value", "what": "is missing"})
+    if errors:
+        first = errors[0]
+        detail = f"The Arrow schema does not fit: column {first['where'][1:]} {first['what']}."
+        raise RequestRefused(detail, code=ErrorCode.INVALID_REQUEST, errors=errors[:REPORTED_ERRORS_MAX])
+
+
+def _convert(columns: dict[str, pa.Array], bytes_max: int, bad: BadRecords, places: Places) -> RecordColumns:
+    budget = _Budget(bytes_max)
+    given = {name: column for name, column in columns.items() if not pa.types.is_null(column.type)}
+    timestamps = partitions = None
+    if "timestamp" in given:
+        timestamps, outside = as_timestamps(given["timestamp"])
+        what = f"must be from {TIMESTAMP_MS_MIN} to {TIMESTAMP_MS_MAX} ms since the epoch"
+        _note(bad, places, outside, "timestamp", what)
+    if "partition" in given:
+        partitions, outside = as_partitions(given["partition"], PARTITION_MAX)
+        _note(bad, places, outside, "partition", f"must be from 0 to {PARTITION_MAX}")
+    return RecordColumns(
+        values=budget.binary(given["value"]),
+        keys=budget.binary(given["key"]) if "key" in given else None,
+        headers=_headers(given["headers"], budget, bad, places) if "headers" in given else None,
+        timestamps=timestamps,
+        partitions=partitions,
+    )
+
+
+class _Budget:
+    """Counts what columns of bytes come to when written out."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._left = bytes_max
+
+    def binary(self, column: pa.Array) -> pa.Array:
+        """The column as plain ``binary``. Raises ``RequestRefused`` (413) when the whole became too large."""
+        self._left -= decoded_bytes(column) + _LENGTHS * len(column)
+        if self._left < 0:
+            detail = f"The Arrow stream's records come to more than {self._bytes_max} bytes."
+            raise too_large(detail, self._bytes_max)
+        return as_binary(column)
+
+
+def _headers(column: pa.Array, budget: _Budget, bad: BadRecords, places: Places) -> pa.Array | None:
+    counts = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    elements = column.flatten()
+    if len(elements) == 0:
+        return None
+    names = elements.field("key")
+    rows = np.repeat(np.arange(len(counts)), counts)
+    missing = elements.is_null().to_numpy(zero_copy_only=False)
+    _note_elements(bad, places, missing, rows, "has a null among its elements")
+    nameless = names.is_null().to_numpy(zero_copy_only=False) & ~missing
+    _note_elements(bad, places, nameless, rows, "has a header whose key is null")
+    if missing.any() or nameless.any():
+        return None
+    text = budget.binary(names)
+    try:
+        text = text.cast(pa.string())
+    except pa.ArrowInvalid:
+        wrong = np.array([not _is_utf8(name) for name in text.to_pylist()])
+        _note_elements(bad, places, wrong, rows, "has a header whose key is not UTF-8")
+        return None
+    return header_lists(counts, text, budget.binary(elements.field("value")))
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _note(bad: BadRecords, places: Places, wrong: Mask, member: str, what: str) -> None:
+    for index in np.flatnonzero(wrong)[:REPORTED_ERRORS_MAX].tolist():
+        places.note(bad, index, member, what)
+
+
+def _note_elements(bad: BadRecords, places: Places, wrong: Mask, rows: np.ndarray, what: str) -> None:
+    for index in np.unique(rows[wrong])[:REPORTED_ERRORS_MAX].tolist():
+        places.note(bad, index, "headers", what)

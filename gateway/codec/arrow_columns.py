@@ -1,0 +1,108 @@
+"""Arrow columns of every kind that the contract takes, as the one kind that is stored.
+
+1. Nothing grows unseen: a dictionary's or a view's values may be named any number of times, so the size that they come to is
+   summed up before they are copied (``decoded_bytes``).
+2. Columns passed in were validated in full; nothing here reads memory that validation did not vouch for.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from log_format.records import TIMESTAMP_MS_MAX
+
+Mask = npt.NDArray[np.bool_]
+
+_UNITS_PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+
+
+def is_bytes(type_: pa.DataType) -> bool:
+    """Whether a column of this type holds bytes or text: plain, large, view, of fixed size or a dictionary of these."""
+    if pa.types.is_dictionary(type_):
+        type_ = type_.value_type
+    return (
+        pa.types.is_binary(type_)
+        or pa.types.is_large_binary(type_)
+        or pa.types.is_binary_view(type_)
+        or pa.types.is_fixed_size_binary(type_)
+        or pa.types.is_string(type_)
+        or pa.types.is_large_string(type_)
+        or pa.types.is_string_view(type_)
+    )
+
+
+def is_timestamp(type_: pa.DataType) -> bool:
+    """Whether a column of this type can be the timestamps."""
+    return pa.types.is_timestamp(type_) or pa.types.is_int64(type_)
+
+
+def is_headers(type_: pa.DataType) -> bool:
+    """Whether a column of this type can be the headers: lists of structs of exactly ``key`` and ``value``."""
+    if not (pa.types.is_list(type_) or pa.types.is_large_list(type_)):
+        return False
+    header = type_.value_type
+    if not pa.types.is_struct(header) or sorted(field.name for field in header) != ["key", "value"]:
+        return False
+    return all(is_bytes(field.type) for field in header)
+
+
+def decoded_bytes(column: pa.Array) -> int:
+    """What a column of bytes takes when every value is written out."""
+    if pa.types.is_dictionary(column.type):
+        lengths = pc.take(pc.binary_length(_plain(column.dictionary)), column.indices)
+    elif pa.types.is_fixed_size_binary(column.type):
+        return len(column) * int(column.type.byte_width)
+    else:
+        lengths = pc.binary_length(column)
+    return int(pc.sum(lengths.cast(pa.int64())).as_py() or 0)
+
+
+def as_binary(column: pa.Array) -> pa.Array:
+    """A column of bytes as plain ``binary``."""
+    if pa.types.is_dictionary(column.type):
+        column = pc.take(_plain(column.dictionary), column.indices)
+    return _plain(column)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    return column if pa.types.is_binary(column.type) else column.cast(pa.binary())
+
+
+def as_timestamps(column: pa.Array) -> tuple[pa.Array, Mask]:
+    """Whole milliseconds as int64, and where they are out of range; there the number means nothing.
+
+    A timestamp without a zone is UTC; what is finer than a millisecond is cut off.
+    """
+    units_per_second = 1_000 if pa.types.is_int64(column.type) else _UNITS_PER_SECOND[column.type.unit]
+    if not pa.types.is_int64(column.type):
+        column = column.view(pa.int64())
+    largest = ((TIMESTAMP_MS_MAX + 1) * units_per_second - 1) // 1_000
+    smallest_and_largest = pc.min_max(column).as_py()
+    outside = np.zeros(len(column), dtype=np.bool_)
+    if column.null_count < len(column):
+        if smallest_and_largest["min"] < 0 or smallest_and_largest["max"] > largest:
+            wrong = pc.or_(pc.less(column, 0), pc.greater(column, min(largest, 2**63 - 1)))
+            outside = wrong.fill_null(False).to_numpy(zero_copy_only=False)
+            column = pc.if_else(wrong, 0, column)
+        if units_per_second > 1_000:
+            column = pc.divide(column, units_per_second // 1_000)
+        elif units_per_second < 1_000:
+            column = pc.multiply(column, 1_000)
+    return column, outside
+
+
+def as_partitions(column: pa.Array, partition_max: int) -> tuple[pa.Array, Mask]:
+    """Partitions as int64, and where they are not in ``[0, partition_max]``; there the number means nothing."""
+    if pa.types.is_uint64(column.type):
+        wrong = pc.greater(column, pa.scalar(partition_max, pa.uint64()))
+        column = pc.if_else(wrong, pa.scalar(0, pa.uint64()), column).cast(pa.int64())
+    else:
+        column = column.cast(pa.int64())
+        wrong = pc.or_(pc.less(column, 0), pc.greater(column, partition_max))
+        column = pc.if_else(wrong, 0, column)
+    return column, wrong.fill_null(False).to_numpy(zero_copy_only=False)

@@ -1,0 +1,188 @@
+"""Content encodings: ``gzip`` and ``zstd``, undone piece by piece and never past a bound.
+
+1. At most ``bytes_max`` decompressed bytes come out, and at no time is there more than a piece beyond that, whatever the stream claims.
+2. A stream that is cut, corrupt, or followed by something else is refused; several members (gzip) or frames (zstd) one after
+   another are one stream, as both formats say.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Final, Protocol
+
+import zstandard
+
+from gateway.codec.refusal import malformed, too_large
+from log_format.errors import ErrorCode, RequestRefused
+
+ENCODINGS: Final = ("zstd", "gzip")
+"""What requests may be encoded with, and answers are; the better one first."""
+ZSTD_WINDOW_BYTES_MIN: Final = 8 * 1024 * 1024
+"""A window that every zstd decoder must offer (RFC 8878); a larger one is offered only up to the bound on the output."""
+_PIECE_BYTES: Final = 256 * 1024
+_GZIP_WINDOW: Final = 31
+"""zlib's number for the largest window with a gzip header."""
+_ZSTD_LEVEL: Final = 1
+_GZIP_LEVEL: Final = 1
+_HEADER: Final = "Content-Encoding"
+_END_MARK: Final = b"the end of all frames"
+_END_FRAME: Final = zstandard.ZstdCompressor(level=1, write_content_size=True).compress(_END_MARK)
+
+
+class Decompressor:
+    """Undoes the content encoding of one body. ``bytes_max`` bounds the decompressed size."""
+
+    def __init__(self, encoding: str, bytes_max: int) -> None:
+        """``encoding`` is the value of ``Content-Encoding``. Raises ``RequestRefused`` (415) unless it is one of ``ENCODINGS``."""
+        output = _Output(bytes_max)
+        name = encoding.strip().lower()
+        self._stream: _Stream
+        if name == "zstd":
+            self._stream = _Zstd(output)
+        elif name in ("gzip", "x-gzip"):
+            self._stream = _Gzip(output)
+        else:
+            raise RequestRefused(
+                f"The content encoding {encoding[:100]!r} is not supported: gzip and zstd are, one at a time.",
+                code=ErrorCode.UNSUPPORTED_MEDIA_TYPE,
+                errors=[{"where": _HEADER, "what": "must be gzip, zstd or identity"}],
+            )
+        self._output = output
+        self._name = name
+
+    def feed(self, chunk: bytes) -> bytes:
+        """What the next ``chunk`` of the body becomes.
+
+        Raises ``RequestRefused``: 400 ``INVALID_REQUEST`` when the stream is corrupt, 413 ``REQUEST_TOO_LARGE`` past the bound.
+        After an error the decompressor is not to be used again.
+        """
+        try:
+            self._stream.write(chunk)
+        except (zlib.error, zstandard.ZstdError):
+            raise self._refusal("is corrupt") from None
+        return self._output.taken()
+
+    def finish(self) -> bytes:
+        """What is left at the end of the body. Raises ``RequestRefused`` (400) when the stream is cut or corrupt."""
+        try:
+            whole = self._stream.ends_here()
+        except zstandard.ZstdError:
+            whole = False
+        if not whole:
+            raise self._refusal("is cut or corrupt")
+        return self._output.taken()
+
+    def _refusal(self, what: str) -> RequestRefused:
+        return malformed(f"The {self._name} stream of the body {what}.", _HEADER)
+
+
+def compress(body: bytes, encoding: str) -> bytes:
+    """``body`` encoded for an answer; ``encoding`` is one of ``ENCODINGS``, else ``ValueError``."""
+    if encoding == "zstd":
+        return zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compress(body)
+    if encoding == "gzip":
+        return zlib.compress(body, _GZIP_LEVEL, _GZIP_WINDOW)
+    raise ValueError(f"no encoding {encoding!r}")
+
+
+class _Output:
+    """Collects pieces, up to a bound."""
+
+    __slots__ = ("_bytes_max", "_left", "_pieces")
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._left = bytes_max
+        self._pieces: list[bytes] = []
+
+    def write(self, piece: bytes) -> int:
+        """Take a piece. Raises ``RequestRefused`` (413) past the bound."""
+        self._left -= len(piece)
+        if self._left < 0:
+            self._pieces.clear()
+            raise too_large(f"The body decompresses to more than {self._bytes_max} bytes.", self._bytes_max)
+        self._pieces.append(bytes(piece))
+        return len(piece)
+
+    @property
+    def bytes_max(self) -> int:
+        return self._bytes_max
+
+    def taken(self) -> bytes:
+        """Everything since the last time."""
+        data = b"".join(self._pieces)
+        self._pieces.clear()
+        return data
+
+
+class _Stream(Protocol):
+    """A compressed stream on its way into an output."""
+
+    def write(self, chunk: bytes) -> None:
+        """Take more of it."""
+        ...
+
+    def ends_here(self) -> bool:
+        """Whether it is whole. Nothing may be written afterwards."""
+        ...
+
+
+class _Gzip:
+    def __init__(self, output: _Output) -> None:
+        self._output = output
+        self._member = zlib.decompressobj(_GZIP_WINDOW)
+        self._begun = False
+
+    def write(self, chunk: bytes) -> None:
+        while chunk:
+            if self._member.eof:
+                self._member = zlib.decompressobj(_GZIP_WINDOW)
+            self._begun = True
+            self._output.write(self._member.decompress(chunk, _PIECE_BYTES))
+            chunk = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
+
+    def ends_here(self) -> bool:
+        # What the bound on a piece held back comes out with the next byte of input or, without one, here.
+        while not self._member.eof and (piece := self._member.decompress(b"", _PIECE_BYTES)):
+            self._output.write(piece)
+        return self._begun and self._member.eof
+
+
+class _Zstd:
+    """The library's writer is the one of its decoders that hands its output over in bounded pieces, but it does not say whether a
+    frame is over. So in the end a frame of our own is written behind the body: only between frames does exactly its content
+    come out. It goes in byte by byte, since the library tries a frame that it gets whole without regard to a header that
+    it got the first bytes of before.
+    """
+
+    def __init__(self, output: _Output) -> None:
+        window = max(ZSTD_WINDOW_BYTES_MIN, output.bytes_max)
+        decoder = zstandard.ZstdDecompressor(max_window_size=window)
+        self._sink: _Sink = _Sink(output)
+        self._writer = decoder.stream_writer(self._sink, write_size=_PIECE_BYTES, closefd=False)
+        self._begun = False
+
+    def write(self, chunk: bytes) -> None:
+        if chunk:
+            self._begun = True
+            self._writer.write(chunk)
+
+    def ends_here(self) -> bool:
+        end = _Output(len(_END_MARK))
+        self._sink.output = end
+        try:
+            for byte in _END_FRAME:
+                self._writer.write(bytes((byte,)))
+        except RequestRefused:
+            return False
+        return self._begun and end.taken() == _END_MARK
+
+
+class _Sink:
+    """Where the library writes to; it can be given another output."""
+
+    def __init__(self, output: _Output) -> None:
+        self.output = output
+
+    def write(self, piece: bytes) -> int:
+        return self.output.write(piece)

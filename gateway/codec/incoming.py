@@ -1,0 +1,77 @@
+"""The records of one produce request, after parsing and before they have partitions and timestamps.
+
+1. All or nothing: there is no such thing as a partly good request; decoders return this or raise ``RequestRefused``.
+2. Everything that can be checked without knowing the topic was checked: types, ranges of timestamps, UTF-8, base64.
+3. ``places`` names any record the way its sender would look for it, for errors that are found later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from gateway.codec.refusal import BadRecords
+from log_format.records import BATCH_SCHEMA
+
+NO_PARTITION: Final = -1
+"""In ``partitions``: the record names none."""
+PARTITION_MAX: Final = 2**31 - 1
+
+Partitions = npt.NDArray[np.int32]
+
+
+class PlaceKind(Enum):
+    """How a body's sender finds a record in it."""
+
+    POINTER = "pointer"
+    """By JSON pointer: ``/records/3/value``. Also for the rows of Arrow tables."""
+    LINE = "line"
+    """By line, from 1."""
+    QUERY = "query"
+    """The body is the value of the only record; everything else is a query parameter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the records of a body are."""
+
+    kind: PlaceKind
+    lines: Sequence[int] | npt.NDArray[np.int64] | None = None
+    """With ``LINE``: the line of each record; None when record i is on line i + 1."""
+
+    def note(self, bad: BadRecords, index: int, member: str, what: str) -> None:
+        """Note that ``member`` (or, when empty, the whole) of the record at ``index`` is wrong."""
+        if self.kind is PlaceKind.POINTER:
+            bad.add(f"/records/{index}/{member}" if member else f"/records/{index}", what)
+        elif self.kind is PlaceKind.LINE:
+            line = index + 1 if self.lines is None else int(self.lines[index])
+            bad.add(f"line {line}", f"{member} {what}" if member else what)
+        else:
+            bad.add("body" if member in ("", "value") else member, what)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncomingRecords:
+    """``records`` has ``BATCH_SCHEMA``, but ``timestamp`` is null where the request names none.
+
+    ``partitions`` are those that the records themselves name, ``NO_PARTITION`` where they don't, each at least
+    ``NO_PARTITION``; None when no record names one. Whether the topic has them is for ``route`` to say.
+    """
+
+    records: pa.Table
+    partitions: Partitions | None = None
+    places: Places = field(default_factory=lambda: Places(PlaceKind.POINTER))
+
+    def __post_init__(self) -> None:
+        assert self.records.schema.equals(BATCH_SCHEMA)
+        assert self.partitions is None or len(self.partitions) == len(self)
+
+    def __len__(self) -> int:
+        count: int = self.records.num_rows
+        return count

@@ -1,0 +1,229 @@
+"""JSON records many at a time: fast where all is well, silent where not.
+
+msgspec decodes the whole text against the shape of a record, and each column becomes an Arrow array at once. The parser drops
+what the contract forbids, a member given twice, so the string delimiters that the decoded records account for are counted
+and compared with those in the text: a dropped member takes at least the two of its name with it.
+
+Whatever this does not fully vouch for it answers with None, and the caller reads record by record (``json_record``), which also says
+what is wrong. So nothing here is a judgement, and only what is common needs to be here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+import pyarrow as pa
+from msgspec import UNSET, Meta, UnsetType
+
+from gateway.codec.base64_text import decode_base64
+from gateway.codec.incoming import PARTITION_MAX
+from gateway.codec.json_text import structural_quotes
+from gateway.codec.record_columns import RecordColumns, header_lists
+from log_format.records import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+
+OBJECTS_MAX: Final = 524_288
+"""Commas and brackets in one text: what is denser would become many times its size in Python objects."""
+
+_MINUS_ZERO: Final = re.compile(rb"-0(?![0-9.eE])")
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class _Header(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    key: str
+    value: str | None | UnsetType = UNSET
+    value_base64: str | UnsetType = UNSET
+
+
+class _Record(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    value: Any = UNSET
+    key: str | None | UnsetType = UNSET
+    timestamp: Annotated[int, Meta(ge=TIMESTAMP_MS_MIN, le=TIMESTAMP_MS_MAX)] | None | UnsetType = UNSET
+    partition: Annotated[int, Meta(ge=0, le=PARTITION_MAX)] | None | UnsetType = UNSET
+    headers: list[_Header] | dict[str, str] | None | UnsetType = UNSET
+    offset: int | None | UnsetType = UNSET
+    value_base64: str | UnsetType = UNSET
+    key_base64: str | UnsetType = UNSET
+
+
+class _Envelope(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    records: list[_Record]
+
+
+# Raw as the hook for floats keeps their text.
+_envelope_decoder: Final = msgspec.json.Decoder(_Envelope, float_hook=msgspec.Raw)
+_record_decoder: Final = msgspec.json.Decoder(_Record, float_hook=msgspec.Raw)
+_list_decoder: Final = msgspec.json.Decoder(list[_Record], float_hook=msgspec.Raw)
+
+
+class _Unsure(Exception):
+    """Not to be decided here."""
+
+
+def decode_envelope(body: bytes) -> RecordColumns | None:
+    """The records of ``{"records": [...]}``, or None when they have to be looked at one by one."""
+    return _decode(body, lambda: _envelope_decoder.decode(body).records, 2)
+
+
+def decode_list(text: bytes) -> RecordColumns | None:
+    """The records of a JSON array, or None."""
+    return _decode(text, lambda: _list_decoder.decode(text), 0)
+
+
+def decode_lines(text: bytes) -> RecordColumns | None:
+    """The records of a text with exactly one object a line and no blank lines, or None.
+
+    That the parser's values are the lines is for the caller to see to: it takes any white space between them.
+    """
+    return _decode(text, lambda: _record_decoder.decode_lines(text), 0)
+
+
+def _decode(text: bytes, records: Any, quotes: int) -> RecordColumns | None:
+    if len(text) > OBJECTS_MAX and text.count(b",") + text.count(b"{") + text.count(b"[") > OBJECTS_MAX:
+        return None
+    try:
+        return _Assembly(text, records(), quotes).columns()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError, _Unsure):
+        return None
+
+
+class _Assembly:
+    """Makes columns of decoded records, accounting for every delimiter of a string in their text.
+
+    ``quotes`` starts with those outside of the records.
+    """
+
+    __slots__ = ("_quotes", "_records", "_text")
+
+    def __init__(self, text: bytes, records: list[_Record], quotes: int) -> None:
+        self._text = text
+        self._records = records
+        self._quotes = quotes
+
+    def columns(self) -> RecordColumns:
+        """The columns. Raises ``_Unsure``."""
+        records = self._records
+        self._count_names(sum_of=[record.offset for record in records])
+        columns = RecordColumns(
+            values=self._values(),
+            keys=self._keys(),
+            headers=self._headers([record.headers for record in records]),
+            timestamps=self._integers([record.timestamp for record in records]),
+            partitions=self._integers([record.partition for record in records]),
+        )
+        if self._quotes != structural_quotes(self._text):
+            raise _Unsure
+        return columns
+
+    def _count_names(self, sum_of: Sequence[Any]) -> int:
+        present = len(sum_of) - sum_of.count(UNSET)
+        self._quotes += 2 * present
+        return present
+
+    def _integers(self, column: list[Any]) -> pa.Array | None:
+        present = self._count_names(column)
+        if not present:
+            return None
+        if present < len(column):
+            column = [None if number is UNSET else number for number in column]
+        return pa.array(column, pa.int64())
+
+    def _keys(self) -> pa.Array | None:
+        keys = [record.key for record in self._records]
+        encoded = [record.key_base64 for record in self._records]
+        present = self._count_names(keys)
+        if self._count_names(encoded):
+            keys = self._merged(keys, encoded, absent=None)
+        elif not present:
+            return None
+        elif present < len(keys):
+            keys = [None if key is UNSET else key for key in keys]
+        array = pa.array(keys, pa.binary())
+        self._quotes += 2 * (len(array) - array.null_count)
+        return array
+
+    def _values(self) -> pa.Array:
+        values: list[Any] = [record.value for record in self._records]
+        encoded = [record.value_base64 for record in self._records]
+        present = self._count_names(values)
+        if self._count_names(encoded):
+            values = self._merged(values, encoded, absent=UNSET)
+        elif present < len(values):
+            raise _Unsure
+        try:
+            array = pa.array(values, pa.binary())
+        except (pa.ArrowInvalid, TypeError):
+            return self._documents(values)
+        self._quotes += 2 * (len(array) - array.null_count)
+        return array
+
+    def _merged(self, plain: Sequence[Any], encoded: Sequence[str | UnsetType], absent: Any) -> list[Any]:
+        """Each record's plain or decoded form. ``absent`` stands for neither; if it is ``UNSET``, one must be there."""
+        merged: list[Any] = []
+        for given, text in zip(plain, encoded, strict=True):
+            if text is UNSET:
+                if given is UNSET and absent is UNSET:
+                    raise _Unsure
+                merged.append(absent if given is UNSET else given)
+                continue
+            data = decode_base64(text) if given is UNSET else None
+            if data is None:
+                raise _Unsure
+            merged.append(data)
+        return merged
+
+    def _documents(self, values: list[Any]) -> pa.Array:
+        """Values some of which are neither text nor null: those are written as JSON again."""
+        if b"-0" in self._text and _MINUS_ZERO.search(self._text):
+            raise _Unsure  # the parser makes 0 of it, and the text is to be kept
+        stored: list[bytes | str | None] = []
+        documents: list[bytes] = []
+        texts = 0
+        for value in values:
+            if value is None or isinstance(value, (str, bytes)):
+                stored.append(value)
+                texts += value is not None
+            else:
+                document = _encode(value)
+                stored.append(document)
+                documents.append(document)
+        self._quotes += 2 * texts + structural_quotes(b"\n".join(documents))
+        return pa.array(stored, pa.binary())
+
+    def _headers(self, column: list[Any]) -> pa.Array | None:
+        if not self._count_names(column):
+            return None
+        counts: list[int] = []
+        names: list[str] = []
+        values: list[str | bytes | None] = []
+        texts = 0
+        for headers in column:
+            if not headers:
+                counts.append(0)
+                continue
+            counts.append(len(headers))
+            if isinstance(headers, dict):
+                names += headers.keys()
+                values += headers.values()
+                texts += 2 * len(headers)
+                continue
+            for header in headers:
+                names.append(header.key)
+                value = _header_value(header)
+                values.append(value)
+                texts += 3 if value is None else 4
+        self._quotes += 2 * texts
+        return header_lists(counts, names, pa.array(values, pa.binary()))
+
+
+def _header_value(header: _Header) -> str | bytes | None:
+    if header.value_base64 is UNSET:
+        if header.value is UNSET:
+            raise _Unsure
+        return header.value
+    data = decode_base64(header.value_base64) if header.value is UNSET else None
+    if data is None:
+        raise _Unsure
+    return data

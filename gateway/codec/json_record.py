@@ -1,0 +1,209 @@
+"""One JSON record, read exactly as the contract says, with every reason why it can't be stored.
+
+Slow beside ``json_batch``, and the authority: what the two accept and make of it must be the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from gateway.codec.base64_text import decode_base64
+from gateway.codec.incoming import PARTITION_MAX
+from gateway.codec.json_text import MEMBER_NAMES_MAX, TooManyMembers, compact, repeated_member
+from gateway.codec.record_columns import RecordColumns, header_lists
+from log_format.records import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+
+Note = Callable[[str, str], None]
+"""``note(member, what)``: the member, as a pointer without its first slash and empty for the record itself, is wrong."""
+
+_MEMBERS: Final = frozenset(
+    ("partition", "offset", "timestamp", "key", "key_base64", "value", "value_base64", "headers")
+)
+_HEADER_MEMBERS: Final = frozenset(("key", "value", "value_base64"))
+_INTEGER: Final = re.compile(rb"-?[0-9]+")
+_INTEGER_DIGITS_MAX: Final = 20
+_SURROGATE: Final = "has half of a surrogate pair, which no UTF-8 can say"
+_BASE64: Final = "must be base64: standard alphabet, padded"
+
+_read_object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_read_list: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_read_text: Final = msgspec.json.Decoder(str).decode
+
+
+@dataclass(slots=True)
+class ReadRecords:
+    """Records that were read one by one, column by column."""
+
+    values: list[bytes | None] = field(default_factory=list)
+    keys: list[bytes | None] = field(default_factory=list)
+    timestamps: list[int | None] = field(default_factory=list)
+    partitions: list[int | None] = field(default_factory=list)
+    header_counts: list[int] = field(default_factory=list)
+    header_names: list[str] = field(default_factory=list)
+    header_values: list[bytes | None] = field(default_factory=list)
+
+    def columns(self) -> RecordColumns:
+        """The columns as Arrow."""
+        return RecordColumns(
+            values=pa.array(self.values, pa.binary()),
+            keys=pa.array(self.keys, pa.binary()),
+            headers=header_lists(self.header_counts, self.header_names, pa.array(self.header_values, pa.binary())),
+            timestamps=pa.array(self.timestamps, pa.int64()),
+            partitions=pa.array(self.partitions, pa.int64()),
+        )
+
+    def read(self, text: bytes, note: Note, surrogate: bytes | None = None) -> None:
+        """Append the record that a valid JSON ``text`` is, or note what is wrong with it.
+
+        ``surrogate`` is the escape that stands for lone surrogates in the text. Raises ``msgspec.DecodeError`` when the text
+        is not valid after all.
+        """
+        if text[:1] != b"{":
+            note("", "must be an object")
+            return
+        try:
+            repeated = repeated_member(text)
+        except TooManyMembers:
+            note("", f"has an object with more than {MEMBER_NAMES_MAX} members")
+            return
+        if repeated is not None:
+            name, depth = repeated
+            note(name if depth == 1 and name in _MEMBERS else "", f"has the member {_shown(name)} more than once")
+            return
+        _Reader(text, note, surrogate).read_into(self)
+
+
+class _Reader:
+    """One record. Every check notes what it finds, so that one look finds everything."""
+
+    def __init__(self, text: bytes, note: Note, surrogate: bytes | None) -> None:
+        self._members: Mapping[str, bytes] = {name: bytes(raw) for name, raw in _read_object(text).items()}
+        self._note = note
+        self._surrogate = surrogate if surrogate is not None and surrogate in text.lower() else None
+        self._wrong = False
+
+    def read_into(self, records: ReadRecords) -> None:
+        members = self._members
+        for name in members:
+            if name not in _MEMBERS:
+                self._refuse(name if _plain(name) else "", f"{_shown(name)} is not a member of a record")
+        if "value" not in members and "value_base64" not in members:
+            self._refuse("value", "is missing: exactly one of value and value_base64 must be there")
+        self._check_surrogates("offset", members.get("offset", b""))
+        partition = self._integer("partition", 0, PARTITION_MAX)
+        timestamp = self._integer("timestamp", TIMESTAMP_MS_MIN, TIMESTAMP_MS_MAX)
+        key = self._bytes(members, "key", "", self._text)
+        value = self._bytes(members, "value", "", self._document)
+        names, values = self._headers()
+        if self._wrong:
+            return
+        records.partitions.append(partition)
+        records.timestamps.append(timestamp)
+        records.keys.append(key)
+        records.values.append(value)
+        records.header_counts.append(len(names))
+        records.header_names += names
+        records.header_values += values
+
+    def _refuse(self, where: str, what: str) -> None:
+        self._wrong = True
+        self._note(where, what)
+
+    def _check_surrogates(self, where: str, text: bytes) -> bool:
+        if self._surrogate is not None and self._surrogate in text.lower():
+            self._refuse(where, _SURROGATE)
+            return False
+        return True
+
+    def _integer(self, name: str, minimum: int, maximum: int) -> int | None:
+        text = self._members.get(name, b"null")
+        if text == b"null":
+            return None
+        if _INTEGER.fullmatch(text) and len(text) <= _INTEGER_DIGITS_MAX and minimum <= int(text) <= maximum:
+            return int(text)
+        self._refuse(name, f"must be null or an integer from {minimum} to {maximum}")
+        return None
+
+    def _bytes(
+        self, members: Mapping[str, bytes], name: str, where: str, read: Callable[[str, bytes], bytes | None]
+    ) -> bytes | None:
+        """The bytes that ``name`` or ``name_base64`` gives; None for null and when it is absent or wrong."""
+        plain, encoded = members.get(name), members.get(f"{name}_base64")
+        if plain is not None and encoded is not None:
+            self._refuse(where + name, f"and {name}_base64 exclude each other")
+            return None
+        if encoded is not None:
+            data = decode_base64(_read_text(encoded)) if encoded[:1] == b'"' else None
+            if data is None:
+                self._refuse(f"{where}{name}_base64", _BASE64)
+            return data
+        return None if plain is None or plain == b"null" else read(where + name, plain)
+
+    def _text(self, where: str, text: bytes) -> bytes | None:
+        if text[:1] != b'"':
+            self._refuse(where, "must be a string or null")
+            return None
+        return _read_text(text).encode() if self._check_surrogates(where, text) else None
+
+    def _document(self, where: str, text: bytes) -> bytes | None:
+        if text[:1] == b'"':
+            return self._text(where, text)
+        return compact(text) if self._check_surrogates(where, text) else None
+
+    def _headers(self) -> tuple[list[str], list[bytes | None]]:
+        text = self._members.get("headers", b"null")
+        names: list[str] = []
+        values: list[bytes | None] = []
+        if text[:1] == b"{":
+            for name, raw in _read_object(text).items():
+                where = f"headers/{_escaped(name)}"
+                value = bytes(raw)
+                if value[:1] != b'"':
+                    self._refuse(where, "must be a string; to send null or base64 give headers as a list")
+                else:
+                    names.append(name)
+                    values.append(self._text(where, value))
+            if self._surrogate is not None:
+                self._check_surrogates("headers", text)
+        elif text[:1] == b"[":
+            for index, raw in enumerate(_read_list(text)):
+                self._header(f"headers/{index}", bytes(raw), names, values)
+        elif text != b"null":
+            self._refuse("headers", "must be a list of objects, an object of strings or null")
+        return names, values
+
+    def _header(self, where: str, text: bytes, names: list[str], values: list[bytes | None]) -> None:
+        if text[:1] != b"{":
+            self._refuse(where, "must be an object")
+            return
+        members: dict[str, Any] = {name: bytes(raw) for name, raw in _read_object(text).items()}
+        for name in members:
+            if name not in _HEADER_MEMBERS:
+                self._refuse(where, f"{_shown(name)} is not a member of a header")
+        if "value" not in members and "value_base64" not in members:
+            self._refuse(f"{where}/value", "is missing: exactly one of value and value_base64 must be there")
+        key = members.get("key", b"")
+        if key[:1] != b'"':
+            self._refuse(f"{where}/key", "must be a string")
+        elif self._check_surrogates(f"{where}/key", key):
+            names.append(_read_text(key))
+        values.append(self._bytes({n: v for n, v in members.items() if n != "key"}, "value", f"{where}/", self._text))
+
+
+def _escaped(name: str) -> str:
+    """A member's name as a part of a JSON pointer, cut to what is worth repeating."""
+    return name[:100].replace("~", "~0").replace("/", "~1")
+
+
+def _plain(name: str) -> bool:
+    return name.isascii() and name.isidentifier() and len(name) <= 100
+
+
+def _shown(name: str) -> str:
+    return repr(name if len(name) <= 100 else name[:100] + "…")

@@ -1,0 +1,132 @@
+"""Questions about JSON that its parsers don't answer: positions, names given twice, lone surrogates, compact form.
+
+All functions take JSON as UTF-8 bytes. Where one says *valid*, a parser must have accepted the text before.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+MEMBER_NAMES_MAX: Final = 262_144
+"""Different names in one object, kept while looking for one that is given twice: bounds the memory that this takes."""
+
+_TOKEN: Final = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")([ \t\r\n]*:)?|[{}]', re.DOTALL)
+_ESCAPE: Final = re.compile(
+    rb"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|.)", re.DOTALL
+)
+_SHORT_ESCAPES: Final = {0x08: b"\\b", 0x09: b"\\t", 0x0A: b"\\n", 0x0C: b"\\f", 0x0D: b"\\r", 0x22: b'\\"', 0x5C: b"\\\\"}
+_BYTE_POSITION: Final = re.compile(r" \(byte (\d+)\)$")
+
+
+class TooManyMembers(Exception):
+    """An object has more than ``MEMBER_NAMES_MAX`` members."""
+
+
+def structural_quotes(text: bytes) -> int:
+    """How many quotation marks of a valid ``text`` begin or end a string: two for each string and each member's name.
+
+    Backslashes occur in strings only; in a run of them each pair is one escaped backslash, so that what precedes a quotation
+    mark after taking out the pairs says whether it is escaped.
+    """
+    if b"\\" not in text:
+        return text.count(b'"')
+    text = text.replace(b"\\\\", b"")
+    return text.count(b'"') - text.count(b'\\"')
+
+
+def repeated_member(text: bytes) -> tuple[str, int] | None:
+    """A member's name that one object of a valid ``text`` gives twice, with the object's depth (1: outermost); or None.
+
+    Raises ``TooManyMembers``.
+    """
+    objects: list[set[bytes]] = []
+    for token in _TOKEN.finditer(text):
+        name = token.group(1)
+        if name is None:
+            if token.group() == b"{":
+                objects.append(set())
+            else:
+                objects.pop()
+        elif token.group(2) is not None:
+            if b"\\" in name:
+                name = msgspec.json.encode(msgspec.json.decode(name))
+            names = objects[-1]
+            if name in names:
+                return msgspec.json.decode(name), len(objects)
+            if len(names) >= MEMBER_NAMES_MAX:
+                raise TooManyMembers
+            names.add(name)
+    return None
+
+
+def member_position(text: bytes, member: str) -> int:
+    """Where in a valid ``text``, an object, the name of ``member`` begins; 0 when it is not there."""
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        name = token.group(1)
+        if name is None:
+            depth += 1 if token.group() == b"{" else -1
+        elif depth == 1 and token.group(2) is not None and msgspec.json.decode(name) == member:
+            return token.start()
+    return 0
+
+
+def compact(text: bytes) -> bytes:
+    """A valid ``text`` without white space, with strings in their shortest form, and numbers as they are.
+
+    Shortest form: nothing is escaped but quotation marks, backslashes and control characters.
+    """
+    text = msgspec.json.format(text, indent=-1)
+    return _ESCAPE.sub(_shortest, text) if b"\\" in text else text
+
+
+def _shortest(escape: re.Match[bytes]) -> bytes:
+    high, low, single = escape.groups()
+    if high is not None:
+        return chr(0x10000 + ((int(high, 16) - 0xD800) << 10) + (int(low, 16) - 0xDC00)).encode()
+    if single is None:
+        return b"/" if escape.group() == b"\\/" else escape.group()
+    code = int(single, 16)
+    if code in _SHORT_ESCAPES:
+        return _SHORT_ESCAPES[code]
+    return chr(code).encode() if code >= 0x20 else b"\\u%04x" % code
+
+
+def without_lone_surrogates(text: bytes) -> tuple[bytes, bytes | None]:
+    r"""``text`` with every ``\uXXXX`` that is half of a surrogate pair replaced by another escape, and that escape.
+
+    The escape occurs nowhere else in the text; None when there was nothing to replace.
+    """
+    if not any(0xD800 <= int(escape.group(3), 16) <= 0xDFFF for escape in _ESCAPE.finditer(text) if escape.group(3)):
+        return text, None
+    lower = text.lower()
+    marks = (b"\\u%04x" % code for code in range(0xE000, 0xF900))
+    mark = next((mark for mark in marks if mark not in lower), b"\\uf8ff")
+
+    def replaced(escape: re.Match[bytes]) -> bytes:
+        single = escape.group(3)
+        return mark if single is not None and 0xD800 <= int(single, 16) <= 0xDFFF else escape.group()
+
+    return _ESCAPE.sub(replaced, text), mark
+
+
+def error_position(text: bytes, error: msgspec.DecodeError) -> int:
+    """The byte of ``text`` at which the parser gave up."""
+    found = _BYTE_POSITION.search(str(error))
+    return min(int(found.group(1)), len(text)) if found else len(text)
+
+
+def error_reason(error: msgspec.DecodeError) -> str:
+    """Why the parser gave up, in a few words."""
+    reason = _BYTE_POSITION.sub("", str(error)).removeprefix("JSON is malformed: ")
+    return "it ends too early" if reason == "Input data was truncated" else reason
+
+
+def line_and_column(text: bytes, position: int) -> tuple[int, int]:
+    """The line and the column, in characters, both from 1, of a byte of ``text``."""
+    line_start = text.rfind(b"\n", 0, position) + 1
+    column = len(text[line_start:position].decode("utf-8", "replace")) + 1
+    return text.count(b"\n", 0, position) + 1, column

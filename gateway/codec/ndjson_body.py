@@ -1,0 +1,123 @@
+"""``application/x-ndjson``: one record a line, blank lines ignored.
+
+The body is taken in pieces of whole lines, so that what the parser makes of it stays small whatever its size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from gateway.codec import json_batch
+from gateway.codec.incoming import IncomingRecords, PlaceKind, Places
+from gateway.codec.json_record import ReadRecords
+from gateway.codec.json_text import (
+    error_position,
+    error_reason,
+    line_and_column,
+    member_position,
+    without_lone_surrogates,
+)
+from gateway.codec.record_columns import RecordColumns, incoming
+from gateway.codec.refusal import BadRecords
+
+PIECE_BYTES: Final = 1024 * 1024
+_BLANK: Final = b" \t\r"
+
+
+def decode_ndjson(body: bytes) -> IncomingRecords:
+    """The records of an NDJSON body; records are named by their lines, ``line 1`` being the first of the body.
+
+    Lines end in ``\\n`` or ``\\r\\n``; the last one need not. Raises ``RequestRefused``: 400 ``INVALID_RECORD``, also for a line
+    that is not JSON or not UTF-8, with the column.
+    """
+    bad = BadRecords()
+    pieces: list[RecordColumns] = []
+    lines: list[npt.NDArray[np.int64]] = []
+    first_line = 1
+    for piece in _pieces(body):
+        columns = json_batch.decode_lines(piece) if _is_regular(piece) else None
+        count = piece.count(b"\n") + (not piece.endswith(b"\n"))
+        if columns is not None and len(columns) == count:
+            numbers = np.arange(first_line, first_line + len(columns), dtype=np.int64)
+        else:
+            columns, numbers = _line_by_line(piece, first_line, bad)
+        pieces.append(columns)
+        lines.append(numbers)
+        first_line += count
+        if bad.full:
+            break
+    bad.refuse()
+    return incoming(pieces, Places(PlaceKind.LINE, np.concatenate(lines) if lines else None))
+
+
+def _pieces(body: bytes) -> Iterator[bytes]:
+    if len(body) <= PIECE_BYTES:
+        if body:
+            yield body
+        return
+    start = 0
+    while start < len(body):
+        end = body.find(b"\n", start + PIECE_BYTES) + 1 or len(body)
+        yield body[start:end]
+        start = end
+
+
+def _is_regular(piece: bytes) -> bool:
+    """Whether each line begins with ``{`` and ends with ``}``.
+
+    Then every line break is between two values (inside one, ``}`` and ``{`` never meet without a comma), so that as many values
+    as lines means one on each.
+    """
+    breaks = piece.count(b"\n")
+    end = piece[-3:]
+    if end.endswith(b"\n"):
+        breaks -= 1
+        end = end[:-1].removesuffix(b"\r")
+    if piece[:1] != b"{" or not end.endswith(b"}"):
+        return False
+    return breaks in (piece.count(b"}\n{"), piece.count(b"}\r\n{"))
+
+
+def _line_by_line(piece: bytes, first_line: int, bad: BadRecords) -> tuple[RecordColumns, npt.NDArray[np.int64]]:
+    read = ReadRecords()
+    numbers: list[int] = []
+    for number, line in enumerate(piece.removesuffix(b"\n").split(b"\n"), first_line):
+        line = line.removesuffix(b"\r")
+        if not line.strip(_BLANK):
+            continue
+        numbers.append(number)
+        _read_line(line, number, read, bad)
+        if bad.full:
+            break
+    return read.columns(), np.array(numbers, dtype=np.int64)
+
+
+def _read_line(line: bytes, number: int, read: ReadRecords, bad: BadRecords) -> None:
+    where = f"line {number}"
+
+    def note(member: str, what: str) -> None:
+        name = member.partition("/")[0]
+        _, column = line_and_column(line, member_position(text, name) if name else start)
+        bad.add(where, f"column {column}: {member} {what}" if member else f"column {column}: {what}")
+
+    try:
+        line.decode()
+    except UnicodeDecodeError as error:
+        _, column = line_and_column(line, error.start)
+        bad.add(where, f"column {column}: not UTF-8")
+        return
+    text, surrogate = without_lone_surrogates(line)
+    start = len(text) - len(text.lstrip(_BLANK))
+    try:
+        msgspec.json.Decoder(msgspec.Raw).decode(text)
+        read.read(text.strip(_BLANK), note, surrogate)
+    except msgspec.DecodeError as error:
+        _, column = line_and_column(line, error_position(text, error))
+        bad.add(where, f"column {column}: {error_reason(error)}")
+    except RecursionError:
+        bad.add(where, "column 1: nests too deeply")

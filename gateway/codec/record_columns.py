@@ -1,0 +1,84 @@
+"""Columns of records on their way into a table: built in pieces, joined once.
+
+Headers travel as a flat list of names, a flat list of values and the count of each record. A record without headers has a
+null list, whether it sent none or an empty one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from gateway.codec.incoming import NO_PARTITION, IncomingRecords, Places
+from log_format.records import BATCH_SCHEMA, HEADER, HEADERS, TIMESTAMP
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordColumns:
+    """Some records, column by column, all of one length; a column that is None is null everywhere.
+
+    ``keys`` and ``values`` are binary, ``headers`` has the type ``HEADERS``; ``timestamps`` (milliseconds) and ``partitions``
+    are int64 with nulls.
+    """
+
+    values: pa.Array
+    keys: pa.Array | None = None
+    headers: pa.Array | None = None
+    timestamps: pa.Array | None = None
+    partitions: pa.Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def header_lists(counts: Sequence[int] | Integers, names: Sequence[str] | pa.Array, values: pa.Array) -> pa.Array:
+    """Lists of headers: the first ``counts[0]`` of ``names`` and ``values`` are those of the first record, and so on."""
+    lengths = np.asarray(counts, dtype=np.int64)
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    if not isinstance(names, pa.Array):
+        names = pa.array(names, pa.string())
+    headers = pa.StructArray.from_arrays([names, values], fields=list(HEADER))
+    mask = pa.array(lengths == 0) if (lengths == 0).any() else None
+    return pa.ListArray.from_arrays(pa.array(offsets), headers, type=HEADERS, mask=mask)
+
+
+def incoming(pieces: Sequence[RecordColumns], places: Places) -> IncomingRecords:
+    """All pieces as one request's records, in order."""
+    table = pa.Table.from_arrays(
+        [
+            _timestamps(_joined(pieces, "timestamps", pa.int64())),
+            _joined(pieces, "keys", pa.binary()),
+            _joined(pieces, "values", pa.binary()),
+            _joined(pieces, "headers", HEADERS),
+        ],
+        schema=BATCH_SCHEMA,
+    )
+    partitions = None
+    if any(piece.partitions is not None for piece in pieces):
+        column = _joined(pieces, "partitions", pa.int64())
+        if column.null_count < len(column):
+            partitions = column.fill_null(NO_PARTITION).to_numpy().astype(np.int32)
+    return IncomingRecords(records=table, partitions=partitions, places=places)
+
+
+def _joined(pieces: Sequence[RecordColumns], name: str, type_: pa.DataType) -> pa.Array:
+    arrays = []
+    for piece in pieces:
+        array = getattr(piece, name)
+        arrays.append(pa.nulls(len(piece), type_) if array is None else array)
+    if len(arrays) == 1:
+        return arrays[0]
+    return pa.concat_arrays(arrays) if arrays else pa.array([], type_)
+
+
+def _timestamps(milliseconds: pa.Array) -> pa.Array:
+    if milliseconds.null_count == len(milliseconds):
+        return pa.nulls(len(milliseconds), TIMESTAMP)
+    return milliseconds.cast(pa.timestamp("ms", tz="UTC")).cast(TIMESTAMP)

@@ -1,0 +1,52 @@
+"""What is wrong with a request, collected so that one answer names everything that the sender has to mend.
+
+A refusal is ``INVALID_REQUEST`` where the envelope is wrong, ``INVALID_RECORD`` where a record can't be stored. It lists at
+most ``REPORTED_ERRORS_MAX`` places; whoever collects may stop there.
+"""
+
+from __future__ import annotations
+
+from log_format.errors import ErrorCode, RequestRefused
+from log_format.limits import REPORTED_ERRORS_MAX
+
+
+def malformed(detail: str, where: str = "", what: str | None = None) -> RequestRefused:
+    """The refusal of a request whose envelope is wrong: 400 ``INVALID_REQUEST``.
+
+    ``where`` is a JSON pointer (empty: the whole body), a line, or a header's name; ``what`` is ``detail`` unless given.
+    """
+    return RequestRefused(detail, code=ErrorCode.INVALID_REQUEST, errors=[{"where": where, "what": what or detail}])
+
+
+def too_large(detail: str, bytes_max: int) -> RequestRefused:
+    """The refusal of a body above the limit: 413 ``REQUEST_TOO_LARGE`` with ``limit_bytes``."""
+    return RequestRefused(detail, code=ErrorCode.REQUEST_TOO_LARGE, limit_bytes=bytes_max)
+
+
+class BadRecords:
+    """The places at which records can't be stored, in the order in which they were found."""
+
+    def __init__(self) -> None:
+        self.errors: list[dict[str, str]] = []
+
+    @property
+    def full(self) -> bool:
+        """Whether no more places would be reported."""
+        return len(self.errors) >= REPORTED_ERRORS_MAX
+
+    def add(self, where: str, what: str) -> None:
+        """Note one place; beyond the bound nothing happens."""
+        if not self.full:
+            self.errors.append({"where": where, "what": what})
+
+    def refuse(self) -> None:
+        """Raise ``RequestRefused`` (400 ``INVALID_RECORD``) if anything was noted."""
+        if self.errors:
+            raise self.refusal()
+
+    def refusal(self, code: ErrorCode = ErrorCode.INVALID_RECORD, **fields: object) -> RequestRefused:
+        """The refusal that names everything noted; there must be something."""
+        first = self.errors[0]
+        more = f" (and {len(self.errors) - 1} more)" if len(self.errors) > 1 else ""
+        detail = f"Nothing was stored. {first['where']}: {first['what']}{more}."
+        return RequestRefused(detail, code=code, errors=self.errors, **fields)

@@ -1,0 +1,75 @@
+"""Which partition each record goes to, and the timestamp of those that name none.
+
+The route's partition wins; else the record's; else, with a key, Kafka's default hash; else the one that is this request's turn.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gateway.codec.incoming import NO_PARTITION, IncomingRecords, Partitions
+from gateway.codec.refusal import BadRecords
+from log_format.limits import REPORTED_ERRORS_MAX
+from log_format.partitioner import partition_for_keys
+from log_format.records import BATCH_SCHEMA, TIMESTAMP
+
+
+def route(
+    incoming: IncomingRecords,
+    *,
+    partition_count: int,
+    route_partition: int | None,
+    sticky: int,
+    now_ms: int,
+    log_append_time: bool,
+) -> tuple[pa.Table, Partitions]:
+    """The records, with ``BATCH_SCHEMA`` and every timestamp there, and the partition of each, in ``[0, partition_count)``.
+
+    ``route_partition`` (None: the route names none) and ``sticky`` are partitions of the topic; ``now_ms`` is the time of
+    arrival in milliseconds, which every record gets with ``log_append_time``. Raises ``RequestRefused`` (400
+    ``INVALID_RECORD``) for records that name a partition that the topic does not have.
+    """
+    if route_partition is not None:
+        partitions = np.full(len(incoming), route_partition, dtype=np.int32)
+    else:
+        partitions = _partitions(incoming, partition_count, sticky)
+    return _with_timestamps(incoming.records, now_ms, log_append_time=log_append_time), partitions
+
+
+def _partitions(incoming: IncomingRecords, partition_count: int, sticky: int) -> Partitions:
+    partitions = incoming.partitions
+    if partitions is not None:
+        if len(partitions) and int(partitions.max()) >= partition_count:
+            _refuse(incoming, partitions, partition_count)
+        if len(partitions) and int(partitions.min()) != NO_PARTITION:
+            return partitions
+    keys = incoming.records.column("key")
+    if keys.null_count == len(keys):
+        chosen = np.full(len(keys), sticky, dtype=np.int32)
+    else:
+        chosen = partition_for_keys(keys, partition_count)
+        if keys.null_count:
+            chosen = np.where(chosen == NO_PARTITION, np.int32(sticky), chosen)
+    return chosen if partitions is None else np.where(partitions == NO_PARTITION, chosen, partitions)
+
+
+def _refuse(incoming: IncomingRecords, partitions: Partitions, partition_count: int) -> None:
+    bad = BadRecords()
+    for index in np.flatnonzero(partitions >= partition_count)[:REPORTED_ERRORS_MAX].tolist():
+        what = f"must be from 0 to {partition_count - 1}, the partitions of the topic"
+        incoming.places.note(bad, index, "partition", what)
+    bad.refuse()
+
+
+def _with_timestamps(records: pa.Table, now_ms: int, *, log_append_time: bool) -> pa.Table:
+    timestamps = records.column("timestamp")
+    if not log_append_time and not timestamps.null_count:
+        return records
+    if log_append_time or timestamps.null_count == len(timestamps):
+        # The numbers, not a repeated scalar: making one of those costs a conversion by way of datetime.
+        filled = pa.array(np.full(len(timestamps), now_ms * 1000, dtype=np.int64)).view(TIMESTAMP)
+    else:
+        filled = pc.fill_null(timestamps, pa.scalar(now_ms * 1000, TIMESTAMP))
+    return records.set_column(0, BATCH_SCHEMA.field("timestamp"), filled)
