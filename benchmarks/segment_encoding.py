@@ -7,7 +7,10 @@ block is the same records written uncompressed by the bare Parquet writer, witho
 
 from __future__ import annotations
 
+import io
+import itertools
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -102,14 +105,14 @@ def cpu_seconds(work: Callable[[], object], *, rounds: int) -> float:
     return best
 
 
-def bare(records: pa.Table, options: dict[str, Any]) -> pa.Buffer:
-    """The records as Parquet with a row group a partition, and nothing of ours."""
-    sink = pa.BufferOutputStream()
+def bare(records: pa.Table, options: dict[str, Any], *, sink: Any = None) -> Any:
+    """The records as Parquet with a row group a partition, and nothing of ours: the sink, pyarrow's own unless given."""
+    sink = pa.BufferOutputStream() if sink is None else sink
     changes = np.flatnonzero(np.diff(records.column("partition").to_numpy(), prepend=-1)).tolist()
     with pq.ParquetWriter(sink, RECORD_SCHEMA, **(CHOSEN | options)) as writer:
         for start, end in zip(changes, [*changes[1:], len(records)], strict=True):
             writer.write_table(records.slice(start, end - start), row_group_size=end - start)
-    return sink.getvalue()
+    return sink
 
 
 def line(name: str, record_count: int, seconds: float, size_bytes: int | None = None) -> None:
@@ -124,7 +127,7 @@ def measure(record_count: int, kind: str, *, distinct_keys: int) -> None:
     rounds = 30 if record_count < 1000 else 5
     print(f"\n{record_count:,} records, {PARTITION_COUNT} partitions, {kind} values, {distinct_keys:,} distinct keys")
     for name, options in VARIANTS.items():
-        size_bytes = bare(records, options).size
+        size_bytes = bare(records, options).getvalue().size
         line(name, record_count, cpu_seconds(lambda chosen=options: bare(records, chosen), rounds=rounds), size_bytes)
     for compression in COMPRESSIONS:
         segment = encode_segment(records, compression=compression)
@@ -156,6 +159,29 @@ def measure_partitioner() -> None:
         line(name, len(keys), cpu_seconds(lambda chosen=keys: partition_for_keys(chosen, PARTITION_COUNT), rounds=5))
 
 
+def measure_beside_a_busy_thread() -> None:
+    """Wall time while another thread never rests: what giving the interpreter's lock away and back costs."""
+    records = make_records(80_000, kind="json")
+    print("\n80,000 records, wall time beside a thread that never rests (median of 10)")
+    stop = threading.Event()
+    busy = threading.Thread(target=lambda: all(not stop.is_set() for _ in itertools.count()))
+    busy.start()
+    try:
+        for name, work in (
+            ("encode_segment, native sink", lambda: encode_segment(records, compression="zstd")),
+            ("bare writer, sink in Python", lambda: bare(records, {}, sink=io.BytesIO())),
+        ):
+            seconds = []
+            for _ in range(10):
+                start = time.perf_counter()
+                work()
+                seconds.append(time.perf_counter() - start)
+            line(name, len(records), sorted(seconds)[5])
+    finally:
+        stop.set()
+        busy.join()
+
+
 def main() -> None:
     """Print every block."""
     pa.set_cpu_count(1)
@@ -165,6 +191,7 @@ def main() -> None:
             measure(record_count, kind, distinct_keys=5_000)
     measure(10_000, "json", distinct_keys=50)
     measure_partitioner()
+    measure_beside_a_busy_thread()
 
 
 if __name__ == "__main__":

@@ -117,10 +117,10 @@ def encode_segment(
     if compression not in _CODECS:
         raise ValueError(f"compression is {compression!r}, not one of {', '.join(_CODECS)}")
     places = _places(records)
-    run_starts = np.flatnonzero(np.diff(places.partitions, prepend=places.partitions[0] - 1))
-    group_starts = _row_group_starts(records, run_starts, row_group_bytes_max)
     if records.column("value").num_chunks * _CHUNK_RECORDS_MIN > records.num_rows:
         records = records.combine_chunks()
+    run_starts = places.run_starts
+    group_starts = _row_group_starts(records, run_starts, row_group_bytes_max)
     data, group_positions = _write(
         records, group_starts, places.spans(group_starts), _writer_options(records, run_starts, compression)
     )
@@ -178,11 +178,12 @@ _Span = tuple[int, int, int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Partition, offset and timestamp (microseconds) of each record."""
+    """Partition, offset and timestamp (microseconds) of each record, and where each run starts."""
 
     partitions: npt.NDArray[np.int32]
     offsets: npt.NDArray[np.int64]
     timestamps: npt.NDArray[np.int64]
+    run_starts: npt.NDArray[np.intp]
 
     def spans(self, starts: npt.NDArray[np.intp]) -> list[_Span]:
         """What lies from each of ``starts`` to the next or the end; none of them crosses from one partition to another."""
@@ -211,22 +212,28 @@ def _places(records: pa.Table) -> _Places:
     partitions = records.column("partition").to_numpy()
     offsets = records.column("offset").to_numpy()
     timestamps = records.column("timestamp").to_numpy().view(np.int64)
-    if partitions[0] < 0 or int(offsets.min()) < 0:
+    # Each numpy call over all records may give the interpreter's lock away and wait for it: hence few of them.
+    run_starts = np.append(0, np.flatnonzero(np.diff(partitions)) + 1)
+    if partitions[0] < 0 or int(offsets[run_starts].min()) < 0:
         raise ValueError("a partition or an offset is negative")
-    steps = np.diff(partitions)
-    if np.any(steps < 0) or np.any((steps == 0) & (np.diff(offsets) <= 0)):
+    steps = np.diff(offsets)
+    steps[run_starts[1:] - 1] = 1
+    if np.any(np.diff(partitions[run_starts]) < 0) or int(steps.min(initial=1)) <= 0:
         raise ValueError("records are not strictly sorted by partition and offset")
-    return _Places(partitions, offsets, timestamps)
+    return _Places(partitions, offsets, timestamps, run_starts)
 
 
 def _row_group_starts(
     records: pa.Table, run_starts: npt.NDArray[np.intp], row_group_bytes_max: int
 ) -> npt.NDArray[np.intp]:
     """The index of the first record of each row group: where a run starts, and wherever one has grown by the maximum."""
-    if records.nbytes <= row_group_bytes_max:
+    run_lengths = np.diff(run_starts, append=records.num_rows)
+    if (
+        records.nbytes <= row_group_bytes_max
+        or _largest_run_bytes(records, run_starts, run_lengths) <= row_group_bytes_max
+    ):
         return run_starts
     ends = np.cumsum(record_bytes(records) + _FIXED_RECORD_BYTES)
-    run_lengths = np.diff(run_starts, append=records.num_rows)
     bytes_before_run = np.where(run_starts > 0, ends[run_starts - 1], 0)
     groups_in_run = (ends - 1 - np.repeat(bytes_before_run, run_lengths)) // row_group_bytes_max
     changes = np.diff(groups_in_run, prepend=-1) != 0
@@ -234,12 +241,32 @@ def _row_group_starts(
     return np.flatnonzero(changes)
 
 
+def _largest_run_bytes(records: pa.Table, run_starts: npt.NDArray[np.intp], run_lengths: npt.NDArray[np.intp]) -> float:
+    """At least the bytes of the largest run, without a look at each record; infinity where that is not to be had."""
+    columns = [records.column(name) for name in ("key", "value")]
+    if _has_headers(records) or any(column.num_chunks != 1 for column in columns):
+        return float("inf")
+    sizes = run_lengths * _FIXED_RECORD_BYTES
+    for chunk in (column.chunk(0) for column in columns):
+        ends = np.frombuffer(chunk.buffers()[1], dtype=np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
+        sizes += ends[run_starts + run_lengths] - ends[run_starts]
+    return float(sizes.max())
+
+
+def _has_headers(records: pa.Table) -> bool:
+    """Whether any record has a header (or a null list spans one, which Arrow allows)."""
+    headers = records.column("headers")
+    if headers.null_count == len(headers):
+        return False
+    return any(len(chunk) and chunk.offsets[0].as_py() != chunk.offsets[-1].as_py() for chunk in headers.chunks)
+
+
 def _writer_options(records: pa.Table, run_starts: npt.NDArray[np.intp], compression: str) -> dict[str, Any]:
     """How this segment's columns are encoded."""
     codec, level = _CODECS[compression]
     compressed = [*_COMPRESSED]
     # A codec costs about 10 µs a column and row group, also where there is nothing to compress.
-    if pc.max(pc.list_value_length(records.column("headers"))).as_py():
+    if _has_headers(records):
         compressed += _COMPRESSED_HEADERS
     encodings = _INTEGERS | _PLAIN_BYTES
     dictionary = ["key"] if _keys_repeat(records.column("key"), run_starts) else []
