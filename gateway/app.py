@@ -78,7 +78,9 @@ def _lifespan(shell: Shell) -> Lifespan[FastAPI]:
         try:
             yield
         finally:
-            await shell.engine.drain()
+            # The server drains on a signal, with a time limit; then this must not wait again.
+            if not shell.stopping.begun:
+                await shell.engine.drain()
             shell.codec_pool.shutdown(wait=False, cancel_futures=True)
 
     return lifespan
