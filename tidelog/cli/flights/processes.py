@@ -19,7 +19,7 @@ from typing import Final, Self
 LOG_LINES_SHOWN: Final = 15
 """How much of a child's log an error quotes."""
 
-GROUP_POLL_SECONDS: Final = 0.05
+POLL_SECONDS: Final = 0.05
 """How often it is looked whether a child is gone."""
 
 
@@ -64,11 +64,11 @@ class ChildProcess:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
 
-    def check(self) -> None:
-        """Raises ``ChildFailed`` when the process has ended."""
+    def check(self, *, may_end: bool = False) -> None:
+        """Raises ``ChildFailed`` when the process has ended; with ``may_end`` only when it failed."""
         assert self._process is not None
         code = self._process.poll()
-        if code is not None:
+        if code is not None and not (may_end and code == 0):
             raise self.failure(f"ended with exit code {code}")
 
     def wait(self, timeout_seconds: float) -> None:
@@ -78,7 +78,7 @@ class ChildProcess:
         while (code := self._process.poll()) is None:
             if time.monotonic() > deadline:
                 raise self.failure(f"did not end within {timeout_seconds:.0f} s")
-            time.sleep(GROUP_POLL_SECONDS)
+            time.sleep(POLL_SECONDS)
         if code != 0:
             raise self.failure(f"ended with exit code {code}")
 

@@ -3,15 +3,44 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from deltalake import DeltaTable
 
 from log_format.layout import topic_root
 from tidelog.cli.flights.summary import Summary, summarize
+from tidelog.consumer import Consumer
 
-COLUMNS = ["partition", "offset", "timestamp", "key", "value"]
+SILENCE_SECONDS_MAX: Final = 60
+"""How long the gateway may give nothing although there is more to read."""
+
+POLL_MS: Final = 1_000
+
+COLUMNS: Final = ["partition", "offset", "timestamp", "key", "value"]
+
+
+def read_http(url: str, topic: str) -> Summary:
+    """The summary of all records from each partition's beginning to the end that it has now, read by the SDK's consumer.
+
+    Raises the SDK's errors, and ``TimeoutError`` when the gateway gives no more records before the end.
+    """
+    total = Summary()
+    heard = time.monotonic()
+    with Consumer(topic, bootstrap_servers=url) as consumer:
+        ends = consumer.end_offsets(consumer.assignment())
+        while any(consumer.position(partition) < end for partition, end in ends.items()):
+            records = consumer.poll_arrow(POLL_MS)
+            if records.num_rows:
+                total += summarize(records)
+                heard = time.monotonic()
+            elif time.monotonic() - heard > SILENCE_SECONDS_MAX:
+                raise TimeoutError(
+                    f"the gateway gave {total.count:,} records and then none for {SILENCE_SECONDS_MAX} s"
+                )
+    return total
 
 
 def read_delta(store: str, topic: str) -> Summary:
