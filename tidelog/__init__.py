@@ -1,0 +1,43 @@
+"""Tidelog's client: ``Producer``, ``Consumer`` and ``Admin``, over HTTP.
+
+::
+
+    from tidelog import Admin, Consumer, Producer
+
+    with Admin() as admin:
+        admin.create_topic("orders", partition_count=4, exist_ok=True)
+    with Producer() as producer:
+        producer.send("orders", "a value", key="user-7")
+    for record in Consumer("orders", consumer_timeout_ms=1000):
+        print(record.partition, record.offset, record.key, record.value)
+
+Needs neither Spark nor FastAPI nor boto3; pyarrow makes it faster when it is there (``pip install 'tidelog[arrow]'``) and is
+imported when it is first used. The errors are in ``tidelog.errors``. The gateway is reached by HTTP alone.
+"""
+
+from log_format.errors import TidelogError
+from log_format.version import __version__
+from tidelog.admin import Admin
+from tidelog.consumer import Consumer
+from tidelog.producer import Producer
+from tidelog.record import PartitionRange, ProduceResult, Record, RecordMetadata, SentRecord, TopicPartition
+from tidelog.topic import Cluster, Gateway, Partition, PartitionOffsets, Topic
+
+__all__ = [
+    "Admin",
+    "Cluster",
+    "Consumer",
+    "Gateway",
+    "Partition",
+    "PartitionOffsets",
+    "PartitionRange",
+    "ProduceResult",
+    "Producer",
+    "Record",
+    "RecordMetadata",
+    "SentRecord",
+    "TidelogError",
+    "Topic",
+    "TopicPartition",
+    "__version__",
+]

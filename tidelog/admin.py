@@ -1,0 +1,180 @@
+"""Topics, their settings and offsets, and the cluster: ``Admin``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from tidelog import limits
+from tidelog.deadline import Deadline
+from tidelog.encode import JSON
+from tidelog.errors import TopicAlreadyExists, UnknownTopic
+from tidelog.topic import Cluster, PartitionOffsets, Topic
+from tidelog.topic_facts import describe_topic
+from tidelog.transport import Reply, Request, Transport, target
+
+END = -1
+"""In ``delete_records``: up to the high watermark."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TopicsPage:
+    topics: tuple[Topic, ...]
+    next: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LogStart:
+    partition: int
+    log_start_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LogStarts:
+    partitions: tuple[_LogStart, ...]
+
+
+class Admin:
+    """Administers topics through any gateway.
+
+    ::
+
+        with Admin("http://127.0.0.1:8080") as admin:
+            admin.create_topic("orders", partition_count=8, exist_ok=True)
+
+    Every call raises the contract's errors as ``tidelog.errors`` has them, ``GatewayUnreachable`` when no gateway took the
+    request within ``timeout_ms``, and ``OutcomeUnknown`` when the answer to a change that must not be repeated was lost.
+    Safe from any thread.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str] | None = None,
+        *,
+        timeout_ms: float = limits.API_TIMEOUT_MS,
+        request_timeout_ms: float = limits.REQUEST_TIMEOUT_MS,
+    ) -> None:
+        """``bootstrap_servers`` as for ``Producer``; ``timeout_ms`` bounds a call, ``request_timeout_ms`` each of its tries."""
+        self._transport = Transport(bootstrap_servers, request_timeout_ms=request_timeout_ms, accept_encoding="zstd")
+        self._timeout_ms = timeout_ms
+
+    def create_topic(
+        self,
+        name: str,
+        partition_count: int = 1,
+        config: Mapping[str, int | str] | None = None,
+        *,
+        exist_ok: bool = False,
+    ) -> Topic:
+        """Make a topic and return it. Repeated by itself when an answer is lost.
+
+        Raises ``TopicAlreadyExists`` when it exists with other settings; also when it exists with the same ones, unless
+        ``exist_ok``. Raises ``InvalidTopicName``, ``InvalidConfig``.
+        """
+        body = {"name": name, "partition_count": partition_count, "config": dict(config or {})}
+        reply = self._call("POST", target("topics"), body, repeatable=True)
+        if reply.status == 200 and not exist_ok and not reply.repeated:
+            raise TopicAlreadyExists(f"Topic {name!r} exists already, with the same settings.", status=409)
+        return reply.decode(Topic)
+
+    def list_topics(self, prefix: str | None = None) -> list[Topic]:
+        """All topics, by name; those whose name begins with ``prefix``."""
+        topics: list[Topic] = []
+        after: str | None = None
+        while True:
+            page = self._get(target("topics", prefix=prefix, after=after)).decode(_TopicsPage)
+            topics += page.topics
+            after = page.next
+            if after is None:
+                return topics
+
+    def describe_topic(self, name: str) -> Topic:
+        """One topic. Raises ``UnknownTopic``."""
+        return describe_topic(self._transport, name, Deadline(self._timeout_ms))
+
+    def alter_topic(
+        self, name: str, *, partition_count: int | None = None, config: Mapping[str, int | str | None] | None = None
+    ) -> Topic:
+        """Add partitions, change settings (None: the default), all or nothing; returns the topic. Repeated by itself.
+
+        Raises ``UnknownTopic``, ``InvalidConfig``, ``RequestRefused``.
+        """
+        changes: dict[str, Any] = {}
+        if partition_count is not None:
+            changes["partition_count"] = partition_count
+        if config is not None:
+            changes["config"] = dict(config)
+        return self._call("PATCH", target("topics", name), changes, repeatable=True).decode(Topic)
+
+    def delete_topic(self, name: str, *, missing_ok: bool = False) -> None:
+        """Delete the topic with all its records. Never repeated by itself: the second try could meet a new topic.
+
+        Raises ``UnknownTopic`` unless ``missing_ok``, and ``OutcomeUnknown``.
+        """
+        try:
+            self._call("DELETE", target("topics", name), None, repeatable=False)
+        except UnknownTopic:
+            if not missing_ok:
+                raise
+
+    def delete_records(self, topic: str, before: Mapping[int, int]) -> dict[int, int]:
+        """Delete what is below an offset, by partition (``END``: everything there is); all or nothing.
+
+        Returns the log start of each partition named. Repeated by itself unless ``END`` is among the offsets. Raises
+        ``OffsetOutOfRange``, ``UnknownTopic``, ``UnknownPartition``.
+        """
+        places = [{"partition": partition, "offset": offset} for partition, offset in sorted(before.items())]
+        where = target("topics", topic, action="delete-records")
+        repeatable = END not in before.values()
+        starts = self._call("POST", where, {"before": places}, repeatable=repeatable).decode(_LogStarts)
+        return {start.partition: start.log_start_offset for start in starts.partitions}
+
+    def offsets(
+        self, topic: str, partitions: Iterable[int] | None = None, *, timestamp_ms: int | None = None
+    ) -> dict[int, PartitionOffsets]:
+        """Where the logs of the partitions (None: all) begin and end, by partition.
+
+        With ``timestamp_ms``, ``offset`` is the first record's, in offset order, whose timestamp is at least that. Raises
+        ``UnknownTopic``, ``UnknownPartition``.
+        """
+        wanted = range(self.describe_topic(topic).partition_count) if partitions is None else partitions
+        return {
+            partition: self._get(
+                target("topics", topic, "partitions", partition, "offsets", timestamp=timestamp_ms)
+            ).decode(PartitionOffsets)
+            for partition in wanted
+        }
+
+    def cluster(self) -> Cluster:
+        """The live gateways, their store and limits."""
+        return self._get(target("cluster")).decode(Cluster)
+
+    def close(self) -> None:
+        """Close the connections. A second call does nothing."""
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Close."""
+        self.close()
+
+    def _get(self, where: str) -> Reply:
+        request = Request(method="GET", target=where, repeatable=True, reads=True)
+        return self._transport.call(request, Deadline(self._timeout_ms))
+
+    def _call(self, method: str, where: str, body: object, *, repeatable: bool) -> Reply:
+        request = Request(
+            method=method,
+            target=where,
+            body=None if body is None else msgspec.json.encode(body),
+            content_type=None if body is None else JSON,
+            repeatable=repeatable,
+        )
+        return self._transport.call(request, Deadline(self._timeout_ms))

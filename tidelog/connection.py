@@ -1,0 +1,217 @@
+"""HTTP/1.1 exchanges with one address over kept-alive connections.
+
+What a caller may conclude from a failure is the point of this module:
+
+1. ``NeverSent``: no byte of the request left this machine. It may be sent again, anywhere.
+2. ``AnswerLost``: the request may have been read and done; its answer did not come, or not whole.
+3. An ``Answer`` is whole: as long as its Content-Length or its chunks say, decompressed without a fault.
+
+A connection is used again only when it has been idle for a moment and nothing waits to be read on it. ``abort`` cuts every
+exchange short from another thread. Absent on purpose: redirects, cookies, proxies, HTTP/2.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import socket
+import ssl
+import threading
+import time
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import urllib3
+import zstandard
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.util import Url, parse_url
+
+from tidelog import limits
+from tidelog.deadline import Deadline
+
+
+class NeverSent(Exception):
+    """The connection could not be made."""
+
+
+class AnswerLost(Exception):
+    """The request may have been sent; there is no whole answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Status, headers (names in lower case) and the decompressed body of one exchange."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Address:
+    """One base URL, ``http://host:port/prefix``, and its idle connections. Safe from any thread."""
+
+    def __init__(self, url: str) -> None:
+        """Raises ``ValueError`` when ``url`` is no http or https URL."""
+        parsed = _parse(url)
+        self.url = url.rstrip("/")
+        self._prefix = (parsed.path or "").rstrip("/")
+        self._host = (parsed.host or "").strip("[]")
+        self._port = parsed.port
+        self._tls = ssl.create_default_context() if parsed.scheme == "https" else None
+        self._lock = threading.Lock()
+        self._idle: list[tuple[HTTPConnection, float]] = []
+        self._busy: set[HTTPConnection] = set()
+        self._aborted = threading.Event()
+
+    def exchange(
+        self, method: str, target: str, *, body: bytes | None, headers: Mapping[str, str], timeout_ms: float
+    ) -> Answer:
+        """One request and its whole answer within ``timeout_ms``. Raises ``NeverSent``, ``AnswerLost``."""
+        deadline = Deadline(timeout_ms)
+        connection = self._take(deadline)
+        reusable = False
+        try:
+            connection.timeout = deadline.remaining_s()
+            sent = _send(connection, method, self._prefix + target, body, headers)
+            response = connection.getresponse()
+            received = _read(response, connection, deadline)
+            reusable = sent and connection.sock is not None
+            lowered = {name.lower(): value for name, value in response.headers.items()}
+            return Answer(
+                status=response.status, headers=lowered, body=_decompress(received, lowered.get("content-encoding"))
+            )
+        except _EXCHANGE_ERRORS as error:
+            reusable = False
+            reason = (
+                "no answer in time" if isinstance(error, TimeoutError | urllib3.exceptions.TimeoutError) else str(error)
+            )
+            raise AnswerLost(f"{self.url}: {reason or type(error).__name__}") from error
+        finally:
+            self._give_back(connection, reusable)
+
+    def abort(self) -> None:
+        """Cut every exchange short, now and from now on."""
+        with self._lock:
+            self._aborted.set()
+            busy = list(self._busy)
+        for connection in busy:
+            if connection.sock is not None:
+                with contextlib.suppress(OSError):
+                    connection.sock.shutdown(socket.SHUT_RDWR)
+        self.close()
+
+    def close(self) -> None:
+        """Close the idle connections. Exchanges under way go on."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection, _ in idle:
+            connection.close()
+
+    def _take(self, deadline: Deadline) -> HTTPConnection:
+        oldest = time.monotonic() - limits.IDLE_CONNECTION_MS_MAX / 1000
+        stale = []
+        connection = None
+        with self._lock:
+            if self._aborted.is_set():
+                raise NeverSent(f"{self.url}: the client is closed")
+            while self._idle and connection is None:
+                candidate, idle_since = self._idle.pop()
+                if idle_since >= oldest and candidate.is_connected:
+                    connection = candidate
+                else:
+                    stale.append(candidate)
+        for old in stale:
+            old.close()
+        if connection is None:
+            connection = self._connect(deadline)
+        with self._lock:
+            self._busy.add(connection)
+            aborted = self._aborted.is_set()
+        if aborted:
+            self._give_back(connection, reusable=False)
+            raise NeverSent(f"{self.url}: the client is closed")
+        return connection
+
+    def _connect(self, deadline: Deadline) -> HTTPConnection:
+        timeout_s = min(limits.CONNECT_TIMEOUT_MS, max(deadline.remaining_ms(), 1)) / 1000
+        connection = (
+            HTTPSConnection(self._host, self._port, timeout=timeout_s, ssl_context=self._tls)
+            if self._tls is not None
+            else HTTPConnection(self._host, self._port, timeout=timeout_s)
+        )
+        try:
+            connection.connect()
+        except (OSError, urllib3.exceptions.HTTPError) as error:
+            connection.close()
+            raise NeverSent(f"{self.url}: {_reason(error)}") from error
+        return connection
+
+    def _give_back(self, connection: HTTPConnection, reusable: bool) -> None:
+        with self._lock:
+            self._busy.discard(connection)
+            kept = reusable and not self._aborted.is_set() and len(self._idle) < limits.IDLE_CONNECTIONS_MAX
+            if kept:
+                self._idle.append((connection, time.monotonic()))
+        if not kept:
+            connection.close()
+
+
+_EXCHANGE_ERRORS = (OSError, urllib3.exceptions.HTTPError, http.client.HTTPException, zlib.error, zstandard.ZstdError)
+
+
+def _send(connection: HTTPConnection, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> bool:
+    """Whether all of it was sent: a server may refuse a body and close before it has read it; its answer can be read then."""
+    try:
+        connection.request(method, target, body=body, headers=headers, preload_content=False, decode_content=False)
+    except (BrokenPipeError, ConnectionResetError):
+        return False
+    return True
+
+
+def _parse(url: str) -> Url:
+    try:
+        parsed = parse_url(url)
+    except urllib3.exceptions.LocationParseError as error:
+        raise ValueError(f"{url!r} is not a URL") from error
+    if parsed.scheme not in {"http", "https"} or not parsed.host or parsed.query or parsed.fragment or parsed.auth:
+        raise ValueError(f"{url!r} is no gateway's address: write http://host:port")
+    return parsed
+
+
+def _reason(error: BaseException) -> str:
+    """What the operating system said, without urllib3's description of its own objects."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror
+        cause = cause.__cause__ or cause.__context__
+    return str(error).rpartition("): ")[2]
+
+
+def _read(response: urllib3.HTTPResponse, connection: HTTPConnection, deadline: Deadline) -> bytes:
+    parts: list[bytes] = []
+    size_bytes = 0
+    while True:
+        if deadline.passed:
+            raise TimeoutError
+        if connection.sock is not None:
+            connection.sock.settimeout(deadline.remaining_s())
+        part = response.read1(limits.READ_BYTES)
+        if not part:
+            return b"".join(parts)
+        parts.append(part)
+        size_bytes += len(part)
+        if size_bytes > limits.ANSWER_BYTES_MAX:
+            raise urllib3.exceptions.ProtocolError(f"the answer is above {limits.ANSWER_BYTES_MAX} bytes")
+
+
+def _decompress(body: bytes, encoding: str | None) -> bytes:
+    if encoding in {None, "", "identity"}:
+        return body
+    if encoding == "gzip":
+        return zlib.decompress(body, wbits=31)
+    if encoding == "zstd":
+        with zstandard.ZstdDecompressor().stream_reader(body, read_across_frames=True) as reader:
+            return reader.read()
+    raise urllib3.exceptions.DecodeError(f"unknown content encoding {encoding!r}")

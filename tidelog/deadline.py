@@ -1,0 +1,28 @@
+"""A moment by which something must be over."""
+
+from __future__ import annotations
+
+import math
+import time
+
+
+class Deadline:
+    """``timeout_ms`` from now; None: never."""
+
+    __slots__ = ("_at",)
+
+    def __init__(self, timeout_ms: float | None) -> None:
+        self._at = math.inf if timeout_ms is None else time.monotonic() + timeout_ms / 1000
+
+    def remaining_ms(self) -> float:
+        """Milliseconds left, 0 when it has passed, infinity when it never does."""
+        return max(0.0, (self._at - time.monotonic()) * 1000)
+
+    def remaining_s(self) -> float | None:
+        """Seconds left, as the standard library's time-outs have them: None when it never passes."""
+        return None if self._at == math.inf else self.remaining_ms() / 1000
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is over."""
+        return time.monotonic() >= self._at

@@ -1,0 +1,218 @@
+"""The SDK's exceptions, all of them.
+
+Three roots, by what went wrong:
+
+* ``GatewayError``: a gateway's error answer, or the lack of an answer. It carries the contract's fields: ``code``,
+  ``detail``, ``status``, ``retryable``, ``may_have_happened`` (false is a promise that nothing changed), ``fields`` (the
+  further members of the problem, such as ``limit_bytes``) and ``request_id``, by which the gateway's log has it.
+* ``TidelogError`` beside it: what the client itself refuses or gives up (``BufferFull``, ``DeliveryTimeout``, …), with the
+  same fields.
+* ``ValueError``, ``TypeError``, ``RuntimeError``: a call that is wrong in itself.
+
+The middle classes are ``log_format.errors``' and say what to do next: ``RequestRefused`` (mend the request), ``BackOff``
+(later), ``OutcomeUnknown`` (read back), ``CorruptData``. ``CLASSES`` maps a contract's code to its class; a code that this
+version does not know gets the middle class that its status stands for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from log_format import errors
+from log_format.errors import ErrorCode, TidelogError
+
+
+class GatewayError(TidelogError):
+    """An error answer of a gateway, or the lack of an answer."""
+
+    request_id: str | None = None
+
+
+class RequestRefused(GatewayError, errors.RequestRefused):
+    """Mend the request: repeated as it is, it will be refused again. Nothing changed."""
+
+    default_code = ErrorCode.INVALID_REQUEST
+
+
+class BackOff(GatewayError, errors.BackOff):
+    """Try again later. Nothing changed."""
+
+    default_code = ErrorCode.UNAVAILABLE
+
+
+class OutcomeUnknown(GatewayError, errors.OutcomeUnknown):
+    """The request may have happened, and no answer says so: read back before it is repeated."""
+
+    default_code = ErrorCode.OUTCOME_UNKNOWN
+
+
+class InvalidRecord(RequestRefused):
+    """A record can't be stored; ``fields["errors"]`` says where and why."""
+
+    default_code = ErrorCode.INVALID_RECORD
+
+
+class InvalidTopicName(RequestRefused):
+    """No topic may be called so."""
+
+    default_code = ErrorCode.INVALID_TOPIC_NAME
+
+
+class InvalidConfig(RequestRefused):
+    """A topic setting is unknown or out of range; ``fields["errors"]`` lists all of them."""
+
+    default_code = ErrorCode.INVALID_CONFIG
+
+
+class UnknownTopic(RequestRefused):
+    """The topic does not exist, or not any more."""
+
+    default_code = ErrorCode.UNKNOWN_TOPIC
+
+
+class UnknownPartition(RequestRefused):
+    """The topic has no such partition."""
+
+    default_code = ErrorCode.UNKNOWN_PARTITION
+
+
+class TopicAlreadyExists(RequestRefused):
+    """A topic of that name is there."""
+
+    default_code = ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+class OffsetOutOfRange(RequestRefused):
+    """Status 410: below the log start; 416: beyond the end. ``fields``: ``log_start_offset``, ``high_watermark``."""
+
+    default_code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+class ExpectedOffsetMismatch(RequestRefused):
+    """The partition's next offset is another one than was expected."""
+
+    default_code = ErrorCode.EXPECTED_OFFSET_MISMATCH
+
+
+class RequestTooLarge(RequestRefused):
+    """The request is above ``fields["limit_bytes"]``."""
+
+    default_code = ErrorCode.REQUEST_TOO_LARGE
+
+
+class RecordTooLarge(RequestRefused):
+    """The record is above its topic's ``max.message.bytes``, which is ``fields["limit_bytes"]``."""
+
+    default_code = ErrorCode.RECORD_TOO_LARGE
+
+
+class Throttled(BackOff):
+    """The gateway asks for fewer requests."""
+
+    default_code = ErrorCode.THROTTLED
+
+
+class Unavailable(BackOff):
+    """The gateway can't reach its store."""
+
+    default_code = ErrorCode.UNAVAILABLE
+
+
+class Overloaded(BackOff):
+    """The gateway is at a limit of its memory."""
+
+    default_code = ErrorCode.OVERLOADED
+
+
+class Draining(BackOff):
+    """The gateway is shutting down; another one, or the same after its restart, will do it."""
+
+    default_code = ErrorCode.DRAINING
+
+
+class CorruptSegment(GatewayError, errors.CorruptData):
+    """A stored segment (``fields["segment"]``) is missing or damaged: ``tidelog verify`` tells more."""
+
+    default_code = ErrorCode.CORRUPT_SEGMENT
+
+
+class InternalError(GatewayError):
+    """An error inside the gateway; its log has the request id."""
+
+    default_code = ErrorCode.INTERNAL
+
+
+class GatewayUnreachable(BackOff):
+    """No address answered within the time. What was asked did not happen, or changes nothing."""
+
+
+class UnexpectedAnswer(InternalError):
+    """What answered does not speak the contract: a proxy in between, or a gateway of another version."""
+
+
+class BufferFull(TidelogError):
+    """``max_block_ms`` passed without room in the producer's buffer. The record was not taken."""
+
+    default_code = ErrorCode.OVERLOADED
+
+
+class DeliveryTimeout(TidelogError):
+    """``delivery_timeout_ms`` passed before the record was stored. It was not; the cause is the last error met, if any."""
+
+    default_code = ErrorCode.UNAVAILABLE
+
+
+class ClientClosed(TidelogError):
+    """The client was closed before this could be done. It was not done."""
+
+    default_code = ErrorCode.UNAVAILABLE
+
+
+class DeliveryFailed(TidelogError):
+    """Some records sent since the last ``flush`` were not acknowledged.
+
+    ``failed_count`` is how many; the cause, whose fields this error repeats, is the first of their errors.
+    """
+
+    def __init__(self, failed_count: int, first: TidelogError) -> None:
+        """Take the first error's fields."""
+        records = "1 record was" if failed_count == 1 else f"{failed_count} records were"
+        super().__init__(
+            f"{records} not acknowledged; the first error: {first.detail}",
+            code=first.code,
+            status=first.status,
+            retryable=first.retryable,
+            **first.fields,
+        )
+        self.may_have_happened = first.may_have_happened
+        self.failed_count = failed_count
+        self.__cause__ = first
+
+
+CLASSES: Final[Mapping[ErrorCode, type[GatewayError]]] = MappingProxyType(
+    {
+        error.default_code: error
+        for error in (
+            RequestRefused,
+            InvalidRecord,
+            InvalidTopicName,
+            InvalidConfig,
+            UnknownTopic,
+            UnknownPartition,
+            TopicAlreadyExists,
+            OffsetOutOfRange,
+            ExpectedOffsetMismatch,
+            RequestTooLarge,
+            RecordTooLarge,
+            Throttled,
+            Unavailable,
+            Overloaded,
+            Draining,
+            CorruptSegment,
+            InternalError,
+            OutcomeUnknown,
+        )
+    }
+)

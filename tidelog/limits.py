@@ -1,0 +1,94 @@
+"""Every bound of the SDK, with unit and reason. What a user may turn is a constructor argument; its default is here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from log_format.limits import PARTITION_COUNT_MAX, REQUEST_BYTES_MAX
+
+DEFAULT_URL: Final = "http://127.0.0.1:8080"
+"""Where ``tidelog serve`` listens; ``TIDELOG_URL`` and the constructors' ``bootstrap_servers`` win over it."""
+
+REQUEST_TIMEOUT_MS: Final = 30_000
+"""How long one exchange may take, a long poll's own waiting not counted."""
+
+CONNECT_TIMEOUT_MS: Final = 5_000
+"""How long one address may take to accept a connection before the next is tried."""
+
+IDLE_CONNECTION_MS_MAX: Final = 3_000
+"""A connection idle for longer is not used again: servers close idle ones (often after 5 s), and a request that meets the
+closing end is lost without anybody knowing whether it was read."""
+
+IDLE_CONNECTIONS_MAX: Final = 8
+"""Connections kept open per address."""
+
+BACKOFF_FIRST_MS: Final = 100
+"""An address that failed rests this long; twice as long after each further failure, with jitter."""
+
+BACKOFF_LAST_MS: Final = 3_000
+"""Longest rest, unless the gateway asks for a longer one by ``Retry-After``."""
+
+ANSWER_BYTES_MAX: Final = 1024 * 1024 * 1024
+"""An answer above this is not read: 64 MiB of records, each byte escaped as JSON does at worst, is far below."""
+
+READ_BYTES: Final = 256 * 1024
+"""Taken from the socket at a time; the deadline is looked at between two."""
+
+API_TIMEOUT_MS: Final = 60_000
+"""How long an administrative call, or a consumer whose gateways fail, goes on trying."""
+
+METADATA_AGE_MS_MAX: Final = 300_000
+"""A topic's partition count and settings are asked for again after this."""
+
+TOPICS_CACHED_MAX: Final = 10_000
+"""Topics whose partition count is remembered; the oldest goes first."""
+
+LINGER_MS: Final = 5
+BATCH_BYTES: Final = 1024 * 1024
+BUFFER_BYTES: Final = 32 * 1024 * 1024
+MAX_IN_FLIGHT: Final = 5
+MAX_BLOCK_MS: Final = 60_000
+DELIVERY_TIMEOUT_MS: Final = 120_000
+
+RECORD_OVERHEAD_BYTES: Final = 96
+"""Counted for each record besides its key, value and headers: what it costs in JSON, and more than it costs in Arrow."""
+
+REQUEST_TARGET_BYTES: Final = 8 * 1024 * 1024
+"""A batch that waits for the one before it grows up to this: the default ``flush.bytes`` of a topic, at which the gateway
+writes at once, and half of what a request may bring."""
+
+ARROW_RECORDS_MIN: Final = 64
+"""Below so many records a request is smaller and sooner made as JSON."""
+
+MURMUR2_CACHE_KEYS: Final = 65_536
+"""Keys whose hash is remembered: most topics have far fewer keys than records."""
+
+MURMUR2_CACHE_KEY_BYTES_MAX: Final = 64
+"""Longer keys are hashed each time, which bounds the memory of what is remembered."""
+
+POLL_TIMEOUT_MS: Final = 500
+POLL_RECORDS_MAX: Final = 500
+FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
+FETCH_RECORDS_MAX: Final = 100_000
+"""The contract's bound on ``max_records``."""
+
+JSON_FETCH_RECORDS_MAX: Final = 20_000
+"""As JSON a record takes several times the memory, and becomes an object at once."""
+
+FETCH_BYTES_LARGEST: Final = 64 * 1024 * 1024
+"""The contract's bound on ``max_bytes``."""
+
+ITERATION_WAIT_MS: Final = 10_000
+"""How long one poll of an endless iteration waits; new partitions are looked for between two."""
+
+FETCH_WAIT_MS_MAX: Final = 60_000
+"""The contract's bound on ``max_wait_ms``."""
+
+TIMESTAMP_MS_MAX: Final = 253_402_300_799_999
+"""The contract's bound on times, 9999-12-31T23:59:59.999Z."""
+
+PARTITION_MAX: Final = PARTITION_COUNT_MAX - 1
+
+assert 2 * REQUEST_TARGET_BYTES <= REQUEST_BYTES_MAX
+assert BATCH_BYTES <= REQUEST_TARGET_BYTES
+assert 2 * REQUEST_TARGET_BYTES <= BUFFER_BYTES

@@ -1,0 +1,60 @@
+"""An error answer -> an exception. The contract's problem+json is believed; anything else is judged by its status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from log_format.errors import ANSWERS, ErrorCode
+from tidelog.errors import CLASSES, BackOff, GatewayError, OutcomeUnknown, RequestRefused, UnexpectedAnswer
+
+_ENVELOPE = frozenset({"type", "title", "status", "detail", "error_code", "retryable", "may_have_happened"})
+_BODY_CHARACTERS_SHOWN = 200
+
+
+def error_from_problem(problem: dict[str, Any], *, request_id: str | None = None) -> GatewayError:
+    """The exception for the contract's problem object, which may also stand inside an answer (``POST /v1/fetch``)."""
+    text = str(problem.get("error_code", ""))
+    code = ErrorCode(text) if text in ErrorCode.__members__ else None
+    fallback = ANSWERS[code].status if code is not None else 500
+    status = problem["status"] if isinstance(problem.get("status"), int) else fallback
+    fields = {name: value for name, value in problem.items() if name not in _ENVELOPE}
+    if code is None:
+        fields["error_code"] = text
+    kind = CLASSES.get(code) if code is not None else None
+    if kind is None:
+        kind = _by_status(status)
+    detail = str(problem.get("detail") or problem.get("title") or text)
+    error = kind(detail, code=code, status=status)
+    error.fields.update(fields)
+    for name in ("retryable", "may_have_happened"):
+        if isinstance(problem.get(name), bool):
+            setattr(error, name, problem[name])
+    error.request_id = request_id
+    return error
+
+
+def error_from_answer(status: int, body: bytes, *, request_id: str | None, url: str) -> GatewayError:
+    """The exception for an answer whose status is not a success. ``url`` is named when what answered is no gateway."""
+    try:
+        problem = msgspec.json.decode(body, type=dict[str, Any])
+    except msgspec.DecodeError:
+        problem = {}
+    if "error_code" in problem:
+        problem.setdefault("status", status)
+        return error_from_problem(problem, request_id=request_id)
+    shown = body[:_BODY_CHARACTERS_SHOWN].decode("utf-8", "backslashreplace")
+    error = UnexpectedAnswer(f"{url} answered {status} without a problem document: {shown!r}", status=status)
+    # A refusal changed nothing whoever made it; 502, 503 and 504 of a proxy say nothing about the gateway behind it.
+    error.may_have_happened = error.retryable = status >= 500
+    error.request_id = request_id
+    return error
+
+
+def _by_status(status: int) -> type[GatewayError]:
+    if status in {429, 503}:
+        return BackOff
+    if status == 504:
+        return OutcomeUnknown
+    return RequestRefused if status < 500 else UnexpectedAnswer

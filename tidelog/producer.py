@@ -1,0 +1,253 @@
+"""Sending records: ``Producer``.
+
+What a record goes through: ``send`` puts it into its topic's open batch (``send_buffer``); a sending thread takes the batch
+when it is ready (``sending_threads``), gives each record its partition and makes the request (``sender``); the answer
+finishes the records' futures (``delivery``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from tidelog import limits
+from tidelog.deadline import Deadline
+from tidelog.delivery import OnDelivery
+from tidelog.encode import Compression
+from tidelog.errors import BufferFull, DeliveryFailed
+from tidelog.record import Headers, ProduceResult, RecordMetadata
+from tidelog.record_columns import CHOOSE
+from tidelog.send_buffer import SendBuffer
+from tidelog.sender import Sender
+from tidelog.sending_threads import SendingThreads
+from tidelog.table_chunk import TableChunk, TableDelivery, cut
+from tidelog.transport import Transport
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Serializer = Callable[[Any], bytes | str | None]
+HeadersArgument = Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | str | None]]
+
+
+class Producer:
+    """Sends records to topics, in batches, in the background.
+
+    ::
+
+        with Producer("http://127.0.0.1:8080") as producer:
+            future = producer.send("orders", "a value", key="user-7")
+            print(future.result().offset)
+
+    Promises: an acknowledged record (its future has a result) is durable and has this offset. One producer's records keep
+    their order in each partition: a topic has one request on its way at a time, and different topics don't wait for each
+    other. A record is never sent twice by the producer, so nothing is doubled; when an answer is lost its records fail
+    with ``OutcomeUnknown``, and they may or may not be in the log.
+
+    Safe from any thread. A forked child must make its own; the parent's raises ``RuntimeError`` there.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str] | None = None,
+        *,
+        linger_ms: float = limits.LINGER_MS,
+        batch_bytes: int = limits.BATCH_BYTES,
+        buffer_bytes: int = limits.BUFFER_BYTES,
+        max_block_ms: float = limits.MAX_BLOCK_MS,
+        max_in_flight: int = limits.MAX_IN_FLIGHT,
+        delivery_timeout_ms: float = limits.DELIVERY_TIMEOUT_MS,
+        request_timeout_ms: float = limits.REQUEST_TIMEOUT_MS,
+        compression: Compression | None = None,
+        key_serializer: Serializer | None = None,
+        value_serializer: Serializer | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> None:
+        """Nothing is sent or connected yet.
+
+        ``bootstrap_servers``: a gateway's URL, several separated by commas, or a sequence of them, any of which may be dead;
+        None: the environment's ``TIDELOG_URL``, else ``http://127.0.0.1:8080``.
+
+        ``linger_ms`` (0 and up): how long a batch waits for more records before it is sent, unless it reaches
+        ``batch_bytes`` (1 and up) first. ``buffer_bytes``: what may be taken in and not acknowledged, about 100 bytes per
+        record included; beyond it ``send`` blocks, up to ``max_block_ms``. ``max_in_flight`` (1 and up): requests on their
+        way at once, each for another topic. ``delivery_timeout_ms``: when it has passed since a record was sent, the
+        record is acknowledged or its future has an exception; ``request_timeout_ms``: how long one answer is waited for.
+        ``compression``: of request bodies, ``"gzip"``, ``"zstd"`` or None.
+
+        ``key_serializer``, ``value_serializer``: called with what ``send`` gets, return bytes, text or None.
+        ``on_delivery``: called as ``on_delivery(error, record)`` for each record, from the sending thread; with it
+        ``flush`` and ``close`` don't raise ``DeliveryFailed``. It must not wait for other records.
+
+        Raises ``ValueError`` for a value out of its range.
+        """
+        _check_at_least(0, linger_ms=linger_ms, max_block_ms=max_block_ms)
+        _check_at_least(1, batch_bytes=batch_bytes, max_in_flight=max_in_flight)
+        _check_at_least(batch_bytes, buffer_bytes=buffer_bytes)
+        _check_at_least(linger_ms, delivery_timeout_ms=delivery_timeout_ms)
+        if batch_bytes > limits.REQUEST_TARGET_BYTES:
+            raise ValueError(f"batch_bytes is {batch_bytes}, above {limits.REQUEST_TARGET_BYTES}")
+        if compression not in {None, "gzip", "zstd"}:
+            raise ValueError(f"compression is {compression!r}, not 'gzip', 'zstd' or None")
+        transport = Transport(bootstrap_servers, request_timeout_ms=request_timeout_ms)
+        self._buffer = SendBuffer(
+            linger_ms=linger_ms,
+            batch_bytes=batch_bytes,
+            buffer_bytes=buffer_bytes,
+            max_block_ms=max_block_ms,
+            delivery_timeout_ms=delivery_timeout_ms,
+        )
+        sender = Sender(transport, compression=compression)
+        self._threads = SendingThreads(
+            transport, self._buffer, sender, max_in_flight=max_in_flight, on_delivery=on_delivery
+        )
+        self._key_serializer = key_serializer
+        self._value_serializer = value_serializer
+        self._delivery_timeout_ms = delivery_timeout_ms
+        self._process_id = os.getpid()
+        self._closed = False
+        # Forgotten, or still open when the interpreter ends: what was taken in is delivered all the same.
+        self._finalizer = weakref.finalize(self, self._threads.close_forgotten)
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        headers: HeadersArgument | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Future[RecordMetadata]:
+        """Take one record in and return the future of its place in the log.
+
+        ``value`` and ``key``: bytes, text (sent as UTF-8) or None, after their serializers; a None value is a tombstone.
+        ``headers``: pairs, or a mapping, of text to bytes, text or None. ``partition``: None chooses it by the key as Kafka
+        does (without a key: one partition per batch, in turn). ``timestamp_ms``: None is now.
+
+        Blocks only while the buffer is full. Raises ``BufferFull`` after ``max_block_ms``, ``TypeError`` and ``ValueError``
+        for what no record may be, ``RuntimeError`` when the producer is closed. The future raises every other error.
+        """
+        if self._closed or os.getpid() != self._process_id:
+            self._refuse()
+        if self._key_serializer is not None:
+            key = self._key_serializer(key)
+        if self._value_serializer is not None:
+            value = self._value_serializer(value)
+        size_bytes = limits.RECORD_OVERHEAD_BYTES
+        if value is not None:
+            if type(value) is not bytes:
+                value = _as_bytes(value, "value")
+            size_bytes += len(value)
+        if key is not None:
+            if type(key) is not bytes:
+                key = _as_bytes(key, "key")
+            size_bytes += len(key)
+        pairs: Headers = ()
+        if headers:
+            pairs = _pairs(headers)
+            size_bytes += sum(len(name.encode()) + len(held or b"") for name, held in pairs)
+        if partition is None:
+            partition = CHOOSE
+        elif not 0 <= partition <= limits.PARTITION_MAX:
+            raise ValueError(f"partition is {partition}, not 0 to {limits.PARTITION_MAX}")
+        if timestamp_ms is None:
+            timestamp_ms = time.time_ns() // 1_000_000
+        elif not 0 <= timestamp_ms <= limits.TIMESTAMP_MS_MAX:
+            raise ValueError(f"timestamp_ms is {timestamp_ms}, not 0 to {limits.TIMESTAMP_MS_MAX}")
+        future, opened = self._buffer.append(topic, key, value, pairs, partition, timestamp_ms, size_bytes)
+        if opened:
+            self._threads.ensure()
+        return future
+
+    def send_table(self, topic: str, table: pa.Table) -> Future[ProduceResult]:
+        """Take an Arrow table in and return the future of its ranges of offsets.
+
+        Columns: ``value`` and, where wanted, ``key``, ``headers``, ``timestamp``, ``partition``, as the HTTP API names them;
+        the gateway chooses partitions that are null or absent. A table of more than 8 MiB goes as several requests, in
+        order; when one fails those behind it are not sent, and the exception has a note that says how many rows are stored.
+        It goes behind what was sent to the topic before. Blocks and raises as ``send``.
+        """
+        if self._closed or os.getpid() != self._process_id:
+            self._refuse()
+        delivery = TableDelivery(topic, table.num_rows)
+        if table.num_rows == 0:
+            delivery.stored(ProduceResult(topic, ()))
+            return delivery.future
+        for index, part in enumerate(cut(table, self._buffer.batch_bytes_max)):
+            try:
+                self._buffer.put(TableChunk(delivery, part, Deadline(self._delivery_timeout_ms)))
+            except BufferFull as error:
+                if index == 0:
+                    raise
+                delivery.fail(error)
+                break
+            self._threads.ensure()
+        return delivery.future
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Return when every record sent before this call is acknowledged.
+
+        Raises ``DeliveryFailed`` when some were not (unless there is an ``on_delivery``, which was told), and
+        ``TimeoutError`` after ``timeout`` seconds.
+        """
+        self._refuse_fork()
+        self._threads.flush(Deadline(None if timeout is None else timeout * 1000))
+
+    def close(self, timeout: float | None = None) -> None:
+        """Deliver what was sent, then end the threads and close the connections. A second call does nothing.
+
+        After ``timeout`` seconds (None: when the delivery time-outs are over) what is left is given up: its futures raise.
+        Raises ``DeliveryFailed`` as ``flush`` does.
+        """
+        self._closed = True
+        self._finalizer.detach()
+        self._threads.close(Deadline(None if timeout is None else timeout * 1000))
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Close. When the block raises, its exception goes on, and failed deliveries are only logged."""
+        with contextlib.suppress(*([DeliveryFailed] if error is not None else [])):
+            self.close()
+
+    def _refuse(self) -> None:
+        self._refuse_fork()
+        raise RuntimeError("the producer is closed")
+
+    def _refuse_fork(self) -> None:
+        if os.getpid() != self._process_id:
+            raise RuntimeError("this producer was made before a fork: make a new one in the child process")
+
+
+def _check_at_least(least: float, **given: float) -> None:
+    for name, value in given.items():
+        if value < least:
+            raise ValueError(f"{name} is {value}, below {least}")
+
+
+def _as_bytes(value: object, what: str) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    raise TypeError(
+        f"a {what} is bytes, text or None, not {type(value).__name__}: give the producer a {what}_serializer"
+    )
+
+
+def _pairs(headers: HeadersArgument) -> Headers:
+    pairs = []
+    for name, value in headers.items() if isinstance(headers, Mapping) else headers:
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a header is text, not {type(name).__name__}")
+        pairs.append((name, None if value is None else _as_bytes(value, "header")))
+    return tuple(pairs)

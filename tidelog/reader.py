@@ -1,0 +1,169 @@
+"""What a consumer asks of the gateways: partitions, positions, records; and what it does when they fail."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from tidelog import limits
+from tidelog.assignment import Assignment, Progress
+from tidelog.deadline import Deadline
+from tidelog.encode import arrow_available
+from tidelog.errors import GatewayError, OffsetOutOfRange, UnknownPartition
+from tidelog.fetch import Fetched, FetchFailed, FetchLimits, fetch_arrow, fetch_many
+from tidelog.record import TopicPartition
+from tidelog.topic import PartitionOffsets, Topic
+from tidelog.topic_facts import describe_topic
+from tidelog.transport import Request, Transport, target
+
+AutoOffsetReset = Literal["earliest", "latest", "none"]
+
+_logger = logging.getLogger("tidelog.consumer")
+
+
+class Reader:
+    """Fills the chunks of an assignment. For one thread at a time."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        assignment: Assignment,
+        topics: Sequence[str],
+        *,
+        reset: AutoOffsetReset,
+        bytes_max: int,
+        api_timeout_ms: float,
+    ) -> None:
+        self._transport = transport
+        self._assignment = assignment
+        self._topics: dict[str, float | None] = dict.fromkeys(topics)
+        """Topics of which every partition is assigned -> when (monotonic seconds) they were last looked at."""
+        self._reset = reset
+        self._bytes_max = bytes_max
+        self._api_timeout_ms = api_timeout_ms
+        self._failing_since: float | None = None
+
+    def forget_topics(self) -> None:
+        """From now on partitions are assigned one by one."""
+        self._topics = {}
+
+    def describe(self, topic: str, deadline: Deadline | None = None) -> Topic:
+        """The topic as the gateway sees it."""
+        return describe_topic(self._transport, topic, deadline or Deadline(self._api_timeout_ms))
+
+    def partition_offsets(self, place: TopicPartition, timestamp_ms: int | None) -> PartitionOffsets:
+        """Where the partition's log begins and ends, and the offset for a time."""
+        where = target("topics", place.topic, "partitions", place.partition, "offsets", timestamp=timestamp_ms)
+        request = Request(method="GET", target=where, repeatable=True, reads=True)
+        return self._transport.call(request, Deadline(self._api_timeout_ms)).decode(PartitionOffsets)
+
+    def offsets(
+        self, places: Iterable[TopicPartition], deadline: Deadline | None = None
+    ) -> dict[TopicPartition, PartitionOffsets]:
+        """Where the logs begin and end, by one request per topic. Raises ``UnknownPartition``."""
+        found: dict[TopicPartition, PartitionOffsets] = {}
+        described: dict[str, Topic] = {}
+        for place in places:
+            if place.topic not in described:
+                described[place.topic] = self.describe(place.topic, deadline)
+            topic = described[place.topic]
+            partition = next((known for known in topic.partitions if known.partition == place.partition), None)
+            if partition is None:
+                raise UnknownPartition(f"Topic {place.topic!r} has no partition {place.partition}.", topic=place.topic)
+            found[place] = PartitionOffsets(
+                log_start_offset=partition.log_start_offset, high_watermark=partition.high_watermark
+            )
+        return found
+
+    def refresh_topics(self, deadline: Deadline | None = None) -> None:
+        """Assign the partitions of the topics, and those that they got since, which are read from their beginning."""
+        now = time.monotonic()
+        for topic, looked_at in self._topics.items():
+            if looked_at is not None and (now - looked_at) * 1000 < limits.METADATA_AGE_MS_MAX:
+                continue
+            for partition in range(self.describe(topic, deadline).partition_count):
+                place = TopicPartition(topic, partition)
+                if place not in self._assignment:
+                    self._assignment.add(place, Progress(None if looked_at is None else 0))
+            self._topics[topic] = now
+
+    def find_positions(self, places: Iterable[TopicPartition], deadline: Deadline | None = None) -> None:
+        """Give those that have no position one, by the reset policy. Raises ``OffsetOutOfRange`` when it is ``none``."""
+        lost = [place for place in places if self._assignment[place].position is None]
+        if lost and self._reset == "none":
+            where = f"{lost[0].topic}/{lost[0].partition}"
+            raise OffsetOutOfRange(f"{where} has no position: seek, or choose another auto_offset_reset.")
+        for place, offsets in self.offsets(lost, deadline).items():
+            progress = self._assignment[place]
+            progress.seek(offsets.log_start_offset if self._reset == "earliest" else offsets.high_watermark)
+            progress.high_watermark = offsets.high_watermark
+
+    def fill(self, deadline: Deadline) -> bool:
+        """Have a chunk of a partition that is not paused. False: ``deadline`` came first. Raises ``GatewayError``."""
+        while True:
+            call_deadline = Deadline(min(deadline.remaining_ms(), self._api_timeout_ms))
+            try:
+                self.refresh_topics(call_deadline)
+                active = self._assignment.active()
+                if any(progress.chunk is not None for _, progress in active):
+                    return True
+                if not active:
+                    raise ValueError("there is nothing to read: no partition is assigned, or all of them are paused")
+                self.find_positions([place for place, _ in active], call_deadline)
+                self._fetch(active, call_deadline)
+                self._failing_since = None
+            except GatewayError as error:
+                self._bear(error)
+                self._transport.pause(min(limits.BACKOFF_FIRST_MS, deadline.remaining_ms()))
+            if any(progress.chunk is not None for _, progress in self._assignment.active()):
+                return True
+            if deadline.passed:
+                return False
+
+    def _fetch(self, active: list[tuple[TopicPartition, Progress]], deadline: Deadline) -> None:
+        behind = [place for place, progress in active if progress.behind]
+        wait_ms = 0 if behind else int(min(deadline.remaining_ms(), limits.FETCH_WAIT_MS_MAX))
+        if arrow_available() and (behind or len(active) == 1):
+            place = behind[0] if behind else active[0][0]
+            self._assignment.had_turn(place)
+            position = self._assignment[place].position
+            assert position is not None
+            fetch_limits = FetchLimits(limits.FETCH_RECORDS_MAX, self._bytes_max, wait_ms)
+            try:
+                self._take(fetch_arrow(self._transport, place, position, fetch_limits, deadline))
+            except OffsetOutOfRange as error:
+                self._out_of_range(place, error)
+            return
+        positions = [(place, progress.position) for place, progress in active if progress.position is not None]
+        fetch_limits = FetchLimits(limits.JSON_FETCH_RECORDS_MAX, self._bytes_max, wait_ms)
+        found = fetch_many(self._transport, positions, fetch_limits, deadline)
+        failures = [each for each in found if isinstance(each, FetchFailed)]
+        for each in found:
+            if isinstance(each, Fetched):
+                self._take(each)
+        for failure in failures:
+            if not isinstance(failure.error, OffsetOutOfRange):
+                self._assignment.had_turn(failure.place)
+                raise failure.error
+            self._out_of_range(failure.place, failure.error)
+
+    def _take(self, fetched: Fetched) -> None:
+        self._assignment[fetched.place].fetched(fetched.chunk, fetched.next_offset, fetched.high_watermark)
+
+    def _out_of_range(self, place: TopicPartition, error: OffsetOutOfRange) -> None:
+        if self._reset == "none":
+            raise error
+        _logger.warning("%s Going on at the %s offset.", error.detail, self._reset)
+        self._assignment[place].seek(None)
+
+    def _bear(self, error: GatewayError) -> None:
+        """Raise what does not pass by itself, or has not for too long."""
+        now = time.monotonic()
+        if self._failing_since is None:
+            self._failing_since = now
+        if not error.retryable or (now - self._failing_since) * 1000 >= self._api_timeout_ms:
+            self._failing_since = None
+            raise error
+        _logger.warning("fetching fails, and is tried again: %s: %s", error.code, error.detail)

@@ -1,0 +1,70 @@
+"""What a user sends and gets. ``msgspec.Struct`` instead of dataclasses: hundreds of thousands of them are made a second."""
+
+from __future__ import annotations
+
+import msgspec
+
+Headers = tuple[tuple[str, bytes | None], ...]
+"""In order, duplicates kept."""
+
+
+class TopicPartition(msgspec.Struct, frozen=True, order=True):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+
+class RecordMetadata(msgspec.Struct, frozen=True, gc=False):
+    """Where an acknowledged record is. ``timestamp_ms``: None when the gateway stamped it (``LogAppendTime``)."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int | None
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A record as it is in the log. A null value is a tombstone."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+class SentRecord(msgspec.Struct, frozen=True):
+    """What ``on_delivery`` is told of. ``offset`` is None when the record was not acknowledged; ``partition`` is then None
+    too, unless it was chosen already."""
+
+    topic: str
+    partition: int | None
+    offset: int | None
+    timestamp_ms: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+class PartitionRange(msgspec.Struct, frozen=True):
+    """The offsets ``base_offset`` to ``last_offset`` that ``count`` records of one request got in one partition."""
+
+    partition: int
+    base_offset: int
+    last_offset: int
+    count: int
+
+
+class ProduceResult(msgspec.Struct, frozen=True):
+    """What became of a request, or of a table sent as several: its ranges in the order of sending."""
+
+    topic: str
+    partitions: tuple[PartitionRange, ...]
+
+    @property
+    def count(self) -> int:
+        """How many records were stored."""
+        return sum(stored.count for stored in self.partitions)

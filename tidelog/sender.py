@@ -1,0 +1,186 @@
+"""A batch -> requests -> an outcome for each of its records.
+
+1. Every record gets its partition here, so that its offset follows from the answer: a request's records for one partition
+   get consecutive offsets in the order of the request.
+2. What can be refused before it is sent is refused record by record (too large, no such partition), so that one bad record
+   does not take its batch down with it.
+3. A request above the gateway's limit is halved until it fits.
+4. Only a refusal that changed nothing leads to another request for the same records.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections import Counter
+
+from log_format.errors import TidelogError
+from log_format.limits import REQUEST_BYTES_MAX
+from tidelog.delivery import Outcome, RecordBatch
+from tidelog.encode import ARROW, Compression, encode, encode_table
+from tidelog.errors import (
+    DeliveryTimeout,
+    GatewayError,
+    RecordTooLarge,
+    RequestTooLarge,
+    UnexpectedAnswer,
+    UnknownPartition,
+)
+from tidelog.limits import RECORD_OVERHEAD_BYTES
+from tidelog.produce import produce
+from tidelog.record import ProduceResult
+from tidelog.record_columns import RecordColumns
+from tidelog.table_chunk import TableChunk
+from tidelog.topic_facts import TopicFacts, TopicFactsCache
+from tidelog.transport import Transport
+
+
+class Sender:
+    """Delivers batches through one transport. Safe from any thread."""
+
+    def __init__(self, transport: Transport, *, compression: Compression | None) -> None:
+        self._transport = transport
+        self._compression = compression
+        self._facts = TopicFactsCache(transport)
+        self._request_bytes_max = REQUEST_BYTES_MAX
+        self._round_robin = itertools.count(random.randrange(1 << 16))  # noqa: S311
+
+    def deliver(self, batch: RecordBatch) -> list[Outcome]:
+        """The outcome of each record, in order."""
+        if batch.deadline.passed:
+            error = DeliveryTimeout(
+                "Others were in the way until the time for delivery was over. The record was not sent."
+            )
+            return [error] * len(batch.columns)
+        return self._send(batch, batch.columns, next(self._round_robin), asked_after=0.0)
+
+    def deliver_chunk(self, chunk: TableChunk) -> None:
+        """Send the rows and tell the table's delivery. Raises the first ``TidelogError``; nothing is sent after it."""
+        waiting = [chunk.table]
+        while waiting:
+            if chunk.deadline.passed:
+                raise DeliveryTimeout("The time for delivery is over. These rows were not sent.")
+            table = waiting.pop()
+            body = encode_table(table)
+            try:
+                self._check_size(len(body))
+                result = produce(
+                    self._transport, chunk.topic, body, ARROW, deadline=chunk.deadline, compression=self._compression
+                )
+            except RequestTooLarge as error:
+                if not self._smaller(error, table.num_rows):
+                    raise
+                middle = table.num_rows // 2
+                waiting += [table.slice(middle), table.slice(0, middle)]
+                continue
+            except GatewayError as error:
+                raise _final(error) from error
+            if result.count != table.num_rows:
+                raise _miscounted(table.num_rows, result)
+            chunk.delivery.stored(result)
+
+    def _send(self, batch: RecordBatch, columns: RecordColumns, round_: int, *, asked_after: float) -> list[Outcome]:
+        """Assign partitions, put aside what can't be stored, send the rest. ``round_`` chooses the keyless partition."""
+        try:
+            facts = self._facts.get(batch.topic, batch.deadline, asked_after=asked_after)
+        except GatewayError as error:
+            return [_final(error)] * len(columns)
+        batch.gateway_stamps = facts.gateway_stamps
+        columns.assign(facts.partition_count, round_ % facts.partition_count)
+        refused = _refused(batch, columns, facts)
+        if not refused:
+            return self._post(batch, columns, round_, facts)
+        if facts.asked_at < batch.opened_at:
+            # The topic may have been changed since: nothing is refused by what was known before the record came.
+            return self._send(batch, columns, round_, asked_after=batch.opened_at)
+        kept = [index for index in range(len(columns)) if index not in refused]
+        rest = columns.select(kept)
+        outcomes: list[Outcome] = [refused.get(index, 0) for index in range(len(columns))]
+        for index, outcome in zip(kept, self._post(batch, rest, round_, facts) if kept else [], strict=True):
+            outcomes[index] = outcome
+        for place, index in enumerate(kept):
+            columns.assigned[index] = rest.assigned[place]
+        return outcomes
+
+    def _post(self, batch: RecordBatch, columns: RecordColumns, round_: int, facts: TopicFacts) -> list[Outcome]:
+        try:
+            body, content_type = encode(columns)
+            self._check_size(len(body))
+            result = produce(
+                self._transport, batch.topic, body, content_type, deadline=batch.deadline, compression=self._compression
+            )
+            return _offsets(columns.assigned, result)
+        except RequestTooLarge as error:
+            if not self._smaller(error, len(columns)):
+                return [error] * len(columns)
+            return self._post_halves(batch, columns, round_, facts)
+        except (UnknownPartition, RecordTooLarge) as error:
+            if facts.asked_at >= batch.opened_at:
+                return [error] * len(columns)
+            # What was known of the topic is old, and the refusal changed nothing.
+            return self._send(batch, columns, round_, asked_after=max(batch.opened_at, time.monotonic()))
+        except GatewayError as error:
+            return [_final(error)] * len(columns)
+
+    def _post_halves(self, batch: RecordBatch, columns: RecordColumns, round_: int, facts: TopicFacts) -> list[Outcome]:
+        middle = len(columns) // 2
+        halves = (columns.slice(0, middle), columns.slice(middle, len(columns)))
+        outcomes = [outcome for half in halves for outcome in self._post(batch, half, round_, facts)]
+        columns.assigned = halves[0].assigned + halves[1].assigned
+        return outcomes
+
+    def _check_size(self, body_bytes: int) -> None:
+        if body_bytes > self._request_bytes_max:
+            limit = self._request_bytes_max
+            raise RequestTooLarge(f"The request has {body_bytes} bytes, the limit is {limit}.", limit_bytes=limit)
+
+    def _smaller(self, error: RequestTooLarge, record_count: int) -> bool:
+        """Keep the limit that the gateway names in mind; whether the request can be cut."""
+        limit = error.fields.get("limit_bytes")
+        if isinstance(limit, int) and limit > 0:
+            self._request_bytes_max = min(self._request_bytes_max, limit)
+        return record_count > 1
+
+
+def _refused(batch: RecordBatch, columns: RecordColumns, facts: TopicFacts) -> dict[int, TidelogError]:
+    refused: dict[int, TidelogError] = {}
+    if max(columns.assigned) >= facts.partition_count:
+        for index, partition in enumerate(columns.assigned):
+            if partition >= facts.partition_count:
+                what = f"Topic {batch.topic!r} has partitions 0 to {facts.partition_count - 1}, and no {partition}."
+                refused[index] = UnknownPartition(what, topic=batch.topic)
+    if batch.largest_bytes - RECORD_OVERHEAD_BYTES > facts.record_bytes_max:
+        for index in range(len(columns)):
+            size = columns.size_bytes(index)
+            if size > facts.record_bytes_max:
+                limit = facts.record_bytes_max
+                what = f"The record has {size} bytes, the max.message.bytes of {batch.topic!r} is {limit}."
+                refused[index] = RecordTooLarge(what, topic=batch.topic, limit_bytes=limit)
+    return refused
+
+
+def _offsets(partitions: list[int], result: ProduceResult) -> list[Outcome]:
+    """Each record's offset. Raises ``UnexpectedAnswer`` when the answer is not about these records."""
+    if len(result.partitions) == 1 and result.count == len(partitions) and len(set(partitions)) == 1:
+        stored = result.partitions[0]
+        if stored.partition == partitions[0]:
+            return list(range(stored.base_offset, stored.base_offset + stored.count))
+    if Counter(partitions) != Counter({stored.partition: stored.count for stored in result.partitions}):
+        raise _miscounted(len(partitions), result)
+    upcoming = {stored.partition: itertools.count(stored.base_offset) for stored in result.partitions}
+    return [next(upcoming[partition]) for partition in partitions]
+
+
+def _miscounted(record_count: int, result: ProduceResult) -> UnexpectedAnswer:
+    return UnexpectedAnswer(f"The gateway stored something else than the {record_count} records sent: {result}.")
+
+
+def _final(error: GatewayError) -> TidelogError:
+    """An error that could have been retried comes out of the transport only when there was no more time for it."""
+    if not error.retryable or error.may_have_happened:
+        return error
+    timeout = DeliveryTimeout(f"The time for delivery is over; the last error: {error.detail}", code=error.code)
+    timeout.fields.update(error.fields)
+    timeout.__cause__ = error
+    return timeout

@@ -1,0 +1,59 @@
+"""Topics and gateways as the API describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """``[log_start_offset, high_watermark)`` is what there is to read; ``size_bytes`` is stored, compressed."""
+
+    partition: int
+    log_start_offset: int
+    high_watermark: int
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """A topic, its partitions and every setting, defaults included."""
+
+    name: str
+    partition_count: int
+    partitions: tuple[Partition, ...] = ()
+    config: Mapping[str, int | str] = field(default_factory=dict)
+    table_uri: str = ""
+    table_version: int = 0
+    created_at: int = 0
+    """Milliseconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionOffsets:
+    """Where a partition's log begins and ends; ``offset``: the first at or after the time asked for, None: none that late."""
+
+    log_start_offset: int
+    high_watermark: int
+    offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gateway:
+    """A live gateway."""
+
+    id: str
+    url: str = ""
+    started_at: int = 0
+    owned_topics: int | tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """The gateways, their store and their limits."""
+
+    gateways: tuple[Gateway, ...]
+    store: str
+    version: str
+    limits: Mapping[str, int | float | str | None] = field(default_factory=dict)
