@@ -1,0 +1,25 @@
+"""Follow a topic with Structured Streaming: ``python examples/spark_stream.py STORE TOPIC``; Ctrl-C ends it.
+
+Prints each record as it arrives, from the topic's beginning. A real query names a checkpoint that is kept, and goes on there.
+"""
+
+import sys
+import tempfile
+
+from pyspark.sql.functions import col
+
+from spark_pipeline import session, stream_topic
+
+STORE, TOPIC = sys.argv[1:3]
+
+spark = session(STORE, app_name="spark_stream")
+records = stream_topic(spark, STORE, TOPIC).select(
+    "partition", "offset", "timestamp", col("key").cast("string"), col("value").cast("string")
+)
+with tempfile.TemporaryDirectory() as checkpoint:
+    query = records.writeStream.format("console").option("checkpointLocation", checkpoint).start()
+    try:
+        query.awaitTermination()
+    except KeyboardInterrupt:
+        query.stop()
+spark.stop()
