@@ -246,3 +246,20 @@ def test_remembered_directories_are_bounded(tmp_path: Path, monkeypatch: pytest.
     assert _open_files() <= before + 4
     del store
     assert _open_files() <= before
+
+
+def test_a_delete_that_can_not_be_synced(local_store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A delete that may come undone in a crash is not reported as done; repeated when the disk is back, it is."""
+
+    def fail(_: Path) -> None:
+        raise _error(errno.EIO)
+
+    local_store.put("a/b", b"x")
+    local_store.put("a/c", b"x")
+    with monkeypatch.context() as patch:
+        patch.setattr(durable_directory, "sync_directory", fail)
+        with pytest.raises(StoreUnavailable) as raised:
+            local_store.delete("a/b")
+    assert raised.value.may_have_happened is True
+    local_store.delete("a/b")
+    assert _keys(local_store) == ["a/c"]
