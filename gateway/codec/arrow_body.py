@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -41,7 +42,6 @@ _ALLOWED: Final[dict[str, tuple[Callable[[pa.DataType], bool], str]]] = {
     "timestamp": (is_timestamp, "a timestamp or int64 milliseconds"),
     "partition": (pa.types.is_integer, "an integer"),
 }
-_OPTIONAL: Final = frozenset(_ALLOWED) - {"value"}
 _LENGTHS: Final = 4
 """Bytes that a value takes besides its own: its place among the others."""
 
@@ -66,26 +66,25 @@ def decode_arrow(body: bytes, *, bytes_max: int) -> IncomingRecords:
     return incoming([records], places)
 
 
-def _read(buffer: pa.Buffer) -> dict[str, pa.Array]:
-    """The columns that matter, each in one piece, validated."""
+def _read(buffer: pa.Buffer) -> dict[str, pa.ChunkedArray]:
+    """The columns that matter, validated; those of type null, which say nothing, only where they are the values."""
     try:
         with pa.ipc.open_stream(buffer, options=pa.ipc.IpcReadOptions(use_threads=False)) as reader:
             _check_schema(reader.schema)
             names = [name for name in reader.schema.names if name in _ALLOWED]
             table = reader.read_all().select(names)
         table.validate(full=True)
-        return {name: _one_piece(table.column(name)) for name in names}
     except RequestRefused:
         raise
     except (pa.ArrowException, OSError, MemoryError, ValueError, KeyError, NotImplementedError) as error:
         raise malformed(f"The Arrow stream is corrupt: {first_line(error)}.") from None
+    columns = zip(names, table.columns, strict=True)
+    return {name: column for name, column in columns if name == "value" or not pa.types.is_null(column.type)}
 
 
 def _one_piece(column: pa.ChunkedArray) -> pa.Array:
     if column.num_chunks == 1:
         return column.chunk(0)
-    if pa.types.is_dictionary(column.type):
-        column = column.unify_dictionaries()
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
@@ -99,7 +98,7 @@ def _check_schema(schema: pa.Schema) -> None:
             errors.append({"where": where, "what": "is there more than once"})
         elif name in _ALLOWED:
             fits, what = _ALLOWED[name]
-            if not fits(field.type) and not (name in _OPTIONAL and pa.types.is_null(field.type)):
+            if not fits(field.type) and not pa.types.is_null(field.type):
                 errors.append({"where": where, "what": f"must be {what}, not {str(field.type)[:100]}"})
         elif name not in _IGNORED:
             errors.append({"where": where, "what": "is not a column of records"})
@@ -112,21 +111,22 @@ def _check_schema(schema: pa.Schema) -> None:
         raise RequestRefused(detail, code=ErrorCode.INVALID_REQUEST, errors=errors[:REPORTED_ERRORS_MAX])
 
 
-def _convert(columns: dict[str, pa.Array], bytes_max: int, bad: BadRecords, places: Places) -> RecordColumns:
+def _convert(given: dict[str, pa.ChunkedArray], bytes_max: int, bad: BadRecords, places: Places) -> RecordColumns:
     budget = _Budget(bytes_max)
-    given = {name: column for name, column in columns.items() if not pa.types.is_null(column.type)}
+    # First of all: how many rows there are is only a claim until something in the body is counted for each.
+    values = budget.binary(given["value"])
     timestamps = partitions = None
     if "timestamp" in given:
-        timestamps, outside = as_timestamps(given["timestamp"])
+        timestamps, outside = as_timestamps(_one_piece(given["timestamp"]))
         what = f"must be from {TIMESTAMP_MS_MIN} to {TIMESTAMP_MS_MAX} ms since the epoch"
         _note(bad, places, outside, "timestamp", what)
     if "partition" in given:
-        partitions, outside = as_partitions(given["partition"], PARTITION_MAX)
+        partitions, outside = as_partitions(_one_piece(given["partition"]), PARTITION_MAX)
         _note(bad, places, outside, "partition", f"must be from 0 to {PARTITION_MAX}")
     return RecordColumns(
-        values=budget.binary(given["value"]),
+        values=values,
         keys=budget.binary(given["key"]) if "key" in given else None,
-        headers=_headers(given["headers"], budget, bad, places) if "headers" in given else None,
+        headers=_headers(_one_piece(given["headers"]), budget, bad, places) if "headers" in given else None,
         timestamps=timestamps,
         partitions=partitions,
     )
@@ -139,13 +139,22 @@ class _Budget:
         self._bytes_max = bytes_max
         self._left = bytes_max
 
-    def binary(self, column: pa.Array) -> pa.Array:
-        """The column as plain ``binary``. Raises ``RequestRefused`` (413) when the whole became too large."""
-        self._left -= decoded_bytes(column) + _LENGTHS * len(column)
+    def binary(self, column: pa.ChunkedArray) -> pa.Array:
+        """The column as plain ``binary``, in one piece. Raises ``RequestRefused`` (413) when the whole becomes too large."""
+        self._spend(_LENGTHS * len(column))
+        if pa.types.is_null(column.type):
+            return pa.nulls(len(column), pa.binary())
+        pieces = []
+        for chunk in column.chunks:
+            self._spend(decoded_bytes(chunk))
+            pieces.append(as_binary(chunk))
+        return _one_piece(pa.chunked_array(pieces, pa.binary()))
+
+    def _spend(self, size: int) -> None:
+        self._left -= size
         if self._left < 0:
             detail = f"The Arrow stream's records come to more than {self._bytes_max} bytes."
             raise too_large(detail, self._bytes_max)
-        return as_binary(column)
 
 
 def _headers(column: pa.Array, budget: _Budget, bad: BadRecords, places: Places) -> pa.Array | None:
@@ -161,14 +170,14 @@ def _headers(column: pa.Array, budget: _Budget, bad: BadRecords, places: Places)
     _note_elements(bad, places, nameless, rows, "has a header whose key is null")
     if missing.any() or nameless.any():
         return None
-    text = budget.binary(names)
+    text = budget.binary(pa.chunked_array([names]))
     try:
         text = text.cast(pa.string())
     except pa.ArrowInvalid:
         wrong = np.array([not _is_utf8(name) for name in text.to_pylist()])
         _note_elements(bad, places, wrong, rows, "has a header whose key is not UTF-8")
         return None
-    return header_lists(counts, text, budget.binary(elements.field("value")))
+    return header_lists(counts, text, budget.binary(pa.chunked_array([elements.field("value")])))
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -184,6 +193,6 @@ def _note(bad: BadRecords, places: Places, wrong: Mask, member: str, what: str) 
         places.note(bad, index, member, what)
 
 
-def _note_elements(bad: BadRecords, places: Places, wrong: Mask, rows: np.ndarray, what: str) -> None:
+def _note_elements(bad: BadRecords, places: Places, wrong: Mask, rows: npt.NDArray[np.intp], what: str) -> None:
     for index in np.unique(rows[wrong])[:REPORTED_ERRORS_MAX].tolist():
         places.note(bad, index, "headers", what)

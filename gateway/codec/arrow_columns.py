@@ -25,7 +25,7 @@ def is_bytes(type_: pa.DataType) -> bool:
     """Whether a column of this type holds bytes or text: plain, large, view, of fixed size or a dictionary of these."""
     if pa.types.is_dictionary(type_):
         type_ = type_.value_type
-    return (
+    return bool(
         pa.types.is_binary(type_)
         or pa.types.is_large_binary(type_)
         or pa.types.is_binary_view(type_)
@@ -38,7 +38,7 @@ def is_bytes(type_: pa.DataType) -> bool:
 
 def is_timestamp(type_: pa.DataType) -> bool:
     """Whether a column of this type can be the timestamps."""
-    return pa.types.is_timestamp(type_) or pa.types.is_int64(type_)
+    return bool(pa.types.is_timestamp(type_) or pa.types.is_int64(type_))
 
 
 def is_headers(type_: pa.DataType) -> bool:
@@ -52,25 +52,37 @@ def is_headers(type_: pa.DataType) -> bool:
 
 
 def decoded_bytes(column: pa.Array) -> int:
-    """What a column of bytes takes when every value is written out."""
+    """What a column of bytes takes when every value is written out; of a dictionary, its values as well."""
     if pa.types.is_dictionary(column.type):
-        lengths = pc.take(pc.binary_length(_plain(column.dictionary)), column.indices)
-    elif pa.types.is_fixed_size_binary(column.type):
-        return len(column) * int(column.type.byte_width)
-    else:
-        lengths = pc.binary_length(column)
-    return int(pc.sum(lengths.cast(pa.int64())).as_py() or 0)
+        lengths = _lengths(column.dictionary)
+        taken = pc.sum(pc.take(pa.array(lengths), column.indices)).as_py() or 0
+        return int(lengths.sum()) + int(taken)
+    return int(_lengths(column).sum())
 
 
 def as_binary(column: pa.Array) -> pa.Array:
     """A column of bytes as plain ``binary``."""
     if pa.types.is_dictionary(column.type):
-        column = pc.take(_plain(column.dictionary), column.indices)
+        return pc.take(_plain(column.dictionary), column.indices)
     return _plain(column)
 
 
 def _plain(column: pa.Array) -> pa.Array:
     return column if pa.types.is_binary(column.type) else column.cast(pa.binary())
+
+
+def _lengths(column: pa.Array) -> npt.NDArray[np.int64]:
+    """The length of each value, 0 where it is null."""
+    type_ = column.type
+    if pa.types.is_binary_view(type_) or pa.types.is_string_view(type_):
+        # A view is 16 bytes, of which the first four are the length.
+        views = np.frombuffer(column.buffers()[1], dtype="<i4")[::4]
+        lengths = views[column.offset : column.offset + len(column)].astype(np.int64)
+        if column.null_count:
+            lengths[column.is_null().to_numpy(zero_copy_only=False)] = 0
+        return lengths
+    lengths = pc.binary_length(column)
+    return np.asarray(pc.fill_null(lengths, 0)).astype(np.int64)
 
 
 def as_timestamps(column: pa.Array) -> tuple[pa.Array, Mask]:

@@ -59,7 +59,11 @@ def check_messages(body: pa.Buffer, bytes_max: int) -> None:
         raise malformed(f"The Arrow stream is corrupt: {first_line(error)}.") from None
     rest = body.slice(end).to_pybytes() if len(body) - end <= len(_END_OF_STREAM[0]) else b""
     if rest not in _END_OF_STREAM:
-        what = "something follows its end" if len(body) > source.tell() else "it does not end with the end-of-stream marker"
+        what = (
+            "something follows its end"
+            if len(body) > source.tell()
+            else "it does not end with the end-of-stream marker"
+        )
         raise malformed(f"The Arrow stream is cut or corrupt: {what}.")
 
 

@@ -1,14 +1,16 @@
 """Content encodings: ``gzip`` and ``zstd``, undone piece by piece and never past a bound.
 
-1. At most ``bytes_max`` decompressed bytes come out, and at no time is there more than a piece beyond that, whatever the stream claims.
+1. At most ``bytes_max`` decompressed bytes come out, and at no time is there more than a piece beyond that, whatever the stream
+   claims.
 2. A stream that is cut, corrupt, or followed by something else is refused; several members (gzip) or frames (zstd) one after
    another are one stream, as both formats say.
 """
 
 from __future__ import annotations
 
+import io
 import zlib
-from typing import Final, Protocol
+from typing import IO, Any, Final, Protocol, cast
 
 import zstandard
 
@@ -33,7 +35,7 @@ class Decompressor:
     """Undoes the content encoding of one body. ``bytes_max`` bounds the decompressed size."""
 
     def __init__(self, encoding: str, bytes_max: int) -> None:
-        """``encoding`` is the value of ``Content-Encoding``. Raises ``RequestRefused`` (415) unless it is one of ``ENCODINGS``."""
+        """``encoding`` is the value of ``Content-Encoding``. Raises ``RequestRefused`` (415) unless it is in ``ENCODINGS``."""
         output = _Output(bytes_max)
         name = encoding.strip().lower()
         self._stream: _Stream
@@ -159,7 +161,7 @@ class _Zstd:
         window = max(ZSTD_WINDOW_BYTES_MIN, output.bytes_max)
         decoder = zstandard.ZstdDecompressor(max_window_size=window)
         self._sink: _Sink = _Sink(output)
-        self._writer = decoder.stream_writer(self._sink, write_size=_PIECE_BYTES, closefd=False)
+        self._writer = decoder.stream_writer(cast("IO[bytes]", self._sink), write_size=_PIECE_BYTES, closefd=False)
         self._begun = False
 
     def write(self, chunk: bytes) -> None:
@@ -178,11 +180,12 @@ class _Zstd:
         return self._begun and end.taken() == _END_MARK
 
 
-class _Sink:
+class _Sink(io.RawIOBase):
     """Where the library writes to; it can be given another output."""
 
     def __init__(self, output: _Output) -> None:
+        super().__init__()
         self.output = output
 
-    def write(self, piece: bytes) -> int:
+    def write(self, piece: Any) -> int:
         return self.output.write(piece)

@@ -4,8 +4,8 @@ msgspec decodes the whole text against the shape of a record, and each column be
 what the contract forbids, a member given twice, so the string delimiters that the decoded records account for are counted
 and compared with those in the text: a dropped member takes at least the two of its name with it.
 
-Whatever this does not fully vouch for it answers with None, and the caller reads record by record (``json_record``), which also says
-what is wrong. So nothing here is a judgement, and only what is common needs to be here.
+Whatever this does not fully vouch for it answers with None, and the caller reads record by record (``json_record``), which also
+says what is wrong. So nothing here is a judgement, and only what is common needs to be here.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _encode: Final = msgspec.json.Encoder().encode
 
 class _Header(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     key: str
-    value: str | None | UnsetType = UNSET
+    value: str | UnsetType | None = UNSET
     value_base64: str | UnsetType = UNSET
 
 
 class _Record(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     value: Any = UNSET
-    key: str | None | UnsetType = UNSET
-    timestamp: Annotated[int, Meta(ge=TIMESTAMP_MS_MIN, le=TIMESTAMP_MS_MAX)] | None | UnsetType = UNSET
-    partition: Annotated[int, Meta(ge=0, le=PARTITION_MAX)] | None | UnsetType = UNSET
-    headers: list[_Header] | dict[str, str] | None | UnsetType = UNSET
-    offset: int | None | UnsetType = UNSET
+    key: str | UnsetType | None = UNSET
+    timestamp: Annotated[int, Meta(ge=TIMESTAMP_MS_MIN, le=TIMESTAMP_MS_MAX)] | UnsetType | None = UNSET
+    partition: Annotated[int, Meta(ge=0, le=PARTITION_MAX)] | UnsetType | None = UNSET
+    headers: list[_Header] | dict[str, str] | UnsetType | None = UNSET
+    offset: int | UnsetType | None = UNSET
     value_base64: str | UnsetType = UNSET
     key_base64: str | UnsetType = UNSET
 

@@ -63,14 +63,16 @@ def malformed_at(body: bytes, position: int, reason: str) -> RequestRefused:
     """The refusal of a body that can't be parsed from the byte ``position`` on."""
     line, column = line_and_column(body, position)
     return malformed(
-        f"The body is malformed at line {line}, column {column}: {reason}.", f"line {line}", f"column {column}: {reason}"
+        f"The body is malformed at line {line}, column {column}: {reason}.",
+        f"line {line}",
+        f"column {column}: {reason}",
     )
 
 
 def _decode_in_groups(body: bytes, places: Places) -> list[RecordColumns]:
     check_utf8(body)
     text, surrogate = without_lone_surrogates(body)
-    records = _records(text, surrogate)
+    records = _records(text)
     bad = BadRecords()
     pieces: list[RecordColumns] = []
     start = 0
@@ -100,7 +102,7 @@ def _one_by_one(
     return read.columns()
 
 
-def _records(text: bytes, surrogate: bytes | None) -> list[msgspec.Raw]:
+def _records(text: bytes) -> list[msgspec.Raw]:
     """The records' texts. Raises ``RequestRefused`` when the envelope is wrong."""
     try:
         msgspec.json.Decoder(msgspec.Raw).decode(text)

@@ -115,11 +115,8 @@ def _is_token(text: str) -> bool:
 def _unquoted(value: str) -> str:
     if len(value) < 2 or value[0] != '"' or value[-1] != '"':
         return value
-    plain: list[str] = []
     characters = iter(value[1:-1])
-    for character in characters:
-        plain.append(next(characters, "") if character == "\\" else character)
-    return "".join(plain)
+    return "".join(next(characters, "") if character == "\\" else character for character in characters)
 
 
 def _split(text: str, separator: str) -> list[str]:

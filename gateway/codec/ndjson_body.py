@@ -87,7 +87,6 @@ def _line_by_line(piece: bytes, first_line: int, bad: BadRecords) -> tuple[Recor
     read = ReadRecords()
     numbers: list[int] = []
     for number, line in enumerate(piece.removesuffix(b"\n").split(b"\n"), first_line):
-        line = line.removesuffix(b"\r")
         if not line.strip(_BLANK):
             continue
         numbers.append(number)

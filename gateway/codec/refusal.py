@@ -6,6 +6,8 @@ most ``REPORTED_ERRORS_MAX`` places; whoever collects may stop there.
 
 from __future__ import annotations
 
+from typing import Any
+
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.limits import REPORTED_ERRORS_MAX
 
@@ -44,7 +46,7 @@ class BadRecords:
         if self.errors:
             raise self.refusal()
 
-    def refusal(self, code: ErrorCode = ErrorCode.INVALID_RECORD, **fields: object) -> RequestRefused:
+    def refusal(self, code: ErrorCode = ErrorCode.INVALID_RECORD, **fields: Any) -> RequestRefused:
         """The refusal that names everything noted; there must be something."""
         first = self.errors[0]
         more = f" (and {len(self.errors) - 1} more)" if len(self.errors) > 1 else ""
