@@ -10,6 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from gateway.allocator import give_memory_back
 from gateway.engine import EngineBounds, LogEngine
 from gateway.engine.bounds import LOOK_THREADS
 from gateway.metrics import Metrics
@@ -27,7 +28,8 @@ STORE_RETRY_MS_MAX: Final = 3_000
 
 def assemble(settings: Settings) -> Shell:
     """The components of a gateway. Nothing of the store is read yet. Raises ``SettingsError`` for a store's URI that can't be."""
-    # The system's allocator gives memory back; Arrow's own keep what a burst needed, and the bound is on the process.
+    # Arrow's own allocators keep what a burst needed; the bound is on the whole process.
+    give_memory_back()
     pa.set_memory_pool(pa.system_memory_pool())
     clock = SystemClock()
     metrics = Metrics()

@@ -28,7 +28,7 @@ from gateway.engine.metrics import EngineMetrics
 from gateway.engine.pool import Pool
 from gateway.memory_budget import Reservation
 from log_format.append import Append, Appended, AppendResult, Batch
-from log_format.change import NewId
+from log_format.change import NewId, StagedSegment
 from log_format.committer import Committed, Committer
 from log_format.errors import OutcomeUnknown, TidelogError
 from log_format.topic_log import TopicLog
@@ -72,6 +72,13 @@ class _Flush:
     pending: list[PendingBatch]
     append: Append
     size_bytes: int
+    staged: StagedSegment | None = None
+
+    def let_go(self) -> None:
+        """Untie the append and its segment, which hold each other, so that their memory is free at once."""
+        if self.staged is not None:
+            self.staged.discard()
+            self.staged = None
 
 
 @dataclass(slots=True)
@@ -218,7 +225,7 @@ class Writer:
         started = asyncio.get_running_loop().time()
         staged = False
         try:
-            await self._pool.run(self._encode_and_put, flush.append, *predicted)
+            await self._pool.run(self._encode_and_put, flush, *predicted)
             staged = True
         except TidelogError as error:
             self._fail(flush, error)
@@ -228,10 +235,10 @@ class Writer:
         self._metrics.stage_seconds.observe(asyncio.get_running_loop().time() - started)
         return staged
 
-    def _encode_and_put(self, append: Append, state: TopicState, next_offsets: Offsets) -> None:
-        segment = append.stage(state, next_offsets)
-        if segment is not None:
-            self._committer.stage(segment)
+    def _encode_and_put(self, flush: _Flush, state: TopicState, next_offsets: Offsets) -> None:
+        flush.staged = flush.append.stage(state, next_offsets)
+        if flush.staged is not None:
+            self._committer.stage(flush.staged)
 
     def _predicted(self) -> tuple[TopicState, Offsets] | None:
         """The state and next offsets that the flush will probably meet; None when that can't be told."""
@@ -286,6 +293,7 @@ class Writer:
 
     def _end(self, flush: _Flush) -> None:
         self._metrics.buffered_bytes.dec(flush.size_bytes)
+        flush.let_go()
         for pending in flush.pending:
             self._settle_unknown(pending)
 
