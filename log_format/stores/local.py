@@ -120,16 +120,16 @@ class LocalStore:
     def delete(self, key: str) -> None:
         """See ``ObjectStore.delete``."""
         path = self._path(key)
+        if path.is_dir():
+            return
         try:
-            if path.is_dir():
-                return
-            path.unlink()
-        except (FileNotFoundError, NotADirectoryError):
+            path.unlink(missing_ok=True)
+        except NotADirectoryError:
             return
         except OSError as error:
             raise _refused(key, error) from error
         try:
-            self._directories.sync(path.parent)
+            self._directories.sync(path.parent)  # also when it was not there: an earlier delete may not be durable yet
         except OSError as error:
             raise StoreUnavailable(key, _describe(error), may_have_happened=True) from error
         parent = path.parent
