@@ -14,33 +14,19 @@ from typing import Any, Final, NoReturn
 
 from gateway.parameters import INT64_MAX
 from gateway.problem import refused
-from log_format.errors import ErrorCode, RequestRefused
 
 _MISSING: Final = object()
-_JSON_TYPES: Final = ("application/json",)
-
-
-def check_json_type(content_type: str | None) -> None:
-    """JSON, or nothing said at all. Raises ``RequestRefused`` (415)."""
-    if content_type is None:
-        return
-    media_type, _, parameters = content_type.partition(";")
-    charsets = [
-        value.strip().strip('"').lower()
-        for name, _, value in (parameter.partition("=") for parameter in parameters.split(";"))
-        if name.strip().lower() == "charset"
-    ]
-    if media_type.strip().lower() not in _JSON_TYPES or any(charset not in ("utf-8", "utf8") for charset in charsets):
-        raise RequestRefused(
-            f"The body's type is {content_type[:100]!r}; this route takes application/json in UTF-8.",
-            code=ErrorCode.UNSUPPORTED_MEDIA_TYPE,
-        )
 
 
 def parse_object(data: bytes) -> Members:
     """The JSON object that the body is. Raises ``RequestRefused`` (``INVALID_REQUEST``)."""
     try:
         value = json.loads(data.decode(), object_pairs_hook=_object, parse_constant=_no_constant)
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise refused(
+            "The body is not usable JSON: half of a surrogate pair.", [("", "has a lone surrogate")]
+        ) from None
     except UnicodeDecodeError as error:
         raise refused("The body is not UTF-8.", [("", f"byte {error.start} is not UTF-8")]) from None
     except json.JSONDecodeError as error:

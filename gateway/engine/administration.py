@@ -12,13 +12,13 @@ from itertools import islice
 from gateway.engine.bounds import LIST_LOADS_AT_ONCE
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.pool import Pool
-from gateway.engine.registry import TopicRegistry
+from gateway.engine.registry import TopicRegistry, is_topic_name
 from log_format import layout
 from log_format.clock import Clock
-from log_format.errors import BackOff, RequestRefused, StoreUnavailable
+from log_format.errors import BackOff, StoreUnavailable
 from log_format.store import ObjectStore
 from log_format.topic_changes import AlterTopic, CreateTopic, DeleteRecords, DeleteTopic
-from log_format.topic_config import ConfigValue, TopicConfig, check_topic_name
+from log_format.topic_config import ConfigValue, TopicConfig
 from log_format.topic_state import TopicState
 
 _log = logging.getLogger("gateway.administration")
@@ -139,7 +139,7 @@ class Administration:
 
     def _matching(self, prefix: str, after: str) -> Iterator[str]:
         for name in self._store.list_directories(layout.TOPICS):
-            if name.startswith(prefix) and name > after and _can_be_a_topic(name):
+            if name.startswith(prefix) and name > after and is_topic_name(name):
                 yield name
 
     async def _delete_segments(self, name: str, paths: tuple[str, ...]) -> None:
@@ -149,11 +149,3 @@ class Administration:
             except (StoreUnavailable, BackOff) as problem:
                 _log.warning("segments of the deleted topic %s are left to the collector: %s", name, problem)
                 return
-
-
-def _can_be_a_topic(name: str) -> bool:
-    try:
-        check_topic_name(name)
-    except RequestRefused:
-        return False
-    return True

@@ -42,10 +42,10 @@ ANSWER_WAIT_MS_MAX: Final = 5_000
 PING_MS: Final = 15_000
 """Silence after which an event stream gets a comment (the contract's)."""
 
-EVENTS_BYTES_MAX: Final = 256 * 1024
+EVENTS_BYTES_MAX: Final = 64 * 1024
 """Records read at once for an event stream: what one slow reader holds."""
 
-EVENTS_RECORDS_MAX: Final = 1_000
+EVENTS_RECORDS_MAX: Final = 500
 """Records read at once for an event stream."""
 
 LIST_LOADS_AT_ONCE: Final = 16

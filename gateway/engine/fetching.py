@@ -18,9 +18,10 @@ from typing import Literal
 from gateway.engine.bounds import ANSWER_WAIT_MS_MAX
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.reading import Reading, ReadLimits, Records
-from gateway.engine.registry import TopicRegistry
+from gateway.engine.registry import TopicRegistry, is_topic_name
 from gateway.engine.waiting import WaitingPlaces, Wakeup
 from gateway.memory_budget import MemoryBudget, Reservation
+from log_format import limits as format_limits
 from log_format.clock import Clock
 from log_format.errors import OffsetOutOfRange, TidelogError, UnknownTopic
 from log_format.topic_state import TopicState
@@ -158,6 +159,8 @@ class Fetching:
 
     async def _place(self, wanted: FetchFrom, arrival_ms: int) -> _Place | TidelogError:
         try:
+            if not is_topic_name(wanted.topic):
+                raise UnknownTopic(wanted.topic[: format_limits.TOPIC_NAME_CHARACTERS_MAX])
             topic = await self._registry.fresh(wanted.topic, arrival_ms)
             state = topic.existing_with(wanted.partition)
             assert state.topic_id is not None
@@ -249,7 +252,7 @@ class Fetching:
             )
 
     def _is_enough(self, answer: FetchAnswer, limits: FetchLimits) -> bool:
-        if self._is_draining() or limits.bytes_min == 0:
+        if self._is_draining() or limits.bytes_min == 0 or not answer.parts:
             return True
         if any(not isinstance(part, Fetched) or part.records.is_full for part in answer.parts):
             return True

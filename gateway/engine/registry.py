@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from gateway.engine.bounds import TOPICS_LOADED_BYTES_MAX, TOPICS_LOADED_MAX
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.open_topic import OpenTopic
+from log_format.errors import RequestRefused
+from log_format.topic_config import check_topic_name
 
 _EVICTION_STEP = 64
 """Topics looked at by one eviction: busy ones at the old end must not make every request walk them all."""
@@ -102,3 +104,12 @@ class TopicRegistry:
     async def drain(self) -> None:
         """Flush every topic at the same time."""
         await asyncio.gather(*(topic.drain() for topic in self))
+
+
+def is_topic_name(name: str) -> bool:
+    """Whether a topic may be called so."""
+    try:
+        check_topic_name(name)
+    except RequestRefused:
+        return False
+    return True

@@ -22,6 +22,7 @@ from gateway.body import request_body
 from gateway.codec.arrow_body import decode_arrow
 from gateway.codec.incoming import IncomingRecords
 from gateway.codec.json_body import decode_json
+from gateway.codec.media_type import ARROW_STREAM, JSON, NDJSON, OCTET_STREAM, TEXT_PLAIN, content_type
 from gateway.codec.ndjson_body import decode_ndjson
 from gateway.codec.raw_body import decode_raw
 from gateway.codec.record_size import refuse_large
@@ -31,7 +32,6 @@ from gateway.engine.engine import LogEngine
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.writer import Places
 from gateway.engine_access import engine_of
-from gateway.json_request import check_json_type
 from gateway.openapi import answer, media, operation
 from gateway.openapi import request_body as body_of
 from gateway.openapi_schemas import NEW_RECORD_EXAMPLE, TOPIC_NAME, list_of, object_of, ref
@@ -45,10 +45,6 @@ from log_format.topic_state import TopicState
 
 router = APIRouter(route_class=DirectRoute)
 
-JSON: Final = "application/json"
-NDJSON: Final = "application/x-ndjson"
-ARROW: Final = "application/vnd.apache.arrow.stream"
-RAW: Final = ("application/octet-stream", "text/plain")
 INLINE_BYTES_MAX: Final = 64 * 1024
 """What is longer is decoded in a thread."""
 _BY_STATE: Final = (ErrorCode.INVALID_RECORD, ErrorCode.RECORD_TOO_LARGE, ErrorCode.UNKNOWN_PARTITION)
@@ -73,9 +69,11 @@ _BODY: Final = body_of(
             object_of({"records": list_of(ref("NewRecord"))}, closed=True), example={"records": [NEW_RECORD_EXAMPLE]}
         ),
         NDJSON: media({"type": "string", "description": "A record a line"}),
-        ARROW: media({**_BINARY, "description": "An Arrow IPC stream: value, key?, headers?, timestamp?, partition?"}),
-        "application/octet-stream": media({**_BINARY, "description": "One record's value"}),
-        "text/plain": media({"type": "string", "description": "One record's value"}),
+        ARROW_STREAM: media(
+            {**_BINARY, "description": "An Arrow IPC stream: value, key?, headers?, timestamp?, partition?"}
+        ),
+        OCTET_STREAM: media({**_BINARY, "description": "One record's value"}),
+        TEXT_PLAIN: media({"type": "string", "description": "One record's value"}),
     }
 )
 _PRODUCED: Final = {
@@ -137,8 +135,8 @@ async def _produce(request: Request, partition: int | None) -> Response:
     shell = shell_of(request)
     engine = engine_of(request)
     name = path_topic(request)
-    kind = _media_type(request.headers.get("content-type"))
-    query = (_ONE if kind in RAW else _BATCHES).parse(request)
+    kind = content_type(request.headers.get("content-type"), default=JSON)
+    query = (_ONE if kind in (OCTET_STREAM, TEXT_PLAIN) else _BATCHES).parse(request)
     async with request_body(request, shell.body_limits, shell.request_memory) as body:
         parse = partial(_decoded, kind, body.data, shell.settings.request_bytes_max, query)
         sent = _Sent(parse=parse, size_bytes=len(body.data), partition=partition, arrived_at_ms=shell.clock.now_ms())
@@ -207,7 +205,7 @@ def _decoded(kind: str, data: bytes, bytes_max: int, query: Mapping[str, Any]) -
         return decode_json(data)
     if kind == NDJSON:
         return decode_ndjson(data)
-    if kind == ARROW:
+    if kind == ARROW_STREAM:
         incoming = decode_arrow(data, bytes_max=bytes_max)
         if len(data) > _COPIED_ABOVE * incoming.records.nbytes and len(incoming):
             return replace(incoming, records=incoming.records.take(pa.array(np.arange(len(incoming)))))
@@ -245,21 +243,6 @@ def _batch(incoming: IncomingRecords, state: TopicState, sent: _Sent, turn: int)
 def _check_partition(sent: _Sent, state: TopicState) -> None:
     if sent.partition is not None and sent.partition >= state.partition_count:
         raise UnknownPartition(state.topic, sent.partition, state.partition_count)
-
-
-def _media_type(header: str | None) -> str:
-    """Which of the body's forms it is; JSON when nothing is said. Raises ``RequestRefused`` (415)."""
-    if header is None:
-        return JSON
-    kind = header.partition(";")[0].strip().lower()
-    if kind == JSON:
-        check_json_type(header)
-    elif kind not in (NDJSON, ARROW, *RAW):
-        raise RequestRefused(
-            f"The body's type is {header[:100]!r}; this route takes {', '.join((JSON, NDJSON, ARROW, *RAW))}.",
-            code=ErrorCode.UNSUPPORTED_MEDIA_TYPE,
-        )
-    return kind
 
 
 def _answer(name: str, places: Places, acks: str | None) -> Response:

@@ -10,9 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.body import request_body
+from gateway.codec.media_type import JSON, content_type
 from gateway.direct_route import DirectRoute
 from gateway.engine_access import engine_of
-from gateway.json_request import Members, check_json_type, parse_object
+from gateway.json_request import Members, parse_object
 from gateway.json_response import json_response
 from gateway.openapi import answer, operation
 from gateway.openapi import request_body as body_of
@@ -225,7 +226,7 @@ async def delete_records(request: Request) -> Response:
 async def _members(request: Request) -> Members:
     shell = shell_of(request)
     async with request_body(request, shell.body_limits, shell.request_memory) as body:
-        check_json_type(body.content_type)
+        content_type(body.content_type, (JSON,), JSON)
         if not body.data.strip():
             raise refused("The body is empty: a JSON object is needed.", [("", "must be an object")])
         return parse_object(body.data)

@@ -1,0 +1,102 @@
+"""How records leave: answers whole or in pieces, and event streams; each holds its reserved memory until it is sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from concurrent.futures import Executor
+from typing import Final
+
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from gateway.disconnect import unless_disconnected
+from gateway.memory_budget import Reservation
+
+INLINE_BYTES_MAX: Final = 64 * 1024
+"""Records of more are encoded in a thread."""
+WHOLE_BYTES_MAX: Final = 2 * 1024 * 1024
+"""An answer of more records is made and sent piece by piece: as JSON they may become six times as long."""
+
+Headers = list[tuple[bytes, bytes]]
+
+
+class RecordsResponse:
+    """An answer with records. ``pieces`` makes its body, in the codec pool when it is large."""
+
+    def __init__(
+        self,
+        pieces: Callable[[], Iterator[bytes]],
+        *,
+        size_bytes: int,
+        media_type: str,
+        headers: Mapping[str, int],
+        reservation: Reservation,
+        pool: Executor,
+    ) -> None:
+        self._pieces = pieces
+        self._size_bytes = size_bytes
+        self._headers: Headers = [(b"content-type", media_type.encode())]
+        self._headers += [(name.encode(), b"%d" % value) for name, value in headers.items()]
+        self._reservation = reservation
+        self._pool = pool
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        del scope, receive
+        try:
+            if self._size_bytes > WHOLE_BYTES_MAX:
+                await self._send_pieces(send)
+            else:
+                await self._send_whole(send)
+        finally:
+            self._reservation.release()
+
+    async def _send_whole(self, send: Send) -> None:
+        def whole() -> bytes:
+            return b"".join(self._pieces())
+
+        if self._size_bytes <= INLINE_BYTES_MAX:
+            body = whole()
+        else:
+            body = await asyncio.get_running_loop().run_in_executor(self._pool, whole)
+        headers = [*self._headers, (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _send_pieces(self, send: Send) -> None:
+        loop = asyncio.get_running_loop()
+        pieces = self._pieces()
+        piece = await loop.run_in_executor(self._pool, next, pieces, None)
+        # Only now, so that records that can't be encoded are a problem of their own and not half an answer.
+        await send({"type": "http.response.start", "status": 200, "headers": self._headers})
+        while piece is not None:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            piece = await loop.run_in_executor(self._pool, next, pieces, None)
+        await send({"type": "http.response.body", "body": b""})
+
+
+class EventStreamResponse:
+    """Server-sent events. Each is sent before the next is made; a client that goes away ends the stream."""
+
+    def __init__(self, request: Request, events: AsyncIterator[bytes]) -> None:
+        self._request = request
+        self._events = events
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it. Raises ``ClientDisconnect``."""
+        del scope, receive
+        headers: Headers = [
+            (b"content-type", b"text/event-stream; charset=utf-8"),
+            (b"cache-control", b"no-store"),
+            (b"x-accel-buffering", b"no"),
+        ]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        # Without it the headers would wait for the first event.
+        await send({"type": "http.response.body", "body": b"", "more_body": True})
+        await unless_disconnected(self._request, self._send_events(send))
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _send_events(self, send: Send) -> None:
+        async for event in self._events:
+            await send({"type": "http.response.body", "body": event, "more_body": True})

@@ -1,0 +1,304 @@
+"""Fetch: records of a partition, of several, or of one that is followed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.types import ASGIApp
+
+from gateway.body import request_body
+from gateway.codec.arrow_answer import arrow_answer
+from gateway.codec.event_stream import PING, end_event, record_events
+from gateway.codec.json_answer import Positions, failed_partition, json_pieces, ndjson_pieces
+from gateway.codec.media_type import ARROW_STREAM, EVENT_STREAM, JSON, NDJSON, content_type, negotiate
+from gateway.direct_route import DirectRoute
+from gateway.disconnect import unless_disconnected
+from gateway.engine.bounds import ANSWER_WAIT_MS_MAX
+from gateway.engine.engine import LogEngine
+from gateway.engine.fetching import FetchAnswer, Fetched, FetchFrom, FetchLimits
+from gateway.engine.following import Ended, Silence
+from gateway.engine.open_topic import OpenTopic
+from gateway.engine.reading import Records
+from gateway.engine_access import engine_of
+from gateway.fetch_response import EventStreamResponse, RecordsResponse
+from gateway.json_request import Members, parse_object
+from gateway.openapi import answer, integer_header, media, operation
+from gateway.openapi import request_body as body_of
+from gateway.openapi_schemas import OFFSET, PARTITION, RECORD_EXAMPLE, TOPIC_NAME, list_of, object_of, ref
+from gateway.parameters import (
+    INT64_MAX,
+    NO_PARAMETERS,
+    QueryParameters,
+    integer,
+    integer_or_word,
+    parse_integer,
+    path_partition,
+    path_topic,
+)
+from gateway.problem import problem_bytes, refused, request_id
+from gateway.shell import Shell, shell_of
+from log_format.errors import ErrorCode, TidelogError
+from log_format.records import RECORD_SCHEMA, TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+
+router = APIRouter(route_class=DirectRoute)
+
+RECORDS_DEFAULT: Final = 500
+RECORDS_MAX: Final = 100_000
+BYTES_DEFAULT: Final = 1024 * 1024
+BYTES_MAX: Final = 64 * 1024 * 1024
+WAIT_MS_MAX: Final = 60_000
+PARTITIONS_MAX: Final = 10_000
+"""Partitions of one fetch."""
+_RECORD_TEXT_BYTES: Final = 96
+"""About what JSON adds to a record's own bytes."""
+
+_START_WORDS: Final = ("earliest", "latest")
+_LIMITS: Final = (
+    integer("max_records", "At most so many", minimum=1, maximum=RECORDS_MAX, default=RECORDS_DEFAULT),
+    integer("max_bytes", "Keys, values, headers", minimum=1, maximum=BYTES_MAX, default=BYTES_DEFAULT),
+    integer("min_bytes", "Wait for so many", minimum=0, default=1),
+    integer("max_wait_ms", "Wait so long", minimum=0, maximum=WAIT_MS_MAX, default=0),
+)
+_QUERY: Final = QueryParameters(
+    integer_or_word("offset", "Where to begin; exactly one of this and `timestamp`", words=_START_WORDS),
+    integer(
+        "timestamp",
+        "Begin with the first record, in offset order, of this time or later",
+        minimum=TIMESTAMP_MS_MIN,
+        maximum=TIMESTAMP_MS_MAX,
+    ),
+    *_LIMITS,
+)
+_EXAMPLE: Final = {
+    "topic": "flights",
+    "partition": 3,
+    "records": [RECORD_EXAMPLE],
+    "next_offset": 42,
+    "high_watermark": 42,
+    "log_start_offset": 0,
+}
+_POSITION_HEADERS: Final = {
+    "Tidelog-Next-Offset": integer_header("Where to go on"),
+    "Tidelog-High-Watermark": integer_header("The offset that the next record gets"),
+    "Tidelog-Log-Start-Offset": integer_header("The first offset that can be read"),
+}
+_LAST_EVENT_ID: Final = {
+    "name": "Last-Event-ID",
+    "in": "header",
+    "required": False,
+    "description": "Event streams: where to go on; wins over `offset`",
+    "schema": OFFSET,
+}
+_ERRORS: Final = (
+    ErrorCode.UNKNOWN_TOPIC,
+    ErrorCode.UNKNOWN_PARTITION,
+    ErrorCode.OFFSET_OUT_OF_RANGE,
+    ErrorCode.NOT_ACCEPTABLE,
+    ErrorCode.CORRUPT_SEGMENT,
+)
+_START: Final = {"anyOf": [OFFSET, {"type": "string", "enum": list(_START_WORDS)}]}
+_WANTED: Final = object_of(
+    {
+        "partitions": list_of(object_of({"topic": TOPIC_NAME, "partition": PARTITION, "offset": _START}, closed=True)),
+        **{parameter.name: dict(parameter.schema) for parameter in _LIMITS},
+    },
+    required=("partitions",),
+    closed=True,
+)
+_FAILED: Final = object_of({"topic": TOPIC_NAME, "partition": PARTITION, "error": ref("Problem")})
+_MANY: Final = object_of({"partitions": list_of({"anyOf": [ref("Fetched"), _FAILED]})})
+
+
+@router.get(
+    "/v1/topics/{topic}/partitions/{partition}/records",
+    **operation(
+        summary="Read a partition, waiting for records if there are none; or follow it",
+        tag="fetch",
+        path=("topic", "partition"),
+        query=_QUERY,
+        headers=(_LAST_EVENT_ID,),
+        answers={
+            200: answer(
+                "Records, and where to go on",
+                {
+                    JSON: media(ref("Fetched"), example=_EXAMPLE),
+                    NDJSON: media({"type": "string", "description": "A record a line"}),
+                    ARROW_STREAM: media({"type": "string", "contentMediaType": ARROW_STREAM}),
+                    EVENT_STREAM: media({"type": "string", "description": "Events `record` and `end`"}),
+                },
+                headers=_POSITION_HEADERS,
+            )
+        },
+        errors=_ERRORS,
+    ),
+)
+async def fetch(request: Request) -> ASGIApp:
+    """Records from an offset or a time on."""
+    engine = engine_of(request)
+    arrival_ms = engine.clock.monotonic_ms()
+    query = _QUERY.parse(request)
+    kind = negotiate(request.headers.get("accept"))
+    topic, partition = path_topic(request), path_partition(request)
+    last_event_id = request.headers.get("last-event-id") if kind == EVENT_STREAM else None
+    start = _start(topic, partition, query, last_event_id)
+    if kind == EVENT_STREAM:
+        opened, offset = await engine.fetching.start_of(start, arrival_ms)
+        return EventStreamResponse(request, _events(shell_of(request), engine, opened, partition, offset))
+    found = await _fetched(request, engine, [start], _fetch_limits(query), arrival_ms)
+    part = found.parts[0]
+    if isinstance(part, TidelogError):
+        found.reservation.release()
+        raise part
+    return _response(shell_of(request), kind, part, found)
+
+
+@router.post(
+    "/v1/fetch",
+    **operation(
+        summary="Read several partitions at once; limits are totals",
+        tag="fetch",
+        body=body_of(
+            _WANTED,
+            example={"partitions": [{"topic": "flights", "partition": 3, "offset": "earliest"}], "max_wait_ms": 1000},
+        ),
+        answers={200: answer("What each gave, in the order of the request", _MANY, example={"partitions": [_EXAMPLE]})},
+        errors=(ErrorCode.NOT_ACCEPTABLE, ErrorCode.REQUEST_TOO_LARGE, ErrorCode.UNSUPPORTED_MEDIA_TYPE),
+    ),
+)
+async def fetch_many(request: Request) -> ASGIApp:
+    """One answer for all of them; one that fails makes it answer at once."""
+    shell, engine = shell_of(request), engine_of(request)
+    NO_PARAMETERS.parse(request)
+    negotiate(request.headers.get("accept"), (JSON,))
+    async with request_body(request, shell.body_limits, shell.request_memory) as body:
+        content_type(body.content_type, (JSON,), JSON)
+        wanted, limits = _wanted(parse_object(body.data))
+    found = await _fetched(request, engine, wanted, limits, engine.clock.monotonic_ms())
+    identity = request_id(request)
+
+    def pieces() -> Iterator[bytes]:
+        yield b'{"partitions":['
+        separator = b""
+        for one, part in zip(wanted, found.parts, strict=True):
+            yield separator
+            separator = b","
+            if isinstance(part, TidelogError):
+                yield failed_partition(one.topic, one.partition, problem_bytes(part, identity))
+            else:
+                yield from json_pieces(part.topic, part.partition, _table(part.records), _positions(part))
+        yield b"]}"
+
+    size = found.size_bytes + _RECORD_TEXT_BYTES * found.record_count
+    return RecordsResponse(
+        pieces, size_bytes=size, media_type=JSON, headers={}, reservation=found.reservation, pool=shell.codec_pool
+    )
+
+
+async def _fetched(
+    request: Request, engine: LogEngine, wanted: Sequence[FetchFrom], limits: FetchLimits, arrival_ms: int
+) -> FetchAnswer:
+    work = engine.fetching.fetch(wanted, limits, shell_of(request).answer_memory, arrival_ms)
+    if limits.wait_ms_max == 0:
+        return await work
+    return await unless_disconnected(request, work)
+
+
+def _response(shell: Shell, kind: str, part: Fetched, found: FetchAnswer) -> RecordsResponse:
+    positions = _positions(part)
+    table = _table(part.records)
+    makers: dict[str, Callable[[], Iterator[bytes]]] = {
+        JSON: lambda: json_pieces(part.topic, part.partition, table, positions),
+        NDJSON: lambda: ndjson_pieces(table),
+        ARROW_STREAM: lambda: iter((arrow_answer(table),)),
+    }
+    return RecordsResponse(
+        makers[kind],
+        size_bytes=found.size_bytes + _RECORD_TEXT_BYTES * found.record_count,
+        media_type=kind,
+        headers={
+            "tidelog-next-offset": positions.next_offset,
+            "tidelog-high-watermark": positions.high_watermark,
+            "tidelog-log-start-offset": positions.log_start_offset,
+        },
+        reservation=found.reservation,
+        pool=shell.codec_pool,
+    )
+
+
+async def _events(
+    shell: Shell, engine: LogEngine, topic: OpenTopic, partition: int, offset: int
+) -> AsyncIterator[bytes]:
+    async for event in engine.following.follow(topic, partition, offset):
+        if isinstance(event, Silence):
+            yield PING
+        elif isinstance(event, Ended):
+            reason = event.reason if event.error is None else str(event.error.code)
+            yield end_event(reason, offset)
+        else:
+            offset = event.next_offset
+            reserved = event.size_bytes + _RECORD_TEXT_BYTES * event.record_count
+            with await shell.answer_memory.reserve_in_turn(reserved, wait_ms=ANSWER_WAIT_MS_MAX):
+                yield record_events(_table(event))
+
+
+def _start(topic: str, partition: int, query: dict[str, Any], last_event_id: str | None) -> FetchFrom:
+    offset: int | Literal["earliest", "latest"] | None = query["offset"]
+    timestamp_ms: int | None = query["timestamp"]
+    if last_event_id is not None:
+        try:
+            return FetchFrom(topic=topic, partition=partition, offset=parse_integer(last_event_id, 0, INT64_MAX))
+        except ValueError as error:
+            raise refused(f"Last-Event-ID {error}.", [("Last-Event-ID", str(error))]) from None
+    if (offset is None) == (timestamp_ms is None):
+        what = "exactly one of offset and timestamp must be given"
+        raise refused(f"{what.capitalize()}.", [("offset", what)])
+    return FetchFrom(topic=topic, partition=partition, offset=offset, timestamp_ms=timestamp_ms)
+
+
+def _fetch_limits(values: dict[str, Any]) -> FetchLimits:
+    return FetchLimits(
+        records_max=values["max_records"],
+        bytes_max=values["max_bytes"],
+        bytes_min=values["min_bytes"],
+        wait_ms_max=values["max_wait_ms"],
+    )
+
+
+def _wanted(members: Members) -> tuple[list[FetchFrom], FetchLimits]:
+    """The partitions and limits of a body. Raises ``RequestRefused``."""
+    wanted = []
+    for entry in members.objects("partitions", count_max=PARTITIONS_MAX):
+        topic = entry.text("topic")
+        partition = entry.integer("partition", minimum=0, maximum=(1 << 31) - 1)
+        offset = entry.raw("offset")
+        if offset not in _START_WORDS:
+            offset = entry.integer("offset", minimum=0)
+        entry.refuse_unknown()
+        wanted.append(FetchFrom(topic=topic, partition=partition, offset=offset))
+    values = {
+        parameter.name: members.integer(
+            parameter.name,
+            minimum=parameter.schema["minimum"],
+            maximum=parameter.schema["maximum"],
+            default=parameter.default,
+        )
+        for parameter in _LIMITS
+    }
+    members.finish()
+    return wanted, _fetch_limits(values)
+
+
+def _positions(part: Fetched) -> Positions:
+    return Positions(
+        next_offset=part.records.next_offset,
+        high_watermark=part.high_watermark,
+        log_start_offset=part.log_start_offset,
+    )
+
+
+def _table(records: Records) -> pa.Table:
+    return pa.concat_tables(records.tables) if records.tables else RECORD_SCHEMA.empty_table()
