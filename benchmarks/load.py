@@ -55,6 +55,7 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._needed = 0
         self._status = 0
+        self.is_open = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -84,6 +85,7 @@ class _Connection(asyncio.Protocol):
             waiting.set_result((self._status, size))
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.is_open = False
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_exception(exc or ConnectionError("the gateway closed the connection"))
 
@@ -96,7 +98,11 @@ async def _load(
     port: int, requests: Sequence[bytes], connections: int, seconds: float, pause_s: float
 ) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
-    opened = [(await loop.create_connection(_Connection, "127.0.0.1", port))[1] for _ in range(connections)]
+
+    async def connect() -> _Connection:
+        return (await loop.create_connection(_Connection, "127.0.0.1", port))[1]
+
+    opened = [await connect() for _ in range(connections)]
     statuses: dict[int, int] = {}
     latencies: list[float] = []
     answer_bytes = 0
@@ -107,8 +113,14 @@ async def _load(
         nonlocal answer_bytes
         index = first
         while time.perf_counter() < deadline:
+            if not connection.is_open:  # an overloaded gateway answers, then closes, so as not to read the body
+                connection = await connect()
             sent = time.perf_counter()
-            status, size = await asyncio.wait_for(connection.ask(requests[index % len(requests)]), TIMEOUT_SECONDS)
+            try:
+                status, size = await asyncio.wait_for(connection.ask(requests[index % len(requests)]), TIMEOUT_SECONDS)
+            except ConnectionError:
+                statuses[0] = statuses.get(0, 0) + 1
+                continue
             latencies.append((time.perf_counter() - sent) * 1000)
             statuses[status] = statuses.get(status, 0) + 1
             answer_bytes += size
