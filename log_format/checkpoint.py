@@ -88,23 +88,24 @@ def last_checkpoint_version(store: ObjectStore, topic: str) -> int | None:
 
 
 def write_checkpoint(store: ObjectStore, topic: str, version: int, now_ms: int) -> None:
-    """Write the checkpoint of ``version`` and the hint to it. Raises ``StoreUnavailable``, ``CorruptData``."""
-    prefix = layout.log_prefix(topic)
+    """Write the checkpoint of ``version`` and the hint to it; nothing happens when there is one of ``version`` or above.
+
+    Raises ``StoreUnavailable``, ``CorruptData``.
+    """
     hint = last_checkpoint_version(store, topic)
-    start_after = "" if hint is None or hint > version else f"{prefix}{hint:020d}"
-    keys = [info.key for info in store.list(prefix, start_after=start_after)]
-    older = [found for key in keys if (found := layout.checkpoint_version(key)) is not None and found < version]
-    base = max(older, default=None)
-    table = SCHEMA.empty_table() if base is None else _read(store.get(layout.checkpoint_key(topic, base)), topic, base)
-    first = 0 if base is None else base + 1
-    commits = []
-    for number in range(first, version + 1):
-        key = layout.commit_key(topic, number)
-        try:
-            commits.append(decode_commit(store.get(key), key))
-        except ObjectMissing as problem:
-            raise CorruptData(f"The log of topic {topic!r} lacks version {number}.", topic=topic) from problem
-    reconciled = reconcile(table, commits, now_ms)
+    base = _newest_checkpoint(store, topic, hint)
+    for _ in range(limits.LOAD_ATTEMPTS_MAX):
+        if base is not None and base >= version:
+            return
+        reconciled, missing = _reconciled(store, topic, base, version, now_ms)
+        newest = _newest_checkpoint(store, topic, hint)
+        if newest == base:
+            break
+        base = newest  # with it, what lies below may have been cleaned away while it was read
+    else:
+        raise CorruptData(f"The log of topic {topic!r} loses objects faster than it can be read.", topic=topic)
+    if reconciled is None:
+        raise CorruptData(f"The log of topic {topic!r} lacks {missing}.", topic=topic, object=missing)
     sink = pa.BufferOutputStream()
     pq.write_table(reconciled, sink, compression="zstd", store_schema=False)
     data = sink.getvalue().to_pybytes()
@@ -112,6 +113,30 @@ def write_checkpoint(store: ObjectStore, topic: str, version: int, now_ms: int) 
     if hint is None or hint < version:
         body = {"version": version, "size": reconciled.num_rows, "sizeInBytes": len(data)}
         store.put(layout.last_checkpoint_key(topic), msgspec.json.encode(body))
+
+
+def _newest_checkpoint(store: ObjectStore, topic: str, hint: int | None) -> int | None:
+    prefix = layout.log_prefix(topic)
+    for start_after in ("",) if hint is None else (f"{prefix}{hint:020d}", ""):
+        keys = (info.key for info in store.list(prefix, start_after=start_after))
+        versions = [version for key in keys if (version := layout.checkpoint_version(key)) is not None]
+        if versions:
+            return max(versions)
+    return None
+
+
+def _reconciled(
+    store: ObjectStore, topic: str, base: int | None, version: int, now_ms: int
+) -> tuple[pa.Table | None, str | None]:
+    """The log at ``version``, from the checkpoint ``base`` on; or the key of what is missing."""
+    try:
+        table = SCHEMA.empty_table()
+        if base is not None:
+            table = _read(store.get(layout.checkpoint_key(topic, base)), topic, base)
+        keys = (layout.commit_key(topic, number) for number in range(0 if base is None else base + 1, version + 1))
+        return reconcile(table, [decode_commit(store.get(key), key) for key in keys], now_ms), None
+    except ObjectMissing as problem:
+        return None, problem.key
 
 
 def reconcile(table: pa.Table, commits: Iterable[Commit], now_ms: int) -> pa.Table:

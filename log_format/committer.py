@@ -6,10 +6,11 @@
 3. Somebody else's commit is replayed and the change is proposed again at the new head, validation included.
 4. Within one call a version is only ever tried with one content, so a late-arriving try of ours is this very commit.
 5. Nothing is reported as refused while a try of it may still arrive: that is ``OutcomeUnknown``.
-6. A head that was not looked at for ``HEAD_TRUSTED_MS`` is looked at again before it is built upon, and when so long passed
-   until the success came back, the success counts only if the commit before it is still there: log clean-up deletes from
-   the oldest version on, so a put into a hole that clean-up left is found out.
+6. A head that was not looked at for ``HEAD_TRUSTED_MS`` is looked at again before it is built upon. When longer passed until
+   the answer came, log clean-up may have emptied the version meanwhile: then an answer counts only as long as no checkpoint
+   covers that version, since clean-up deletes nothing that no checkpoint covers. What can't be told is ``OutcomeUnknown``.
 7. A segment uploaded more than ``SEGMENT_AGE_MAX_MS`` ago is never committed: a collector of orphans may be about to delete it.
+8. A change is refused, or found to be fulfilled already, only by a head that was looked at since the call began.
 """
 
 from __future__ import annotations
@@ -23,7 +24,14 @@ from typing import Generic, TypeVar
 from log_format import layout, limits
 from log_format.change import Change, NewId, Proposal, StagedSegment
 from log_format.delta import CommitInfo, decode_commit, encode_commit
-from log_format.errors import BackOff, ObjectExists, ObjectMissing, OutcomeUnknown, StoreUnavailable
+from log_format.errors import (
+    BackOff,
+    ObjectExists,
+    ObjectMissing,
+    OutcomeUnknown,
+    StoreUnavailable,
+    TidelogError,
+)
 from log_format.topic_log import TopicLog
 from log_format.topic_state import TopicState
 from log_format.version import __version__
@@ -77,18 +85,27 @@ class Committer:
         ``OutcomeUnknown`` when it may have happened; ``CorruptData`` when the log can't be read.
         """
         commit_id = self._new_id()
-        self._look_if_old()
-        for attempt in range(1, limits.COMMIT_ATTEMPTS_MAX + 1):
+        looked = self._look_if_old()
+        attempts = 0
+        for _ in range(limits.COMMIT_ATTEMPTS_MAX):
             state = self._log.state
             observed_ms = self._log.observed_ms
-            proposal = change.propose(state, self._clock.now_ms())
-            if not proposal.actions:
-                return Committed(state=state, result=proposal.result, attempts=attempt - 1)
-            if not self._segment_is_ready(proposal.segment):
-                continue
-            if self._publish(proposal, commit_id, state, observed_ms):
-                return Committed(state=self._log.state, result=proposal.result, attempts=attempt)
+            try:
+                proposal = change.propose(state, self._clock.now_ms())
+            except TidelogError:
+                if looked:
+                    raise
+                proposal = None
+            if proposal is not None and proposal.actions:
+                if not self._segment_is_ready(proposal.segment):
+                    continue
+                attempts += 1
+                if self._publish(proposal, commit_id, state, observed_ms):
+                    return Committed(state=self._log.state, result=proposal.result, attempts=attempts)
+            elif proposal is not None and looked:
+                return Committed(state=state, result=proposal.result, attempts=attempts)
             self._look()
+            looked = True
         raise BackOff(
             f"Other committers were faster {limits.COMMIT_ATTEMPTS_MAX} times in a row on topic {self._log.topic!r}.",
             topic=self._log.topic,
@@ -131,18 +148,18 @@ class Committer:
             except StoreUnavailable as problem:
                 uncertain = uncertain or problem.may_have_happened
                 holder = self._read_back(key, commit_id) if uncertain else _Holder.UNKNOWN
-            if holder is _Holder.OURS and not self._landed_in_a_hole(version, observed_ms):
+            if holder is _Holder.FOREIGN:
+                if self._may_be_cleaned(version, started_ms):
+                    raise self._unknown(version)
+                return False
+            if holder is _Holder.OURS:
+                if self._landed_in_a_hole(version, observed_ms, started_ms):
+                    return False
                 self._log.apply(decode_commit(data, key), version)
                 self._log.observed(started_ms)
                 return True
-            if holder in {_Holder.OURS, _Holder.FOREIGN}:
-                return False
         if uncertain:
-            self._in_doubt = True
-            raise OutcomeUnknown(
-                f"The store did not say whether version {version} of topic {self._log.topic!r} was written.",
-                topic=self._log.topic,
-            )
+            raise self._unknown(version)
         raise BackOff(f"The store took no commit for topic {self._log.topic!r}.", topic=self._log.topic)
 
     def _read_back(self, key: str, commit_id: str) -> _Holder:
@@ -154,25 +171,36 @@ class Committer:
             return _Holder.UNKNOWN
         return _Holder.OURS if found.commit_id == commit_id else _Holder.FOREIGN
 
-    def _landed_in_a_hole(self, version: int, observed_ms: int | None) -> bool:
+    def _landed_in_a_hole(self, version: int, observed_ms: int | None, started_ms: int) -> bool:
         """Whether our commit was put where clean-up had deleted one: possible only when we slept since the last look."""
-        if observed_ms is not None and self._clock.monotonic_ms() - observed_ms <= limits.HEAD_TRUSTED_MS:
+        if observed_ms is None or not self._may_be_cleaned(version, observed_ms):
             return False
         try:
-            if version == 0:
-                in_a_hole = self._exists(layout.last_checkpoint_key(self._log.topic))
-            else:
-                in_a_hole = not self._exists(layout.commit_key(self._log.topic, version - 1))
-            if in_a_hole:
-                # Nobody reads it there: readers begin at a checkpoint above, and refuse to go on from a cleaned version.
-                self._log.reload()
+            # Had it landed behind a commit that stood there, that one would still stand: clean-up is not so quick.
+            is_quick = self._clock.monotonic_ms() - started_ms <= limits.HEAD_TRUSTED_MS
+            if not is_quick or (version > 0 and self._exists(layout.commit_key(self._log.topic, version - 1))):
+                raise self._unknown(version)
+            # Nobody reads it there: readers begin at a checkpoint above, and go on only from what no checkpoint covers.
+            self._log.reload()
         except StoreUnavailable as problem:
-            self._in_doubt = True
-            raise OutcomeUnknown(
-                f"The store did not say whether version {version} of topic {self._log.topic!r} stands: {problem.detail}.",
-                topic=self._log.topic,
-            ) from problem
-        return in_a_hole
+            raise self._unknown(version) from problem
+        return True
+
+    def _may_be_cleaned(self, version: int, since_ms: int) -> bool:
+        """Whether clean-up may have deleted a commit of ``version`` that was put after ``since_ms`` (monotonic)."""
+        if self._clock.monotonic_ms() - since_ms <= limits.HEAD_TRUSTED_MS:
+            return False
+        try:
+            return self._log.is_covered(version)
+        except StoreUnavailable as problem:
+            raise self._unknown(version) from problem
+
+    def _unknown(self, version: int) -> OutcomeUnknown:
+        self._in_doubt = True
+        return OutcomeUnknown(
+            f"The store did not say whether version {version} of topic {self._log.topic!r} stands.",
+            topic=self._log.topic,
+        )
 
     def _exists(self, key: str) -> bool:
         try:
@@ -181,11 +209,13 @@ class Committer:
             return False
         return True
 
-    def _look_if_old(self) -> None:
+    def _look_if_old(self) -> bool:
         observed_ms = self._log.observed_ms
         is_old = observed_ms is None or self._clock.monotonic_ms() - observed_ms > limits.HEAD_TRUSTED_MS
         if is_old or self._in_doubt:
             self._look()
+            return True
+        return False
 
     def _look(self) -> None:
         try:

@@ -50,6 +50,9 @@ LOG_KEPT_MS_MIN: Final = 3_600_000
 LOAD_ATTEMPTS_MAX: Final = 5
 """Times that loading starts again because clean-up deleted what was listed: once is rare, twice is a defect."""
 
+LOAD_MS_MAX: Final = 1_200_000
+"""A load that took longer starts again: log clean-up may have begun to delete behind the checkpoint that it started from."""
+
 CHECKPOINT_INTERVAL_MIN: Final = 100
 """Fewest commits between two checkpoints."""
 
@@ -59,6 +62,7 @@ CHECKPOINT_INTERVAL_MAX: Final = 500
 assert CHECKPOINT_INTERVAL_MIN <= CHECKPOINT_INTERVAL_MAX
 assert RECORD_BYTES_DEFAULT <= REQUEST_BYTES_MAX
 assert HEAD_TRUSTED_MS * 10 <= LOG_KEPT_MS_MIN
+assert LOAD_MS_MAX * 2 <= LOG_KEPT_MS_MIN
 assert SEGMENT_AGE_MAX_MS * 10 <= ORPHAN_GRACE_MS
 
 ROW_GROUP_BYTES_MAX: Final = 4 * 1024 * 1024

@@ -2,8 +2,9 @@
 
 Loading reads ``_last_checkpoint`` (a hint), one listing from that checkpoint on, the newest checkpoint and the commits behind
 it; keeping fresh probes the next version. A log whose old commits were cleaned away while nobody here looked must not be
-taken for one that ends: so when the last look is older than ``HEAD_TRUSTED_MS``, a missing next commit proves the head only
-together with the head's own commit still being there; else the log is loaded anew. (docs/format.md, "Log clean-up")
+taken for one that ends, nor may a late put into the hole be taken for a commit: so when the last look is older than
+``HEAD_TRUSTED_MS``, what a probe finds counts only if afterwards no checkpoint covers that version (clean-up deletes nothing
+that no checkpoint covers); else the log is loaded anew. (docs/format.md, "Log clean-up")
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from log_format import layout, limits
 from log_format.checkpoint import last_checkpoint_version, read_checkpoint
 from log_format.clock import Clock
 from log_format.delta import Commit, decode_commit
-from log_format.errors import CorruptData, ObjectMissing
+from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable
 from log_format.store import ObjectStore
 from log_format.topic_state import NO_LOG, TopicState
 
@@ -67,18 +68,29 @@ class TopicLog:
         while True:
             version = self._state.version + 1
             commit = self._get_commit(version)
+            asked_ms = self.clock.monotonic_ms()
+            if asked_ms - observed_ms > limits.HEAD_TRUSTED_MS:
+                if self.is_covered(version):
+                    return self._load(started_ms)
+                observed_ms = asked_ms
             if commit is None:
                 break
             self.apply(commit, version)
-        # Where the commit that we started from is still there, none behind it was cleaned away when we read.
-        if started_ms - observed_ms > limits.HEAD_TRUSTED_MS and not self._is_there(state.version):
-            return self._load(started_ms)
         self.observed(started_ms)
         return self._state
 
     def reload(self) -> TopicState:
         """As ``refresh``, but from the newest checkpoint, whatever is known. Raises as ``refresh``."""
         return self._load(self.clock.monotonic_ms())
+
+    def is_covered(self, version: int) -> bool:
+        """Whether there is a checkpoint of ``version`` or above. Where none is, that version was never cleaned away.
+
+        One request. Raises ``StoreUnavailable``.
+        """
+        start_after = layout.commit_key(self.topic, version - 1) if version > 0 else ""
+        listing = self.store.list(layout.log_prefix(self.topic), start_after=start_after)
+        return any(layout.checkpoint_version(info.key) is not None for info in listing)
 
     def apply(self, commit: Commit, version: int) -> TopicState:
         """Take a commit that is in the store; one that was taken already changes nothing. Raises ``CorruptData``."""
@@ -97,16 +109,7 @@ class TopicLog:
             self._observed_ms = max(started_ms, self._observed_ms or started_ms)
 
     def _load(self, started_ms: int) -> TopicState:
-        for _ in range(limits.LOAD_ATTEMPTS_MAX):
-            try:
-                state = self._replay()
-                break
-            except ObjectMissing:
-                continue  # a commit or checkpoint that was listed was cleaned away: a newer checkpoint covers it
-        else:
-            raise CorruptData(
-                f"The log of topic {self.topic!r} loses objects faster than it can be read.", topic=self.topic
-            )
+        state = self._load_whole()
         with self._lock:
             changed = state.version > self._state.version
             if changed:
@@ -116,6 +119,27 @@ class TopicLog:
         if changed and self._on_change is not None:
             self._on_change(state)
         return state
+
+    def _load_whole(self) -> TopicState:
+        missing: str | None = None
+        for _ in range(limits.LOAD_ATTEMPTS_MAX):
+            started_ms = self.clock.monotonic_ms()
+            missing = None
+            try:
+                state = self._replay()
+            except ObjectMissing as problem:
+                missing = problem.key
+                continue  # a commit or checkpoint that was listed was cleaned away: a newer checkpoint covers it
+            if self.clock.monotonic_ms() - started_ms <= limits.LOAD_MS_MAX:
+                return state
+        if missing is None:
+            prefix = layout.log_prefix(self.topic)
+            raise StoreUnavailable(prefix, "the log can't be read fast enough to be trusted", may_have_happened=False)
+        raise CorruptData(
+            f"The log of topic {self.topic!r} loses objects faster than it can be read.",
+            topic=self.topic,
+            object=missing,
+        )
 
     def _replay(self) -> TopicState:
         state, versions = self._newest_checkpoint()
@@ -153,10 +177,3 @@ class TopicLog:
             return decode_commit(self.store.get(key), key)
         except ObjectMissing:
             return None
-
-    def _is_there(self, version: int) -> bool:
-        try:
-            self.store.head(layout.commit_key(self.topic, version))
-        except ObjectMissing:
-            return False
-        return True

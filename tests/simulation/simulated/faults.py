@@ -1,0 +1,105 @@
+"""What goes wrong in a simulation, how often, and how long things take. All durations in milliseconds of virtual time."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from enum import Enum
+
+SECOND_MS = 1_000
+MINUTE_MS = 60 * SECOND_MS
+HOUR_MS = 60 * MINUTE_MS
+
+
+class Fault(Enum):
+    """What happens to one request to the store."""
+
+    NONE = "none"
+    REFUSED = "refused"
+    """It never reaches the store, and the client knows."""
+    REQUEST_LOST = "request lost"
+    """It never reaches the store; the client times out."""
+    ANSWER_LOST = "answer lost"
+    """It takes effect; the client times out."""
+    LATE = "late"
+    """The client times out; it takes effect afterwards, perhaps hours later."""
+    TWICE = "twice"
+    """Something on the way sends it twice at once: the client gets the second answer."""
+    TWICE_LATE = "twice, late"
+    """Something on the way sends it twice: the client gets the first answer, the second one takes effect much later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """How bad it is. Probabilities are per request, or per turn of the one who causes it."""
+
+    name: str
+    fault: float = 0.0
+    slow: float = 0.05
+    late_ms_max: int = 20 * SECOND_MS
+    think_ms_max: int = 2 * SECOND_MS
+    outage: float = 0.0
+    outage_ms_max: int = 20 * SECOND_MS
+    pause: float = 0.0
+    pause_ms_max: int = 10 * SECOND_MS
+    crash: float = 0.0
+    checkpoint: float = 0.3
+    clean_up: bool = False
+    administration: float = 0.15
+    turns: int = 5
+    """How often each producer sends."""
+
+
+CALM = Profile(name="calm")
+FAULTY = Profile(name="faulty", fault=0.2, crash=0.1, pause=0.1, outage=0.1)
+STORMY = Profile(
+    name="stormy", fault=0.45, slow=0.2, late_ms_max=3 * MINUTE_MS, crash=0.3, pause=0.3, outage=0.3, administration=0.3
+)
+CROWDED = Profile(name="crowded", fault=0.1, think_ms_max=60, administration=0.1, turns=6)
+SLEEPY = Profile(
+    name="sleepy",
+    fault=0.12,
+    late_ms_max=5 * HOUR_MS,
+    think_ms_max=90 * MINUTE_MS,
+    pause=0.5,
+    pause_ms_max=4 * HOUR_MS,
+    crash=0.1,
+    checkpoint=0.7,
+    clean_up=True,
+    administration=0.2,
+)
+PROFILES = (CALM, FAULTY, STORMY, CROWDED, SLEEPY)
+
+_READ_FAULTS = (Fault.REFUSED, Fault.REQUEST_LOST, Fault.ANSWER_LOST)
+_WRITE_FAULTS = (*_READ_FAULTS, Fault.LATE, Fault.TWICE, Fault.TWICE_LATE)
+
+
+class Faults:
+    """Draws what happens from the seed."""
+
+    def __init__(self, rng: random.Random, profile: Profile) -> None:
+        self._rng = rng
+        self.profile = profile
+        self.active = True
+        """False: everything works, so that a simulation can come to its end."""
+
+    def of_request(self, *, writes: bool) -> Fault:
+        """What happens to a request."""
+        if not self.active or self._rng.random() >= self.profile.fault:
+            return Fault.NONE
+        return self._rng.choice(_WRITE_FAULTS if writes else _READ_FAULTS)
+
+    def travel_ms(self) -> int:
+        """How long a request or an answer is under way."""
+        if self.active and self._rng.random() < self.profile.slow:
+            return self._rng.randrange(100, 8 * SECOND_MS)
+        return self._rng.randrange(1, 20)
+
+    def timeout_ms(self) -> int:
+        """After how long the client gives up."""
+        return self._rng.choice((200, SECOND_MS, 10 * SECOND_MS))
+
+    def late_ms(self) -> int:
+        """How long what is late is under way: short, long, or up to the profile's most."""
+        most = self._rng.choice((500, 5 * SECOND_MS, self.profile.late_ms_max, self.profile.late_ms_max))
+        return self._rng.randrange(1, most + 1)
