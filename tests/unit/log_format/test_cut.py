@@ -53,9 +53,18 @@ def test_cut_is_exact(rows: list[dict], first: int, bytes_max: int, records_max:
     assert cut(pieces, bytes_max=bytes_max, records_max=records_max).equals(pieces.slice(0, expected))
 
 
+@pytest.mark.parametrize(("bytes_max", "expected"), [(7, 1), (8, 2), (11, 2), (12, 3), (13, 3)])
+def test_bytes_max_is_inclusive(bytes_max: int, expected: int) -> None:
+    """Records that fill the limit to the byte are within it."""
+    records = table([{"key": b"k", "value": b"vvv", "headers": []}] * 3)
+    assert cut(records, bytes_max=bytes_max, records_max=10).num_rows == expected
+
+
 def test_a_null_list_may_span_headers_that_are_not_there() -> None:
     """Arrow lets a null list span elements; they belong to no record and count for none."""
-    lists = pa.array([[{"key": "aa", "value": b"b"}], [{"key": "hidden", "value": b"x"}], [{"key": "c", "value": None}]], HEADERS)
+    lists = pa.array(
+        [[{"key": "aa", "value": b"b"}], [{"key": "hidden", "value": b"x"}], [{"key": "c", "value": None}]], HEADERS
+    )
     masked = pa.ListArray.from_arrays(lists.offsets, lists.values, type=HEADERS, mask=pa.array([False, True, False]))
     records = table([{"key": None, "value": b"v", "headers": None}] * 3).set_column(3, "headers", masked)
     assert record_bytes(records).tolist() == [4, 1, 2]

@@ -125,6 +125,30 @@ def test_a_record_above_the_bound_has_a_row_group() -> None:
     assert decode_all(segment).equals(records)
 
 
+def test_a_slice_is_split_by_its_own_sizes() -> None:
+    """What lies in a table outside the records does not count, neither before nor behind."""
+    small, large = make_records({0: 50}, value_bytes=1), make_records({1: 50}, value_bytes=200)
+    both = pa.concat_tables([small, large, small]).combine_chunks()
+    segment = encode_segment(both.slice(50, 50), compression="zstd", row_group_bytes_max=1500)
+    assert 6 <= len(footer_of(segment).row_groups) <= 9
+    segment = encode_segment(both.slice(100, 50), compression="zstd", row_group_bytes_max=1500)
+    assert len(footer_of(segment).row_groups) == 1
+
+
+def test_what_is_compressed() -> None:
+    """Places never, headers only where there are any, the rest always: a codec costs time for each column."""
+    for headers in (False, True):
+        segment = encode_segment(make_records({0: 5}, headers=headers), compression="snappy")
+        group = pq.read_metadata(io.BytesIO(segment.data)).row_group(0)
+        columns = [group.column(index) for index in range(group.num_columns)]
+        compressed = {column.path_in_schema for column in columns if column.compression == "SNAPPY"}
+        places = {"timestamp", "key", "value"}
+        assert compressed == places | (HEADER_COLUMNS if headers else set())
+
+
+HEADER_COLUMNS = {"headers.list.element.key", "headers.list.element.value"}
+
+
 def test_gaps_between_offsets_are_kept() -> None:
     """After key compaction a run has fewer records than its offsets span."""
     records = make_records({3: 10}).filter(pa.array([index % 3 == 0 for index in range(10)]))
@@ -388,12 +412,27 @@ class TestDamage:
             with pytest.raises(CorruptData, match="lists"):
                 _decode_with_row_groups(changes)
 
+    def test_row_groups_out_of_order_or_over_one_another(self) -> None:
+        """Each begins where the one before it ends, and comes behind it by partition and offset."""
+        half = {"size_bytes": 50}
+        rest = {"start": 54, "base_offset": 1, "end_offset": 2}
+        _decode_with_row_groups([half, rest], row_groups=2)
+        for wrong in (
+            {"start": 53},
+            {"start": 55},
+            {"base_offset": 0, "end_offset": 1},
+        ):
+            with pytest.raises(CorruptData, match="contradicts itself"):
+                _decode_with_row_groups([half, rest | wrong], row_groups=2)
+        with pytest.raises(CorruptData, match="contradicts itself"):
+            _decode_with_row_groups([half | {"partition": 1}, rest], row_groups=2)
 
-def _decode_with_row_groups(changes: list[dict[str, int]]) -> Footer:
-    """The footer of a segment with one record, whose row groups were listed as the truth with these changes."""
+
+def _decode_with_row_groups(changes: list[dict[str, int]], *, row_groups: int = 1) -> Footer:
+    """The footer of a segment with one record a row group, whose row groups were listed as the truth with these changes."""
     sink = io.BytesIO()
     with pq.ParquetWriter(sink, RECORD_SCHEMA, store_schema=False) as writer:
-        writer.write_table(make_records({0: 1}))
+        writer.write_table(make_records({0: row_groups}), row_group_size=1)
         footer_start = sink.tell()
         truth = {
             "start": 4,
@@ -406,7 +445,12 @@ def _decode_with_row_groups(changes: list[dict[str, int]]) -> Footer:
             "min_timestamp_ms": START_MS,
             "max_timestamp_ms": START_MS,
         }
-        rows = [list((truth | change).values()) for change in changes]
+        rows = []
+        for change in changes:
+            row = truth | change
+            if row["start"] != truth["start"]:
+                row["size_bytes"] = footer_start - row["start"]
+            rows.append([row[name] for name in truth])
         writer.add_key_value_metadata({"tidelog.row_groups": msgspec.json.encode(rows)})
     data = sink.getvalue()
     return decode_footer(

@@ -140,6 +140,17 @@ def test_little_is_read_for_little(store: CountingStore) -> None:
     assert bytes_read < 6000
 
 
+def test_a_start_inside_a_row_group_costs_no_further_request(store: CountingStore) -> None:
+    """What lies before the start is not taken for records that are still to come."""
+    segment = put(store, make_records({0: 900}))
+    reader = SegmentReader(store, whole_object_bytes_max=0)
+    groups = decode_footer(store.get(KEY)[segment.footer_start :], segment).row_groups
+    store.requests.clear()
+    last = groups[40].end_offset - 1
+    assert offsets(reader.read(TOPIC, segment, 0, last, bytes_max=1 << 20, records_max=3)) == [last, last + 1, last + 2]
+    assert len(store.requests) == 2
+
+
 def test_a_long_span_is_read_in_pieces(store: CountingStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """However much a reader may take, one request is bounded."""
     monkeypatch.setattr("log_format.segment_reader.READ_SPAN_BYTES_MAX", 10_000)
