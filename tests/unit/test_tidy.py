@@ -59,6 +59,11 @@ def _named(paths: Iterator[Path]) -> list[str]:
     return [str(path.relative_to(ROOT)) for path in paths]
 
 
+def _assert_none(violations: list[str]) -> None:
+    """Fail with all of them, where pytest would show the first."""
+    assert not violations, "\n" + "\n".join(violations)
+
+
 def _lines_with(found: Callable[[str], object]) -> list[str]:
     return [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}"
@@ -78,63 +83,66 @@ def test_there_is_something_to_check() -> None:
 def test_files_are_short() -> None:
     """A source file of more than 400 lines holds more than one concept."""
     sources = (path for path in _files() if path.suffix in {".py", ".sh"})
-    assert _named(path for path in sources if len((_text(path) or "").splitlines()) > FILE_LINES_MAX) == []
+    _assert_none(_named(path for path in sources if len((_text(path) or "").splitlines()) > FILE_LINES_MAX))
 
 
 def test_functions_are_short() -> None:
     """A function of more than 70 lines does more than one thing."""
-    assert [
-        f"{path.relative_to(ROOT)}:{function.lineno}: {function.name}"
-        for path, tree in _modules()
-        for function in _functions(tree)
-        if (function.end_lineno or 0) - function.lineno + 1 > FUNCTION_LINES_MAX
-    ] == []
+    _assert_none(
+        [
+            f"{path.relative_to(ROOT)}:{function.lineno}: {function.name}"
+            for path, tree in _modules()
+            for function in _functions(tree)
+            if (function.end_lineno or 0) - function.lineno + 1 > FUNCTION_LINES_MAX
+        ]
+    )
 
 
 def test_names_say_what_is_inside() -> None:
     """No module or package is a drawer for things that found no other place."""
     parts = ((path, {*path.relative_to(ROOT).parent.parts, path.stem}) for path, _ in _modules())
-    assert _named(path for path, names in parts if names & NAMES_THAT_SAY_NOTHING) == []
+    _assert_none(_named(path for path, names in parts if names & NAMES_THAT_SAY_NOTHING))
 
 
 def test_modules_say_what_they_are_for() -> None:
     """Every module begins with its docstring."""
-    assert _named(path for path, tree in _modules() if not ast.get_docstring(tree)) == []
+    _assert_none(_named(path for path, tree in _modules() if not ast.get_docstring(tree)))
 
 
 def test_tests_say_what_they_defend() -> None:
     """Every test opens with the property that it defends."""
-    assert [
-        f"{path.relative_to(ROOT)}: {function.name}"
-        for path, tree in _modules()
-        if path.name.startswith("test_")
-        for function in _functions(tree)
-        if function.name.startswith("test_") and not ast.get_docstring(function)
-    ] == []
+    _assert_none(
+        [
+            f"{path.relative_to(ROOT)}: {function.name}"
+            for path, tree in _modules()
+            if path.name.startswith("test_")
+            for function in _functions(tree)
+            if function.name.startswith("test_") and not ast.get_docstring(function)
+        ]
+    )
 
 
 def test_tests_are_no_package() -> None:
     """Tests import the product and never each other; what they share is a fixture."""
-    assert _named(path for path in _files() if path.name == "__init__.py" and (ROOT / "tests") in path.parents) == []
+    _assert_none(_named(path for path in _files() if path.name == "__init__.py" and (ROOT / "tests") in path.parents))
 
 
 def test_packages_only_name_their_parts() -> None:
     """An __init__.py defines nothing: whoever looks for a thing finds it in the file that has its name."""
     definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    assert (
+    _assert_none(
         _named(
             path
             for path, tree in _modules()
             if path.name == "__init__.py" and any(isinstance(node, definitions) for node in tree.body)
         )
-        == []
     )
 
 
 def test_nothing_is_bound_to_one_machine() -> None:
     """No file names a package registry's host or an absolute path of the machine on which it was written."""
-    assert _lines_with(REGISTRIES.search) == []
-    assert _lines_with(MACHINE_PATHS.search) == []
+    _assert_none(_lines_with(REGISTRIES.search))
+    _assert_none(_lines_with(MACHINE_PATHS.search))
 
 
 def test_the_patterns_find_what_they_are_for() -> None:
@@ -148,23 +156,23 @@ def test_the_patterns_find_what_they_are_for() -> None:
 
 def test_there_are_no_pictograms() -> None:
     """Words say it better, and every terminal and reader shows them."""
-    assert _lines_with(EMOJI.search) == []
+    _assert_none(_lines_with(EMOJI.search))
 
 
 def test_files_are_small() -> None:
     """No file is above 1 MiB: data sets and built things live elsewhere."""
-    assert _named(path for path in _files() if path.stat().st_size > FILE_BYTES_MAX) == []
+    _assert_none(_named(path for path in _files() if path.stat().st_size > FILE_BYTES_MAX))
 
 
 def test_the_lock_file_is_complete_and_bound_to_no_index() -> None:
     """Every package has one version and hashes, and whoever installs chooses where from."""
     lines = (ROOT / "requirements.lock").read_text().splitlines()
-    assert [line for line in lines if "://" in line or "--index" in line or "--extra" in line or "--find" in line] == []
+    _assert_none([line for line in lines if re.search("://|--(index|extra|find)", line)])
     requirements = [line for line in lines if line and line[0] not in "# "]
     assert len(requirements) > 50
-    assert [line for line in requirements if not re.match(r"[a-z0-9._-]+(\[[a-z0-9,]+\])?==[^ ]+ ", line)] == []
+    _assert_none([line for line in requirements if not re.match(r"[a-z0-9._-]+(\[[a-z0-9,]+\])?==[^ ]+ ", line)])
     without_hash = [
         line for line, following in zip(lines, [*lines[1:], ""], strict=True)
         if line and line[0] not in "# " and "--hash=sha256:" not in line + following
     ]  # fmt: skip
-    assert without_hash == []
+    _assert_none(without_hash)
