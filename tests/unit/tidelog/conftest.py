@@ -148,7 +148,7 @@ class FakeGateway:
 
             do_GET = do_POST = do_PATCH = do_DELETE = handle_one
 
-            def log_message(self, format: str, *args: Any) -> None:
+            def log_message(self, *args: Any) -> None:
                 pass
 
         class Server(ThreadingHTTPServer):

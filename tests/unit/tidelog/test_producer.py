@@ -312,7 +312,7 @@ def test_a_full_buffer_blocks_and_then_refuses(gateway: Any) -> None:
         time.sleep(0.05)
         stored = 1
         began = time.monotonic()
-        with pytest.raises(BufferFull) as caught:
+        with pytest.raises(BufferFull) as caught:  # noqa: PT012
             for _ in range(100):
                 producer.send("t", b"x" * 200)
                 stored += 1
@@ -355,7 +355,7 @@ def test_close_with_a_time_limit_gives_up_what_is_left(gateway: Any) -> None:
 def test_the_blocks_own_exception_comes_out(gateway: Any) -> None:
     """A failed delivery does not hide why the block ended; and what was sent before is delivered."""
     gateway.create("t")
-    with pytest.raises(KeyError), Producer(gateway.url) as producer:
+    with pytest.raises(KeyError), Producer(gateway.url) as producer:  # noqa: PT012
         producer.send("t", b"x")
         producer.send("nowhere", b"x")
         raise KeyError
