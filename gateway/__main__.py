@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from gateway import structured_log
+from gateway.allocator import give_memory_back
 from gateway.app import create_app
 from gateway.assembly import assemble
 from gateway.server import GatewayServer, server_config
@@ -26,6 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         settings = Settings.read(os.environ, given)
         structured_log.configure(settings.log_level)
+        give_memory_back()
         shell = assemble(settings)
     except SettingsError as error:
         sys.stderr.write(f"python -m gateway: {error}\n")

@@ -7,7 +7,7 @@ part                             bytes                           bounded by
 ===============================  ==============================  =====================================================
 interpreter and libraries        ``BASELINE_BYTES``              measured: imports, threads, allocator slack
 produce requests in flight       ``in_flight_bytes_max`` x 2     the body's records, and the segment made of them
-a body being decoded or encoded  ``codec_threads`` x 32 MiB      one request's working set per codec thread
+a body being decoded or encoded  ``codec_threads`` x 64 MiB      one request's working set per codec thread
 answers                          ``answer_bytes_max``            records read and the answer made of them
 tail of the log                  ``tail_cache_bytes_max``        evicted, oldest first
 footers and manifests            ``footer_cache_bytes_max``      evicted, least recently used first
@@ -30,11 +30,11 @@ MEBIBYTE: Final = 1024 * 1024
 
 PROCESS_BYTES_MAX: Final = 600 * MEBIBYTE
 """What the process may hold with the default settings."""
-BASELINE_BYTES: Final = 180 * MEBIBYTE
+BASELINE_BYTES: Final = 165 * MEBIBYTE
 """Interpreter, pyarrow and its allocator, thread stacks: what an idle gateway holds, and slack."""
 IN_FLIGHT_COPIES: Final = 2
 """An accepted body exists as Arrow, and for a moment as Parquet."""
-CODEC_WORKING_BYTES: Final = 32 * MEBIBYTE
+CODEC_WORKING_BYTES: Final = 64 * MEBIBYTE
 """A largest request's bytes beside the Arrow that is made of them."""
 CONNECTION_BYTES: Final = 32 * 1024
 """Protocol objects and what has arrived but is not yet read."""
@@ -81,19 +81,19 @@ class Settings(BaseModel):
         "Largest request body, compressed and decompressed alike. More memory per request in flight.",
     )
     in_flight_bytes_max: int = _count(
-        64 * MEBIBYTE,
+        48 * MEBIBYTE,
         MEBIBYTE,
         1 << 40,
         "Bytes of request bodies received and not yet answered. Past it 503 OVERLOADED. Lower: less memory, earlier refusals.",
     )
     answer_bytes_max: int = _count(
-        128 * MEBIBYTE,
+        96 * MEBIBYTE,
         MEBIBYTE,
         1 << 40,
         "Bytes of records and answers that fetches hold at once. Past it fetches wait their turn, then 503 OVERLOADED.",
     )
     tail_cache_bytes_max: int = _count(
-        48 * MEBIBYTE, 0, 1 << 40, "Newest records kept in memory for tail reads. Lower: more reads from the store."
+        40 * MEBIBYTE, 0, 1 << 40, "Newest records kept in memory for tail reads. Lower: more reads from the store."
     )
     footer_cache_bytes_max: int = _count(
         16 * MEBIBYTE, 0, 1 << 40, "Segment footers and manifests kept in memory. Lower: more requests per cold read."
