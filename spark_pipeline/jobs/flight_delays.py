@@ -51,6 +51,9 @@ FLIGHT: Final = StructType(
 )
 """What the job reads of a value; everything else in it is skipped."""
 
+STATE_PARTITIONS: Final = 2
+"""The state is some thousand rows; each further partition would be a task and some files more in every micro-batch."""
+
 POLL_SECONDS: Final = 0.1
 """How often the job looks whether it may end."""
 
@@ -189,7 +192,7 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parse_arguments(arguments)
     output = Output(chosen.output, chosen.records)
     checkpoint = chosen.checkpoint or (chosen.output / "checkpoint").absolute().as_uri()
-    config = {}
+    config = {"spark.sql.shuffle.partitions": str(STATE_PARTITIONS)}
     if chosen.checkpoint is None:
         # Through FileContext a rename in a directory starts a process (`readlink`), several times in each micro-batch.
         config["spark.sql.streaming.checkpointFileManagerClass"] = (

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -30,20 +30,31 @@ class ChildFailed(RuntimeError):
 class ChildProcess:
     """``python -m module arguments``, with its output in ``log``; on leaving the context it is ended.
 
-    SIGTERM to its group first; what is left of it after ``grace_seconds`` is killed.
+    ``environment`` is added to the demo's own. SIGTERM to its group first; what is left of it after ``grace_seconds`` is killed.
     """
 
-    def __init__(self, name: str, module: str, arguments: Sequence[str], log: Path, *, grace_seconds: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        module: str,
+        arguments: Sequence[str],
+        log: Path,
+        *,
+        grace_seconds: float,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.name = name
         self.log = log
         self._command = [sys.executable, "-m", module, *arguments]
         self._grace_seconds = grace_seconds
+        self._environment = dict(os.environ) | dict(environment or {})
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         with self.log.open("wb") as output:
             self._process = subprocess.Popen(  # noqa: S603 - our own program
                 self._command,
+                env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -16,7 +17,7 @@ from tidelog.cli.flights.spark_job import Group
 CARRIERS_SHOWN: Final = 8
 """The rest is in the picture."""
 
-_TIMES_OF_DAY: Final = (("5 to 8 h", 5), ("9 to 12 h", 9), ("13 to 16 h", 13), ("17 to 20 h", 17), ("21 h on", 21))
+_TIMES_OF_DAY: Final = (("to 8 h", 0), ("9-12", 9), ("13-16", 13), ("17-20", 17), ("21 on", 21))
 
 
 def report(console: Console, result: Result) -> None:
@@ -63,7 +64,7 @@ def disagreements(result: Result) -> list[str]:
 
 
 def _ways(result: Result) -> Table:
-    table = Table(title="Every record, by every way", title_justify="left", title_style="bold")
+    table = Table(title="Every record, by every way", title_justify="left", title_style="bold", box=SIMPLE_HEAD)
     for heading in ("", "records", "sum of CRC-32", "exclusive or", "seconds", ""):
         table.add_column(heading, justify="right" if heading else "left")
     acknowledged = result.acknowledged
@@ -82,19 +83,22 @@ def _cells(way: Way) -> list[str]:
 
 def _delays(result: Result) -> Table:
     table = Table(
-        title="Mean departure delay in minutes, by carrier and hour of day (from Spark)",
+        title="Mean departure delay in minutes by hour of day, from Spark",
         title_justify="left",
         title_style="bold",
+        box=SIMPLE_HEAD,
+        padding=0,
     )
     table.add_column("carrier")
-    for heading in ("flights", *(name for name, _ in _TIMES_OF_DAY), "all day"):
-        table.add_column(heading, justify="right")
+    for heading in ("flights", *(name for name, _ in _TIMES_OF_DAY), "day"):
+        table.add_column(heading, justify="right", no_wrap=True)
     by_carrier: dict[str, list[Group]] = {}
     for group in result.groups:
         by_carrier.setdefault(group.carrier, []).append(group)
     carriers = sorted(by_carrier, key=lambda carrier: -sum(group.flights for group in by_carrier[carrier]))
     for carrier in carriers[:CARRIERS_SHOWN]:
-        table.add_row(f"{result.carrier_names.get(carrier, carrier)} ({carrier})", *_row(by_carrier[carrier]))
+        name = result.carrier_names.get(carrier, carrier).removesuffix(" Inc.")
+        table.add_row(f"{name} ({carrier})", *_row(by_carrier[carrier]))
     others = [group for carrier in carriers[CARRIERS_SHOWN:] for group in by_carrier[carrier]]
     if others:
         table.add_row(f"{len(carriers) - CARRIERS_SHOWN} more", *_row(others), end_section=True)
@@ -126,7 +130,7 @@ def what_to_try_next(console: Console, result: Result) -> None:
     for what, command in (
         ("Serve this store", f"tidelog serve --store {store}"),
         ("then read with curl", f"curl '{url}/v1/topics/{topic}/partitions/0/records?offset=0&max_records=3'"),
-        ("or send with the SDK", f"python -c {shlex.quote(send)}"),
+        ("or send with the SDK", f'python -c "{send}"'),
         ("Prove what is stored", f"tidelog verify {topic} --store {store}"),
         ("Ask with Spark SQL", f"python examples/spark_sql.py {store} {topic}"),
     ):
