@@ -24,10 +24,12 @@ from gateway.codec.json_text import structural_quotes
 from gateway.codec.record_columns import RecordColumns, header_lists
 from log_format.records import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 
+UNCOUNTED_BYTES_MAX: Final = 2 * 1024 * 1024
+"""Up to this length a text may be as dense as it likes."""
 OBJECTS_MAX: Final = 524_288
-"""Commas and brackets in one text: what is denser would become many times its size in Python objects."""
+"""Commas and brackets in a longer text: a denser one would become many times its size in Python objects."""
 
-_MINUS_ZERO: Final = re.compile(rb"-0(?![0-9.eE])")
+_MINUS_ZERO: Final = re.compile(rb"-0(?=[ \t\r\n,\]}])(?<=[ \t\r\n:,\[]-0)")
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -81,7 +83,7 @@ def decode_lines(text: bytes) -> RecordColumns | None:
 
 
 def _decode(text: bytes, records: Any, quotes: int) -> RecordColumns | None:
-    if len(text) > OBJECTS_MAX and text.count(b",") + text.count(b"{") + text.count(b"[") > OBJECTS_MAX:
+    if len(text) > UNCOUNTED_BYTES_MAX and text.count(b",") + text.count(b"{") + text.count(b"[") > OBJECTS_MAX:
         return None
     try:
         return _Assembly(text, records(), quotes).columns()

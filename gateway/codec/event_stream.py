@@ -1,0 +1,34 @@
+"""``text/event-stream``: records as server-sent events (WHATWG HTML, section 9.2).
+
+An event is a few lines and a blank one. The JSON of a record has no line breaks, so it is one line of data; ``id`` is the offset
+that the client wants next, which it sends back as ``Last-Event-ID``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gateway.codec.record_json import join_rows, pieces, record_objects, text_of
+
+PING: Final = b": ping\n\n"
+"""A comment, which clients skip: it tells both sides that the connection lives."""
+
+
+def record_events(records: pa.Table) -> bytes:
+    """An event for each row of ``records`` (``RECORD_SCHEMA``)."""
+    events = []
+    for piece in pieces(records):
+        ids = pc.add(piece.column("offset").combine_chunks(), 1).cast(pa.string())
+        rows = join_rows(["id: ", ids, "\nevent: record\ndata: ", record_objects(piece), "\n\n"])
+        events.append(bytes(text_of(rows)))
+    return b"".join(events)
+
+
+def end_event(reason: str, next_offset: int | None = None) -> bytes:
+    """The last event of a stream: why it ends and, when it is known, where to go on."""
+    identity = b"" if next_offset is None else b"id: %d\n" % next_offset
+    return b"%bevent: end\ndata: %b\n\n" % (identity, msgspec.json.encode({"reason": reason}))

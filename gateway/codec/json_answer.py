@@ -1,0 +1,62 @@
+"""What a fetch answers, in JSON and in NDJSON. Large answers come in pieces, so that no more than one is made at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import msgspec
+import pyarrow as pa
+
+from gateway.codec.record_json import join_rows, pieces, record_objects, text_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Positions:
+    """Where in its partition an answer stands: where to read on, the end, and the first offset that can be read."""
+
+    next_offset: int
+    high_watermark: int
+    log_start_offset: int
+
+
+def json_pieces(topic: str, partition: int, records: pa.Table, positions: Positions) -> Iterator[bytes]:
+    """The answer of one partition as a JSON object, in pieces; ``records`` has ``RECORD_SCHEMA``."""
+    yield b'{"topic":%b,"partition":%d,"records":[' % (msgspec.json.encode(topic), partition)
+    separator = b""
+    for piece in pieces(records):
+        objects = record_objects(piece)
+        yield separator + bytes(text_of(join_rows([objects.slice(0, len(objects) - 1), ","])))
+        yield bytes(text_of(objects.slice(len(objects) - 1)))
+        separator = b","
+    yield b'],"next_offset":%d,"high_watermark":%d,"log_start_offset":%d}' % (
+        positions.next_offset,
+        positions.high_watermark,
+        positions.log_start_offset,
+    )
+
+
+def json_answer(topic: str, partition: int, records: pa.Table, positions: Positions) -> bytes:
+    """The answer of one partition as a JSON object, whole."""
+    return b"".join(json_pieces(topic, partition, records, positions))
+
+
+def many_answer(partitions: Iterable[bytes]) -> bytes:
+    """The answer of several partitions, each a JSON object as ``json_answer`` or a failure gives it, in this order."""
+    return b'{"partitions":[%b]}' % b",".join(partitions)
+
+
+def failed_partition(topic: str, partition: int, problem: bytes) -> bytes:
+    """What stands for one partition that can't be read; ``problem`` is its problem as JSON."""
+    return b'{"topic":%b,"partition":%d,"error":%b}' % (msgspec.json.encode(topic), partition, problem)
+
+
+def ndjson_pieces(records: pa.Table) -> Iterator[bytes]:
+    """``records`` (``RECORD_SCHEMA``), one JSON object a line, each line ended, in pieces."""
+    for piece in pieces(records):
+        yield bytes(text_of(join_rows([record_objects(piece), "\n"])))
+
+
+def ndjson_answer(records: pa.Table) -> bytes:
+    """``records`` (``RECORD_SCHEMA``), one JSON object a line, each line ended."""
+    return b"".join(ndjson_pieces(records))

@@ -1,0 +1,137 @@
+"""Records as JSON, the way the contract writes them: one object for each row, made by Arrow column by column.
+
+1. The members are ``partition``, ``offset``, ``timestamp``, ``key``, ``value``, ``headers``, in this order, without white space or line breaks.
+2. Bytes are exact: a key or value that is UTF-8 is the string it spells, and null is null; any other appears as base64 under the
+   name with ``_base64``, the plain name absent. Only rows that need it are touched one by one.
+3. What this writes, ``json_record`` reads back to the same record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gateway.codec.base64_text import encode_base64
+
+PIECE_BYTES: Final = 1024 * 1024
+"""Records are written in pieces of about so many bytes: JSON may be six times as long as what it stands for."""
+
+_SHORT_ESCAPES: Final = {0x08: "\\b", 0x09: "\\t", 0x0A: "\\n", 0x0C: "\\f", 0x0D: "\\r"}
+
+Parts = list[str | pa.Array]
+"""Text and columns of text, to be joined row by row."""
+
+
+def record_objects(records: pa.Table) -> pa.Array:
+    """Each row of ``records`` (``RECORD_SCHEMA``) as the text of a JSON object: a ``string`` array without nulls."""
+    columns = {name: _one_piece(records.column(name)) for name in records.column_names}
+    timestamps = pc.divide(columns["timestamp"].view(pa.int64()), 1_000)
+    return join_rows(
+        [
+            '{"partition":',
+            columns["partition"].cast(pa.string()),
+            ',"offset":',
+            columns["offset"].cast(pa.string()),
+            ',"timestamp":',
+            timestamps.cast(pa.string()),
+            ",",
+            *_bytes_member("key", columns["key"]),
+            ",",
+            *_bytes_member("value", columns["value"]),
+            ",",
+            *_headers_member(columns["headers"]),
+            "}",
+        ]
+    )
+
+
+def join_rows(parts: Parts) -> pa.Array:
+    """The parts of each row, one after the other. At least one of them must be a column."""
+    merged: Parts = []
+    for part in parts:
+        if isinstance(part, str) and merged and isinstance(merged[-1], str):
+            merged[-1] += part
+        else:
+            merged.append(part)
+    return pc.binary_join_element_wise(*merged, "")
+
+
+def text_of(rows: pa.Array) -> memoryview:
+    """The bytes of all rows of a ``string`` array, one after the other."""
+    _, offsets, data = rows.buffers()
+    if data is None or len(rows) == 0:
+        return memoryview(b"")
+    bounds = np.frombuffer(offsets, dtype=np.int32)
+    return memoryview(data)[bounds[rows.offset] : bounds[rows.offset + len(rows)]]
+
+
+def pieces(records: pa.Table, piece_bytes: int = PIECE_BYTES) -> Iterator[pa.Table]:
+    """``records`` in order, in slices of about ``piece_bytes``, each of at least one row."""
+    rows = records.num_rows
+    if records.nbytes <= piece_bytes:
+        if rows:
+            yield records
+        return
+    step = max(1, rows * piece_bytes // records.nbytes)
+    for start in range(0, rows, step):
+        yield records.slice(start, step)
+
+
+def _one_piece(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _bytes_member(name: str, column: pa.Array) -> Parts:
+    """The member ``name`` of each row, or ``<name>_base64``."""
+    if column.null_count == len(column):
+        return [f'"{name}":null']
+    try:
+        texts = column.cast(pa.string())
+    except pa.ArrowInvalid:
+        return [_mixed_member(name, column)]
+    parts: Parts = [f'"{name}":"', _escaped(texts), '"']
+    return parts if not column.null_count else [pc.coalesce(join_rows(parts), f'"{name}":null')]
+
+
+def _mixed_member(name: str, column: pa.Array) -> pa.Array:
+    encoded: list[str | None] = []
+    for data in column.to_pylist():
+        try:
+            if data is not None:
+                data.decode()
+            encoded.append(None)
+        except UnicodeDecodeError:
+            encoded.append(f'"{name}_base64":"{encode_base64(data)}"')
+    members = pa.array(encoded, pa.string())
+    texts = pc.if_else(members.is_null(), column, pa.scalar(None, pa.binary())).cast(pa.string())
+    plain = join_rows([f'"{name}":"', _escaped(texts), '"'])
+    return pc.coalesce(members, plain, f'"{name}":null')
+
+
+def _headers_member(column: pa.Array) -> Parts:
+    headers = column.flatten()
+    if len(headers) == 0:
+        return ['"headers":[]']
+    keys, values = headers.flatten()
+    objects = join_rows(['{"key":"', _escaped(keys), '",', *_bytes_member("value", values), "}"])
+    counts = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+    offsets = np.zeros(len(counts) + 1, dtype=np.int32)
+    np.cumsum(counts, out=offsets[1:])
+    return ['"headers":[', pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), objects), ","), "]"]
+
+
+def _escaped(texts: pa.Array) -> pa.Array:
+    """Texts as JSON has them between quotation marks."""
+    data = np.frombuffer(text_of(texts), dtype=np.uint8)
+    if (data == 0x5C).any():
+        texts = pc.replace_substring(texts, "\\", "\\\\")
+    if (data == 0x22).any():
+        texts = pc.replace_substring(texts, '"', '\\"')
+    if (data < 0x20).any():
+        for code in np.unique(data[data < 0x20]).tolist():
+            texts = pc.replace_substring(texts, chr(code), _SHORT_ESCAPES.get(code, f"\\u{code:04x}"))
+    return texts
