@@ -98,7 +98,9 @@ def test_other_layouts_of_the_same_bytes(type_: pa.DataType) -> None:
     ]
 
 
-@pytest.mark.parametrize("keys", [pa.array([], pa.binary()), pa.nulls(3, pa.binary()), pa.chunked_array([], pa.binary())])
+@pytest.mark.parametrize(
+    "keys", [pa.array([], pa.binary()), pa.nulls(3, pa.binary()), pa.chunked_array([], pa.binary())]
+)
 def test_arrays_without_keys(keys: pa.Array) -> None:
     """Nothing to hash is no error."""
     assert partition_for_keys(keys, 4).tolist() == [-1] * len(keys)
