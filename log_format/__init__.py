@@ -12,15 +12,16 @@ normative text; the modules here are its implementation, each for one concept:
 ``records``         Arrow schemas of records
 ``partitioner``     key -> partition, Kafka's default hash
 ``topic_config``    topic names and settings
-``segment``         records <-> one Parquet object
+``run``             what a commit says of a segment
+``segment``         records <-> one Parquet object; ``segment_footer`` is its list of row groups
 ``delta``           Delta actions <-> the bytes of one commit
 ``manifest``        partition -> segments by offset and by timestamp
 ``topic_state``     the replayed state of one topic at one version
-``changes``         a wish -> the actions that fulfil it at a given state, or a refusal
+``change``          a wish -> the actions that fulfil it at a given state, or a refusal: ``append``, ``topic_changes``
 ``checkpoint``      the reconciled log as one Parquet object
 ``topic_log``       state of a topic kept fresh from a store
 ``committer``       the conditional PUT, and everything that can go wrong with it
-``segment_reader``  offsets -> records, by ranges, from a store
+``segment_reader``  offsets -> records, by ranges, from a store; with ``footer_cache``, ``cut`` and ``record_bytes``
 ``verify``          reads a whole topic and proves it
 ==================  ==================================================================================
 
