@@ -1,0 +1,113 @@
+"""The HTTP API as a client sees it: at ``TIDELOG_TEST_URL`` if that is set, else a gateway started on an empty directory.
+
+Nothing here knows the code. Each test makes topics of its own, so that the suite can run against a gateway in use.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+Json = dict[str, Any]
+_LISTENS = re.compile(r"listens on (http://\S+)")
+
+
+class Api:
+    """Calls of one gateway, and what tests often ask of it."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.http = httpx.Client(base_url=url, timeout=30, trust_env=False)
+
+    def topic(self, partition_count: int = 1, **config: Any) -> str:
+        """The name of a new topic; settings with underscores for dots. It flushes at once unless told otherwise."""
+        name = f"test-{secrets.token_hex(6)}"
+        settings = {"flush.ms": 0} | {key.replace("_", "."): value for key, value in config.items()}
+        answer = self.http.post(
+            "/v1/topics", json={"name": name, "partition_count": partition_count, "config": settings}
+        )
+        assert answer.status_code == 201, answer.text
+        return name
+
+    def produce(self, topic: str, *records: Json, partition: int | None = None, **query: Any) -> httpx.Response:
+        """JSON records, to the topic or one of its partitions."""
+        place = "" if partition is None else f"/partitions/{partition}"
+        return self.http.post(f"/v1/topics/{topic}{place}/records", json={"records": list(records)}, params=query)
+
+    def produce_body(self, topic: str, content_type: str, body: bytes | str, **query: Any) -> httpx.Response:
+        """A body of another type."""
+        headers = {"content-type": content_type}
+        return self.http.post(f"/v1/topics/{topic}/records", content=body, headers=headers, params=query)
+
+    def fetch(self, topic: str, partition: int = 0, accept: str | None = None, **query: Any) -> httpx.Response:
+        """A fetch; from the earliest record unless told otherwise."""
+        if not {"offset", "timestamp"} & query.keys():
+            query["offset"] = "earliest"
+        headers = {} if accept is None else {"accept": accept}
+        return self.http.get(f"/v1/topics/{topic}/partitions/{partition}/records", params=query, headers=headers)
+
+    def records(self, topic: str, partition: int = 0, **query: Any) -> list[Json]:
+        """The records of a partition."""
+        answer = self.fetch(topic, partition, **query)
+        assert answer.status_code == 200, answer.text
+        found: list[Json] = answer.json()["records"]
+        return found
+
+    def refused(self, answer: httpx.Response, status: int, error_code: str) -> Json:
+        """Check that an answer is this problem, whole and as the contract's table has it; return it."""
+        assert answer.status_code == status, (answer.status_code, answer.text)
+        assert answer.headers["content-type"].split(";")[0] == "application/problem+json"
+        problem: Json = answer.json()
+        assert problem["error_code"] == error_code, problem
+        assert problem["status"] == status
+        assert {"type", "title", "detail"} <= problem.keys()
+        assert problem["retryable"] is (status in {429, 503, 504} or error_code == "INTERNAL")
+        assert problem["may_have_happened"] is (error_code in {"INTERNAL", "OUTCOME_UNKNOWN"})
+        if status in {429, 503}:
+            assert int(answer.headers["retry-after"]) >= 1
+        errors = problem.get("errors", [])
+        assert len(errors) <= 20
+        assert all({"where", "what"} <= error.keys() for error in errors)
+        return problem
+
+
+@pytest.fixture(scope="session")
+def gateway_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where the gateway is."""
+    given = os.environ.get("TIDELOG_TEST_URL")
+    if given:
+        yield given
+        return
+    directory: Path = tmp_path_factory.mktemp("http-api")
+    command = [sys.executable, "-m", "gateway", "--store", str(directory / "store"), "--port", "0"]
+    log = (directory / "log").open("wb")
+    process = subprocess.Popen([*command, "--log-level", "warning"], stdout=subprocess.PIPE, stderr=log, text=True)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        found = _LISTENS.search(line)
+        assert found, f"{line!r}\n{(directory / 'log').read_text()}"
+        yield found.group(1)
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+        log.close()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def api(gateway_url: str) -> Iterator[Api]:
+    """The API."""
+    made = Api(gateway_url)
+    yield made
+    made.http.close()

@@ -1,0 +1,60 @@
+"""HTTP_API.md section 8: operations."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+
+def test_probes(api: Any) -> None:
+    """Alive and ready."""
+    assert api.http.get("/healthz").status_code == 200
+    assert api.http.get("/readyz").status_code == 200
+
+
+def test_metrics_have_bounded_labels(api: Any) -> None:
+    """Prometheus' text format; routes are templates: no topic's name is in it."""
+    topic = api.topic()
+    api.produce(topic, {"value": "x"})
+    api.records(topic)
+    answer = api.http.get("/metrics")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert topic not in answer.text
+    assert "/v1/topics/{topic}/records" in answer.text
+    assert re.search(r"^tidelog_appended_records_total [1-9]", answer.text, re.MULTILINE)
+    for line in answer.text.splitlines():
+        assert line.startswith("#") or re.fullmatch(r"[a-zA-Z_:][a-zA-Z0-9_:]*(\{.*\})? \S+( \d+)?", line), line
+
+
+def test_the_openapi_document_and_its_page(api: Any) -> None:
+    """Every route of the contract is described, none answers 422; the page loads nothing from elsewhere."""
+    document = api.http.get("/openapi.json").json()
+    assert document["openapi"].startswith("3.")
+    for path, methods in {
+        "/v1/topics": {"get", "post"},
+        "/v1/topics/{topic}": {"get", "patch", "delete"},
+        "/v1/topics/{topic}:delete-records": {"post"},
+        "/v1/topics/{topic}/records": {"post"},
+        "/v1/topics/{topic}/partitions/{partition}/records": {"get", "post"},
+        "/v1/topics/{topic}/partitions/{partition}/offsets": {"get"},
+        "/v1/fetch": {"post"},
+        "/v1/cluster": {"get"},
+        "/healthz": {"get"},
+        "/readyz": {"get"},
+        "/metrics": {"get"},
+    }.items():
+        assert methods <= document["paths"][path].keys(), path
+        for method in methods:
+            assert "422" not in document["paths"][path][method]["responses"]
+    page = api.http.get("/docs")
+    assert page.headers["content-type"].startswith("text/html")
+    assert not re.search(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//""", page.text)
+
+
+def test_the_cluster(api: Any) -> None:
+    """Who serves the store, and the limits of this one."""
+    cluster = api.http.get("/v1/cluster").json()
+    assert {"gateways", "store", "version", "limits"} <= cluster.keys()
+    assert {"id", "url", "started_at", "owned_topics"} <= cluster["gateways"][0].keys()
+    assert isinstance(cluster["limits"]["request_bytes_max"], int)

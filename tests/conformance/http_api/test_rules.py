@@ -1,0 +1,257 @@
+"""HTTP_API.md section 1: rules for every call."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import json
+import socket
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+import zstandard
+
+ENCODERS = {"gzip": gzip.compress, "zstd": zstandard.ZstdCompressor().compress}
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+def test_request_bodies_may_be_compressed(api: Any, encoding: str) -> None:
+    """Either encoding is undone before the body is looked at."""
+    topic = api.topic()
+    body = ENCODERS[encoding](json.dumps({"records": [{"value": "x" * 5000}]}).encode())
+    headers = {"content-type": "application/json", "content-encoding": encoding}
+    assert api.http.post(f"/v1/topics/{topic}/records", content=body, headers=headers).status_code == 200
+    assert api.records(topic)[0]["value"] == "x" * 5000
+
+
+def test_other_encodings_and_corrupt_streams_are_refused(api: Any) -> None:
+    """Another name: 415. A corrupt or cut stream: 400. Nothing is appended."""
+    topic = api.topic()
+    whole = gzip.compress(b'{"records":[{"value":"x"}]}')
+    path = f"/v1/topics/{topic}/records"
+    json_type = {"content-type": "application/json"}
+    api.refused(
+        api.http.post(path, content=whole, headers=json_type | {"content-encoding": "br"}),
+        415,
+        "UNSUPPORTED_MEDIA_TYPE",
+    )
+    for body in (whole[:-9], b"not gzip at all", whole[:15] + b"\xff\xff" + whole[17:]):
+        answer = api.http.post(path, content=body, headers=json_type | {"content-encoding": "gzip"})
+        api.refused(answer, 400, "INVALID_REQUEST")
+    assert api.records(topic) == []
+
+
+@pytest.mark.parametrize(("accept", "used"), [("gzip", "gzip"), ("zstd", "zstd"), ("gzip, zstd", "zstd"), ("br", None)])
+def test_answers_above_1_kib_are_compressed_when_asked(api: Any, accept: str, used: str | None) -> None:
+    """zstd when both are accepted; ``Vary`` says on what it depends; small answers stay as they are."""
+    topic = api.topic()
+    api.produce(topic, {"value": "x" * 5000})
+    path = f"/v1/topics/{topic}/partitions/0/records?offset=0"
+    answer = api.http.get(path, headers={"accept-encoding": accept})
+    assert answer.headers.get("content-encoding") == used
+    assert "accept-encoding" in answer.headers["vary"].lower()
+    assert answer.json()["records"][0]["value"] == "x" * 5000
+    small = api.http.get("/healthz", headers={"accept-encoding": accept})
+    assert "content-encoding" not in small.headers
+
+
+def test_request_ids_are_echoed_or_made(api: Any) -> None:
+    """Up to 128 printable ASCII characters come back; anything else is replaced, and errors have one, too."""
+    assert api.http.get("/healthz", headers={"x-request-id": "my id-7"}).headers["x-request-id"] == "my id-7"
+    assert api.http.get("/healthz", headers={"x-request-id": "y" * 128}).headers["x-request-id"] == "y" * 128
+    made = {api.http.get("/healthz").headers["x-request-id"] for _ in range(3)}
+    assert len(made) == 3
+    assert all(made)
+    assert api.http.get("/healthz", headers={"x-request-id": "z" * 129}).headers["x-request-id"] != "z" * 129
+    assert api.http.get("/nowhere", headers={"x-request-id": "abc"}).headers["x-request-id"] == "abc"
+
+
+def test_unknown_routes_and_methods_are_problems(api: Any) -> None:
+    """404 ``NOT_FOUND``, 405 ``METHOD_NOT_ALLOWED`` with ``Allow``."""
+    api.refused(api.http.get("/v1/nothing"), 404, "NOT_FOUND")
+    api.refused(api.http.get("/"), 404, "NOT_FOUND")
+    answer = api.http.put("/v1/topics", json={})
+    api.refused(answer, 405, "METHOD_NOT_ALLOWED")
+    assert {"GET", "POST"} <= {method.strip() for method in answer.headers["allow"].split(",")}
+
+
+def test_the_body_limit_is_enforced_while_bytes_come(api: Any) -> None:
+    """413 with ``limit_bytes``, by length, in chunks without a length, and for what a small body decompresses to."""
+    topic = api.topic()
+    limit = api.http.get("/v1/cluster").json()["limits"]["request_bytes_max"]
+    path = f"/v1/topics/{topic}/records"
+    assert (
+        api.http.post(path, content=b"x" * 1024, headers={"content-type": "application/octet-stream"}).status_code
+        == 200
+    )
+    bomb = gzip.compress(bytes(limit * 4))
+    headers = {"content-type": "application/octet-stream", "content-encoding": "gzip"}
+    problem = api.refused(api.http.post(path, content=bomb, headers=headers), 413, "REQUEST_TOO_LARGE")
+    assert problem["limit_bytes"] == limit
+    host, port = urlsplit(api.url).hostname, urlsplit(api.url).port
+    connection = http.client.HTTPConnection(host, port, timeout=30)
+    connection.putrequest("POST", path)
+    connection.putheader("Content-Type", "application/octet-stream")
+    connection.putheader("Content-Length", str(1 << 30))
+    connection.endheaders()
+    answer = connection.getresponse()
+    assert answer.status == 413
+    assert json.loads(answer.read())["limit_bytes"] == limit
+    connection.close()
+    sent = 0
+    with socket.create_connection((host, port), timeout=30) as raw:
+        head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/octet-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+        raw.sendall(head.encode())
+        piece = b"10000\r\n" + bytes(0x10000) + b"\r\n"
+        try:
+            while sent < limit * 3:
+                raw.sendall(piece)
+                sent += 0x10000
+        except OSError:
+            pass
+        try:
+            status = raw.recv(65536)
+        except OSError:
+            status = b""
+    assert sent < limit * 3 or status.startswith(b"HTTP/1.1 413")
+    assert api.records(topic, max_bytes=1 << 20)[-1]["offset"] == 0
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/topics?limits=3"),
+        ("GET", "/v1/cluster?x=1"),
+        ("GET", "/v1/topics/{t}?verbose=1"),
+        ("GET", "/v1/topics/{t}/partitions/0/records?offset=0&max_record=3"),
+        ("GET", "/v1/topics/{t}/partitions/0/records?offset=0&offset=0"),
+        ("GET", "/v1/topics/{t}/partitions/0/offsets?time=3"),
+        ("DELETE", "/v1/topics/{t}?force=true"),
+        ("POST", "/v1/topics/{t}/records?ack=0"),
+        ("POST", "/v1/topics/{t}/records?key=x"),
+        ("POST", "/v1/fetch?wait=1"),
+    ],
+)
+def test_unknown_query_parameters_are_refused(api: Any, method: str, path: str) -> None:
+    """A typing error never passes silently: 400 naming the parameter, and nothing happened."""
+    topic = api.topic()
+    body = {"records": [{"value": "x"}]} if method == "POST" else None
+    problem = api.refused(api.http.request(method, path.format(t=topic), json=body), 400, "INVALID_REQUEST")
+    assert problem["errors"][0]["where"] in path
+    assert api.http.get(f"/v1/topics/{topic}").json()["partitions"][0]["high_watermark"] == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "where"),
+    [
+        ("/v1/topics", {"name": "x", "partitions": 3}, "/partitions"),
+        ("/v1/topics/{t}:delete-records", {"before": [{"partition": 0, "ofset": 1}]}, "/before/0/ofset"),
+        ("/v1/fetch", {"partitions": [], "max": 1}, "/max"),
+        ("/v1/topics/{t}/records", {"records": [{"value": "x", "kye": "y"}]}, "/records/0/kye"),
+        ("/v1/topics/{t}/records", {"records": [], "more": 1}, "/more"),
+    ],
+)
+def test_unknown_members_are_refused(api: Any, path: str, body: Any, where: str) -> None:
+    """400 naming the member by its JSON pointer."""
+    answer = api.http.post(path.format(t=api.topic()), json=body)
+    problem = api.refused(answer, 400, answer.json()["error_code"])
+    assert where in [error["where"] for error in problem["errors"]]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/topics", '{"name":"a","name":"b"}'),
+        ("/v1/topics", '{"name":"a","config":{"flush.ms":1,"flush.ms":1}}'),
+        ("/v1/topics/{t}/records", '{"records":[{"value":"a","value":"a"}]}'),
+        ("/v1/topics/{t}/records", '{"records":[{"value":"a"}],"records":[]}'),
+        ("/v1/topics/{t}/records", '{"records":[{"value":"a","headers":{"x":"1","x":"1"}}]}'),
+        ("/v1/fetch", '{"partitions":[],"partitions":[]}'),
+    ],
+)
+def test_a_member_named_twice_is_refused(api: Any, path: str, body: str) -> None:
+    """400, whatever the two say."""
+    answer = api.http.post(path.format(t=api.topic()), content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["error_code"] in {"INVALID_REQUEST", "INVALID_RECORD"}
+
+
+@pytest.mark.parametrize(
+    "body", ["", "{", "[]", "nul", '{"name":1}', '{"name":"a"}x', "\ufeff{}", '{"name":"\\ud800"}', "NaN"]
+)
+def test_malformed_json_is_refused(api: Any, body: str) -> None:
+    """400, never 500 or 422."""
+    for path in ("/v1/topics", "/v1/fetch", f"/v1/topics/{api.topic()}/records"):
+        answer = api.http.post(path, content=body.encode(), headers={"content-type": "application/json"})
+        assert answer.status_code == 400, (path, answer.text)
+    deep = b'{"name":' + b"[" * 100_000
+    for path in ("/v1/topics", "/v1/fetch"):
+        answer = api.http.post(path, content=deep, headers={"content-type": "application/json"})
+        api.refused(answer, 400, "INVALID_REQUEST")
+
+
+def test_a_body_of_another_type_is_refused(api: Any) -> None:
+    """415; without a type it is JSON, and a charset may be named."""
+    for path in ("/v1/topics", "/v1/fetch"):
+        answer = api.http.post(path, content=b"{}", headers={"content-type": "application/xml"})
+        api.refused(answer, 415, "UNSUPPORTED_MEDIA_TYPE")
+    name = api.topic()
+    for headers in ({}, {"content-type": "application/json; charset=utf-8"}, {"content-type": "Application/JSON"}):
+        answer = api.http.post(f"/v1/topics/{name}/records", content=b'{"records":[{"value":"x"}]}', headers=headers)
+        assert answer.status_code == 200, (headers, answer.text)
+
+
+def test_topic_names_in_paths_play_no_tricks(api: Any) -> None:
+    """What can't name a topic names none: 404 in paths; 400 ``INVALID_TOPIC_NAME`` where one is made."""
+    for name in ("..%2F..%2Fetc", "%2e%2e", "a%20b", "a%00b", "%F0%9F%92%A9", "x" * 250, "a%2Fb"):
+        answer = api.http.get(f"/v1/topics/{name}")
+        assert answer.status_code == 404, (name, answer.text)
+    for name in ("", ".", "..", "a/b", "a b", "ä", "x" * 250, "a\u0000", "_delta_log/.."):
+        problem = api.refused(api.http.post("/v1/topics", json={"name": name}), 400, "INVALID_TOPIC_NAME")
+        assert problem["errors"][0]["where"] == "/name"
+
+
+@pytest.mark.parametrize("partition", ["x", "-1", "1.0", "9" * 30, "0x0", "%30%00", "1"])
+def test_partitions_in_paths(api: Any, partition: str) -> None:
+    """No number, or one that the topic does not have: 404 ``UNKNOWN_PARTITION``."""
+    topic = api.topic()
+    for path in ("records?offset=0", "offsets"):
+        answer = api.http.get(f"/v1/topics/{topic}/partitions/{partition}/{path}")
+        api.refused(answer, 404, "UNKNOWN_PARTITION")
+    answer = api.http.post(f"/v1/topics/{topic}/partitions/{partition}/records", json={"records": [{"value": "x"}]})
+    api.refused(answer, 404, "UNKNOWN_PARTITION")
+
+
+def test_headers_that_do_not_work_yet_are_refused(api: Any) -> None:
+    """A ``Tidelog-`` header that is not understood is never ignored silently."""
+    topic = api.topic()
+    answer = api.http.post(
+        f"/v1/topics/{topic}/records", json={"records": [{"value": "x"}]}, headers={"Tidelog-Unknown-Thing": "1"}
+    )
+    problem = api.refused(answer, 400, "INVALID_REQUEST")
+    assert problem["errors"][0]["where"] == "Tidelog-Unknown-Thing"
+
+
+def test_ten_thousand_headers_do_no_harm(api: Any) -> None:
+    """They are refused, or ignored; the gateway goes on."""
+    with httpx.Client(base_url=api.url, timeout=30, trust_env=False) as client:
+        try:
+            answer = client.get("/healthz", headers=[(f"x-{number}", "y") for number in range(10_000)])
+            assert answer.status_code in {200, 400, 431}
+        except httpx.TransportError:
+            pass
+    assert api.http.get("/healthz").status_code == 200
+
+
+def test_a_client_that_leaves_in_the_middle_of_its_body_does_no_harm(api: Any) -> None:
+    """Nothing of it is appended."""
+    topic = api.topic()
+    for _ in range(20):
+        with socket.create_connection((urlsplit(api.url).hostname, urlsplit(api.url).port), timeout=10) as raw:
+            raw.sendall(
+                f"POST /v1/topics/{topic}/records HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                'Content-Length: 1000\r\n\r\n{"records":[{"value":"x"}]}'.encode()
+            )
+    assert api.records(topic) == []
