@@ -41,6 +41,8 @@ class Profile:
     outage: float = 0.0
     outage_ms_max: int = 20 * SECOND_MS
     pause: float = 0.0
+    pause_at_request: float = 0.0
+    """Of a machine, at the moment when it sends a request."""
     pause_ms_max: int = 10 * SECOND_MS
     crash: float = 0.0
     checkpoint: float = 0.3
@@ -51,27 +53,33 @@ class Profile:
 
 
 CALM = Profile(name="calm")
-FAULTY = Profile(name="faulty", fault=0.2, crash=0.1, pause=0.1, outage=0.1)
+FAULTY = Profile(name="faulty", fault=0.2, crash=0.1, pause=0.1, outage=0.1, administration=0.25)
 STORMY = Profile(
-    name="stormy", fault=0.45, slow=0.2, late_ms_max=3 * MINUTE_MS, crash=0.3, pause=0.3, outage=0.3, administration=0.3
+    name="stormy", fault=0.3, slow=0.2, late_ms_max=3 * MINUTE_MS, crash=0.3, pause=0.3, outage=0.3, administration=0.3
 )
-CROWDED = Profile(name="crowded", fault=0.1, think_ms_max=60, administration=0.1, turns=6)
+CROWDED = Profile(name="crowded", fault=0.1, think_ms_max=40, administration=0.1)
 SLEEPY = Profile(
     name="sleepy",
-    fault=0.12,
+    fault=0.2,
     late_ms_max=5 * HOUR_MS,
     think_ms_max=90 * MINUTE_MS,
     pause=0.5,
+    pause_at_request=0.02,
     pause_ms_max=4 * HOUR_MS,
     crash=0.1,
     checkpoint=0.7,
     clean_up=True,
     administration=0.2,
+    turns=7,
 )
-PROFILES = (CALM, FAULTY, STORMY, CROWDED, SLEEPY)
+HOSTILE = Profile(
+    name="hostile", fault=0.45, late_ms_max=3 * MINUTE_MS, think_ms_max=10 * SECOND_MS, administration=0.25
+)
+PROFILES = (CALM, FAULTY, STORMY, CROWDED, SLEEPY, HOSTILE)
 
 _READ_FAULTS = (Fault.REFUSED, Fault.REQUEST_LOST, Fault.ANSWER_LOST)
 _WRITE_FAULTS = (*_READ_FAULTS, Fault.LATE, Fault.TWICE, Fault.TWICE_LATE)
+_COMMIT_FAULTS = (*_WRITE_FAULTS, Fault.ANSWER_LOST, Fault.LATE, Fault.LATE, Fault.TWICE_LATE, Fault.TWICE_LATE)
 
 
 class Faults:
@@ -83,11 +91,23 @@ class Faults:
         self.active = True
         """False: everything works, so that a simulation can come to its end."""
 
-    def of_request(self, *, writes: bool) -> Fault:
-        """What happens to a request."""
-        if not self.active or self._rng.random() >= self.profile.fault:
+    def of_request(self, *, writes: bool, commits: bool) -> Fault:
+        """What happens to a request. Commits are what this is about, so they meet more faults than others."""
+        share = self.profile.fault * (2 if commits else 0.5)
+        if not self.active or self._rng.random() >= share:
             return Fault.NONE
-        return self._rng.choice(_WRITE_FAULTS if writes else _READ_FAULTS)
+        return self._rng.choice(_COMMIT_FAULTS if commits else _WRITE_FAULTS if writes else _READ_FAULTS)
+
+    def pause_ms(self, *, commits: bool) -> int:
+        """For how long the machine pauses at a request; mostly 0. Commits are five times as often met by it."""
+        share = self.profile.pause_at_request * (5 if commits else 1)
+        if not self.active or self._rng.random() >= share:
+            return 0
+        return self._rng.randrange(1, self.profile.pause_ms_max)
+
+    def chance(self) -> bool:
+        """Heads or tails."""
+        return self._rng.random() < 0.5
 
     def travel_ms(self) -> int:
         """How long a request or an answer is under way."""

@@ -37,6 +37,7 @@ class Code:
 
     log: type[TopicLog] = TopicLog
     committer: type[Committer] = Committer
+    append: type[Append] = Append
     write_checkpoint: Callable[..., None] = checkpoint.write_checkpoint
 
 
@@ -146,7 +147,9 @@ class Gateway:
             self._scheduler.sleep_ms(self._rng.choice((0, 5, 100)))
             requests, self._queue = self._queue[:FLUSH_REQUESTS_MAX], self._queue[FLUSH_REQUESTS_MAX:]
             self._queued.is_set = bool(self._queue)
-            append = Append([request.batch for request in requests if request.batch is not None], self._new_id)
+            append = self._code.append(
+                [request.batch for request in requests if request.batch is not None], self._new_id
+            )
             if self._rng.random() < 0.7 and not self._stage(append, requests):
                 continue
             if committing is not None:
@@ -182,7 +185,9 @@ class Gateway:
             with self._commit_lock:
                 if self.log.state.exists:
                     self._ahead = self.log.state, append.counts()
-                result = self.committer.commit(append).result
+                committed = self.committer.commit(append)
+                result = committed.result
+                self.oracle.told["conflict"] += committed.attempts > 1
         except OutcomeUnknown:
             for request in requests:
                 self.oracle.unknown()

@@ -51,6 +51,7 @@ class Scheduler:
         self.steps = 0
         self.trace: list[str] = []
         """What happened, in order: equal for equal seeds."""
+        self.on_note: Callable[[str], None] = lambda line: None
         self._rng = rng
         self._steps_max = steps_max
         self._due: list[tuple[int, float, int, Callable[[], None]]] = []
@@ -67,7 +68,9 @@ class Scheduler:
 
     def note(self, what: str) -> None:
         """Add a line to the trace."""
-        self.trace.append(f"{self.now_ms} {what}")
+        line = f"{self.now_ms} {what}"
+        self.trace.append(line)
+        self.on_note(line)
 
     def at(self, delay_ms: int, call: Callable[[], None]) -> None:
         """Call after ``delay_ms``, outside all processes."""

@@ -45,11 +45,11 @@ class Server:
 class Client:
     """An ``ObjectStore`` on one machine."""
 
-    def __init__(self, scheduler: Scheduler, server: Server, faults: Faults, name: str) -> None:
+    def __init__(self, scheduler: Scheduler, server: Server, faults: Faults, machine: Machine) -> None:
         self._scheduler = scheduler
         self._server = server
         self._faults = faults
-        self._name = name
+        self._machine = machine
 
     @property
     def uri(self) -> str:
@@ -89,11 +89,13 @@ class Client:
         return [info for info, _ in zip(listing, range(LIST_PAGE_KEYS), strict=False)]
 
     def _request(self, operation: str, key: str, perform: Callable[[], ResultT], *, writes: bool = False) -> ResultT:
-        fault = self._faults.of_request(writes=writes)
+        commits = operation == "put_if_absent"
+        self._perhaps_pause(commits=commits)
+        fault = self._faults.of_request(writes=writes, commits=commits)
         if fault in {Fault.TWICE, Fault.TWICE_LATE} and operation == "delete":
             fault = Fault.NONE
         exchange = _Exchange(self._scheduler, self._server, key, perform)
-        what = f"{self._name} {operation} {key.rpartition('/')[2]}"
+        what = f"{self._machine.name} {operation} {key.rpartition('/')[2]}"
         travel_ms = self._faults.travel_ms()
         if fault is not Fault.NONE:
             self._server.seen[fault.value] += 1
@@ -124,6 +126,14 @@ class Client:
             raise
         self._scheduler.note(what)
         return result
+
+    def _perhaps_pause(self, *, commits: bool) -> None:
+        pause_ms = self._faults.pause_ms(commits=commits)
+        if pause_ms:
+            self._server.seen["pause at a request"] += 1
+            self._machine.paused_until_ms = self._scheduler.now_ms + pause_ms
+            if self._faults.chance():
+                self._scheduler.sleep_ms(0)  # and sends the request when it wakes; else it finds the answer then
 
 
 class _Exchange:

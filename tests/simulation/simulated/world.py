@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -36,11 +37,18 @@ class History:
     """Faults and outcomes, by name, with how often they happened."""
 
 
-def simulate(seed: int, *, profile: Profile | None = None, code: Code | None = None) -> History:
-    """Run the history of ``seed``. The profile is drawn from the seed unless given."""
+def simulate(
+    seed: int,
+    *,
+    profile: Profile | None = None,
+    code: Code | None = None,
+    on_note: Callable[[str], None] = lambda line: None,
+) -> History:
+    """Run the history of ``seed``. The profile is drawn from the seed unless given; ``on_note`` gets each line of the trace."""
     rng = random.Random(seed)
     drawn = rng.choice(PROFILES)
     world = World(rng, profile if profile is not None else drawn, code if code is not None else Code())
+    world.scheduler.on_note = on_note
     world.run()
     seen = world.server.seen + world.oracle.told
     seen["ghosts"] += world.truth.ghosts
@@ -78,7 +86,7 @@ class World:
         self._actor("misfortune", self._misfortune)
         if self.profile.clean_up:
             machine = Machine("janitor")
-            client = Client(self.scheduler, self.server, self.faults, "janitor")
+            client = Client(self.scheduler, self.server, self.faults, machine)
             janitor = Janitor(client, MachineClock(self.scheduler, machine), lambda: self._busy == 0)
             self.scheduler.start("janitor", machine, janitor.work)
         try:
@@ -96,7 +104,7 @@ class World:
     def _start_gateway(self) -> Gateway:
         self._started += 1
         machine = Machine(f"gateway-{self._started}", wall_skew_ms=self.rng.randrange(-3000, 3000))
-        client = Client(self.scheduler, self.server, self.faults, machine.name)
+        client = Client(self.scheduler, self.server, self.faults, machine)
         gateway = Gateway(
             self.scheduler, self.rng, client, machine, self.oracle, self._new_id, self._code, self.profile.checkpoint
         )

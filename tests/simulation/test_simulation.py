@@ -1,0 +1,68 @@
+"""The log's core under misfortune: thousands of histories, each from one seed (DESIGN, guarantees G1 to G4 and G8).
+
+``TIDELOG_SIMULATION_SEEDS=100000`` runs more of them; ``TIDELOG_SIMULATION_SEED=123`` runs that one alone and prints what
+happened in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from simulated.faults import PROFILES, Fault
+from simulated.world import simulate
+
+ONE_SEED = os.environ.get("TIDELOG_SIMULATION_SEED")
+SEEDS = range(int(os.environ.get("TIDELOG_SIMULATION_SEEDS", "1500"))) if ONE_SEED is None else [int(ONE_SEED)]
+PARTS = min(20, len(SEEDS))
+EVENTFUL_SEEDS = 25
+"""Of each profile."""
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_guarantees_hold(part: int) -> None:
+    """Whatever happens to gateways, requests and answers: what was acknowledged is in the log where it was said to be, once;
+    what was refused is not; readers see each commit and nothing else; no place ever names two records (G1 to G4, G8)."""
+    for seed in SEEDS[part::PARTS]:
+        print(f"TIDELOG_SIMULATION_SEED={seed}")
+        simulate(seed, on_note=_ignore if ONE_SEED is None else print)
+
+
+def _ignore(line: str) -> None:
+    """Nobody wants to read it."""
+
+
+def test_the_histories_are_eventful() -> None:
+    """The simulation is not empty: within a few histories of each profile every fault and every outcome does happen."""
+    seen: Counter[str] = Counter()
+    for profile in PROFILES:
+        for seed in range(EVENTFUL_SEEDS):
+            seen += simulate(seed, profile=profile).seen
+    faults = [fault.value for fault in Fault if fault is not Fault.NONE]
+    faults += ["down", "outage", "pause", "pause above an hour", "pause at a request", "crash"]
+    consequences = ["own object exists", "ghosts", "conflict", "outcome unknown"]
+    outcomes = ["acknowledged", "read", "created", "exists", "deleted", "trimmed"]
+    refusals = ["UNAVAILABLE", "UNKNOWN_TOPIC", "TOPIC_ALREADY_EXISTS", "RECORD_TOO_LARGE", "OFFSET_OUT_OF_RANGE"]
+    assert [name for name in (*faults, *consequences, *outcomes, *refusals) if not seen[name]] == []
+    assert seen["acknowledged"] > 5 * len(PROFILES) * EVENTFUL_SEEDS, "most histories append only a little"
+
+
+@pytest.mark.parametrize("seed", [3, 17, 29])
+def test_a_seed_is_a_history(seed: int) -> None:
+    """The same seed gives the same history, also in another process with other hashes: a failure can be replayed."""
+    program = (
+        "import hashlib, sys; sys.path.insert(0, sys.argv[1]); from simulated.world import simulate; "
+        "print(hashlib.sha256('\\n'.join(simulate(int(sys.argv[2])).trace).encode()).hexdigest())"
+    )
+    command = [sys.executable, "-c", program, str(Path(__file__).parent), str(seed)]
+    environment = os.environ | {"PYTHONHASHSEED": "12345"}
+    other = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
+    trace = simulate(seed).trace
+    assert hashlib.sha256("\n".join(trace).encode()).hexdigest() == other.stdout.strip()
+    assert trace == simulate(seed).trace
+    assert trace != simulate(seed + 1).trace
