@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 from typing import TYPE_CHECKING, Final
-
-import msgspec
 
 from tidelog.record import Headers, Record, TopicPartition
 
@@ -14,38 +11,6 @@ if TYPE_CHECKING:
 
 _BLOCK_RECORDS: Final = 2_048
 """Rows of a table made into records at once: few enough that the first is there soon, enough to be cheap for each."""
-
-
-class JsonHeader(msgspec.Struct, frozen=True):
-    """A header as the API writes it."""
-
-    key: str
-    value: str | None = None
-    value_base64: str | None = None
-
-
-class JsonRecord(msgspec.Struct, frozen=True):
-    """A record as the API writes it; ``…_base64`` holds what is not UTF-8."""
-
-    offset: int
-    timestamp: int
-    key: str | None = None
-    key_base64: str | None = None
-    value: str | None = None
-    value_base64: str | None = None
-    headers: tuple[JsonHeader, ...] = ()
-
-    def record(self, place: TopicPartition) -> Record:
-        """The record in its bytes. Raises ``ValueError`` for what is no base64."""
-        return Record(
-            place.topic,
-            place.partition,
-            self.offset,
-            self.timestamp,
-            _exact(self.key, self.key_base64),
-            _exact(self.value, self.value_base64),
-            tuple((header.key, _exact(header.value, header.value_base64)) for header in self.headers),
-        )
 
 
 class Chunk:
@@ -145,9 +110,3 @@ def table_from_records(records: list[Record]) -> pa.Table:
 
 def _pairs(held: list[dict[str, str | bytes | None]] | None) -> Headers:
     return tuple((header["key"], header["value"]) for header in held or ())  # type: ignore[misc]
-
-
-def _exact(text: str | None, base64_text: str | None) -> bytes | None:
-    if base64_text is not None:
-        return base64.b64decode(base64_text, validate=True)
-    return None if text is None else text.encode()

@@ -5,7 +5,6 @@ Bytes are exact in both: JSON carries what is not UTF-8 as base64.
 
 from __future__ import annotations
 
-import base64
 import gzip
 import importlib.util
 from functools import cache
@@ -15,6 +14,7 @@ import msgspec
 import zstandard
 
 from tidelog import limits
+from tidelog.json_record import as_json_headers, put_bytes
 from tidelog.record import Headers
 from tidelog.record_columns import RecordColumns
 
@@ -69,26 +69,12 @@ def _encode_json(columns: RecordColumns) -> bytes:
     for index, (key, value) in enumerate(zip(columns.keys, columns.values, strict=True)):
         record: dict[str, Any] = {"partition": columns.assigned[index], "timestamp": columns.timestamps_ms[index]}
         if key is not None:
-            _put(record, "key", key)
-        _put(record, "value", value)
+            put_bytes(record, "key", key)
+        put_bytes(record, "value", value)
         if index in columns.headers:
-            record["headers"] = [_header(name, held) for name, held in columns.headers[index]]
+            record["headers"] = as_json_headers(columns.headers[index])
         records.append(record)
     return _encoder.encode({"records": records})
-
-
-def _header(name: str, value: bytes | None) -> dict[str, Any]:
-    header: dict[str, Any] = {"key": name}
-    _put(header, "value", value)
-    return header
-
-
-def _put(record: dict[str, Any], name: str, value: bytes | None) -> None:
-    try:
-        record[name] = None if value is None else value.decode()
-    except UnicodeDecodeError:
-        assert value is not None
-        record[f"{name}_base64"] = base64.b64encode(value).decode("ascii")
 
 
 def _encode_arrow(columns: RecordColumns) -> bytes:

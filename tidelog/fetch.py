@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
-from tidelog.chunk import Chunk, JsonRecord
+from tidelog.chunk import Chunk
 from tidelog.deadline import Deadline
 from tidelog.encode import ARROW, JSON
 from tidelog.errors import GatewayError
+from tidelog.json_record import JsonRecord
 from tidelog.problem import error_from_problem
 from tidelog.record import TopicPartition
 from tidelog.transport import Reply, Request, Transport, target

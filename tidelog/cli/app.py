@@ -1,0 +1,53 @@
+"""The commands, put together."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from log_format.version import __version__
+from tidelog.cli import topic
+from tidelog.cli.consume import consume
+from tidelog.cli.demo import demo
+from tidelog.cli.exit_code import EPILOG, ExitCode
+from tidelog.cli.produce import produce
+from tidelog.cli.serve import serve
+from tidelog.cli.verify import verify
+from tidelog.cli.version import version
+
+app = typer.Typer(
+    name="tidelog",
+    help="A message log on object storage: Kafka's model, a topic is a Delta table.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_show_locals=False,
+)
+app.add_typer(topic.app, name="topic")
+app.command(epilog=EPILOG)(produce)
+app.command(epilog=EPILOG)(consume)
+app.command(epilog=EPILOG)(verify)
+app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(serve)
+app.command()(demo)
+app.command()(version)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"tidelog {__version__}")
+        raise typer.Exit(ExitCode.OK)
+
+
+@app.callback()
+def options(
+    version_: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Options before the command."""
+
+
+def main() -> None:
+    """Run the command that the process was started with, and exit with its code."""
+    app()

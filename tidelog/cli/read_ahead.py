@@ -1,0 +1,55 @@
+"""Whole lines read in one thread while another sends those before them: the slower the sending, the more go together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+_AHEAD_BYTES_MAX: Final = 8 * 1024 * 1024
+"""What is read and not sent: a request's worth, and half of what a gateway takes in one."""
+
+
+class ReadAhead:
+    """Iterate over it: each item is the lines that came since the last, at least one, joined as they were read."""
+
+    def __init__(self, lines: Iterable[list[bytes]]) -> None:
+        self._lines = lines
+        self._changed = threading.Condition()
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+        self._ended = False
+        self._error: BaseException | None = None
+
+    def __iter__(self) -> Iterator[list[bytes]]:
+        """Raises what reading raised, behind the lines that were read before."""
+        threading.Thread(target=self._read, name="tidelog-read-ahead", daemon=True).start()
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._ended)
+                lines, self._waiting, self._waiting_bytes = self._waiting, [], 0
+                self._changed.notify_all()
+            if not lines:
+                if self._error is not None:
+                    raise self._error
+                return
+            yield lines
+
+    def _read(self) -> None:
+        try:
+            for lines in self._lines:
+                self._put(lines)
+        except (OSError, ValueError) as error:
+            self._error = error
+        finally:
+            with self._changed:
+                self._ended = True
+                self._changed.notify_all()
+
+    def _put(self, lines: list[bytes]) -> None:
+        size_bytes = sum(map(len, lines)) + len(lines)
+        with self._changed:
+            self._changed.wait_for(lambda: not self._waiting or self._waiting_bytes + size_bytes <= _AHEAD_BYTES_MAX)
+            self._waiting += lines
+            self._waiting_bytes += size_bytes
+            self._changed.notify_all()
