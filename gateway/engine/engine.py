@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
+from typing import Any
 
+import pyarrow as pa
 from prometheus_client import CollectorRegistry
 
 from gateway.engine.administration import Administration
@@ -25,6 +27,8 @@ from log_format import layout
 from log_format.append import Batch
 from log_format.clock import Clock
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown
+from log_format.records import RECORD_SCHEMA
+from log_format.segment import decode_footer, decode_row_group, encode_segment
 from log_format.segment_reader import SegmentReader
 from log_format.store import ObjectStore
 
@@ -34,6 +38,14 @@ _log = logging.getLogger("gateway.engine")
 def new_id() -> str:
     """An id that nobody else will make."""
     return str(uuid.uuid4())
+
+
+def _warm_up() -> None:
+    columns: dict[str, list[Any]] = {"partition": [0], "offset": [0], "timestamp": [0], "key": [b""], "value": [b""]}
+    record = pa.table({**columns, "headers": [None]}, schema=RECORD_SCHEMA)
+    segment = encode_segment(record, compression="zstd")
+    footer = decode_footer(segment.data[segment.footer_start :], segment.ref("warm-up"))
+    decode_row_group(footer, 0, segment.data[: segment.footer_start][footer.row_groups[0].start :])
 
 
 class LogEngine:
@@ -92,7 +104,11 @@ class LogEngine:
         return sum(1 for topic in self.topics if topic.state.exists)
 
     async def start(self) -> None:
-        """Nothing is read before it is asked for, so starting takes no time, however many topics there are."""
+        """Nothing is read before it is asked for, so starting takes no time, however many topics there are.
+
+        The encoder is used once: what Arrow loads with its first use (a third of a second) no request shall wait for.
+        """
+        await self._write_pool.run(_warm_up)
 
     async def drain(self) -> None:
         """End waits, flush what is buffered, acknowledge it. Idempotent."""
