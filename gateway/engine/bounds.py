@@ -27,6 +27,15 @@ COLD_RUNS_PER_READ_MAX: Final = 64
 COLD_READ_MS_MAX: Final = 2_000
 """A read that has something to answer goes on to further runs only for so long."""
 
+READ_AHEAD_BYTES_MAX: Final = 16 * _MEBIBYTE
+"""Decoded records of old segments kept for those who read on. Part of the slack in the settings' sum."""
+
+READ_AHEAD_PIECE_BYTES: Final = _MEBIBYTE
+"""A read of an old segment takes so many bytes at least: about a row group, which is decoded as a whole anyway."""
+
+READ_AHEAD_RECORDS: Final = 100_000
+"""And so many records, where they are small."""
+
 PRODUCE_WAIT_MS_MAX: Final = 10_000
 """How long a request waits for its flush to begin, beyond ``flush.ms``, before it is refused (503, nothing happened)."""
 

@@ -13,17 +13,24 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from gateway.engine.bounds import COLD_READ_MS_MAX, COLD_RUNS_PER_READ_MAX
+from gateway.engine.bounds import (
+    COLD_READ_MS_MAX,
+    COLD_RUNS_PER_READ_MAX,
+    READ_AHEAD_BYTES_MAX,
+    READ_AHEAD_PIECE_BYTES,
+    READ_AHEAD_RECORDS,
+)
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.pool import Pool
+from gateway.engine.read_ahead import Piece, ReadAhead
 from gateway.engine.tail_cache import TailCache, TailRun
 from log_format.clock import Clock
 from log_format.errors import BackOff, CorruptData, StoreUnavailable, UnknownTopic
 from log_format.manifest import Located
-from log_format.record_bytes import record_bytes
 from log_format.segment_reader import SegmentReader
 from log_format.topic_state import TopicState
 
@@ -69,6 +76,7 @@ class Reading:
         self, tail: TailCache, reader: SegmentReader, *, pool: Pool, clock: Clock, metrics: EngineMetrics
     ) -> None:
         self._tail = tail
+        self._ahead = ReadAhead(READ_AHEAD_BYTES_MAX)
         self._reader = reader
         self._pool = pool
         self._clock = clock
@@ -96,6 +104,11 @@ class Reading:
             run = self._tail.find(state.topic_id, partition, found.next_offset)
             if run is not None:
                 if not self._take_from_tail(run, found, limits):
+                    break
+                continue
+            piece = self._ahead.find(state.topic_id, partition, found.next_offset)
+            if piece is not None:
+                if not self._take_from_piece(piece, found, limits):
                     break
                 continue
             if cold_runs and (cold_runs >= COLD_RUNS_PER_READ_MAX or self._clock.monotonic_ms() > deadline_ms):
@@ -140,67 +153,66 @@ class Reading:
         raise BackOff(f"Finding timestamp {timestamp_ms} in {topic.name}/{partition} takes too many reads.")
 
     def is_in_memory(self, state: TopicState, partition: int, offset: int) -> bool:
-        """Whether a read from ``offset`` on begins in the tail, so that it takes no memory of its own."""
-        return state.topic_id is not None and self._tail.find(state.topic_id, partition, offset) is not None
+        """Whether a read from ``offset`` on begins in memory, so that it takes none of its own."""
+        if state.topic_id is None:
+            return False
+        in_tail = self._tail.find(state.topic_id, partition, offset)
+        return in_tail is not None or self._ahead.find(state.topic_id, partition, offset) is not None
 
     def _take_from_tail(self, run: TailRun, found: Records, limits: ReadLimits) -> bool:
         """Take what fits of a run in memory; False when not even the next record does."""
         first = run.first_row + found.next_offset - run.base_offset
         last = run.first_row + run.end_offset - run.base_offset
-        sums = run.flush.size_sums()
-        budget = limits.bytes_max - found.size_bytes
-        fitting = int(np.searchsorted(sums, sums[first] + budget, side="right")) - 1
-        stop = min(last, first + limits.records_max - found.record_count, fitting)
-        if stop <= first:
-            if found.record_count or not limits.at_least_one:
-                found.is_full = True
-                return False
-            stop = first + 1
-        found.take(run.flush.records.slice(first, stop - first), int(sums[stop] - sums[first]))
-        found.next_offset = run.base_offset + stop - run.first_row
-        self._from_memory.inc(stop - first)
-        return True
+        count = _take(run.flush.records, run.flush.size_sums(), range(first, last), found, limits)
+        found.next_offset += count
+        self._from_memory.inc(count)
+        return count > 0
+
+    def _take_from_piece(self, piece: Piece, found: Records, limits: ReadLimits) -> bool:
+        """Take what fits of a piece of an old segment; False when not even the next record does."""
+        first = int(np.searchsorted(piece.offsets, found.next_offset))
+        last = len(piece.offsets)
+        count = _take(piece.table, piece.size_sums, range(first, last), found, limits)
+        if first + count == last:
+            found.next_offset = piece.end_offset
+            return True
+        if count:
+            found.next_offset = int(piece.offsets[first + count - 1]) + 1
+        return count > 0
 
     async def _take_from_store(
         self, topic: OpenTopic, state: TopicState, partition: int, found: Records, limits: ReadLimits
     ) -> bool:
         """Take what fits of the next run in the store; False when not even the next record does."""
+        assert state.topic_id is not None
         end = state.high_watermark(partition)
-        located = state.manifest.find(partition, found.next_offset)
+        offset = found.next_offset
+        located = state.manifest.find(partition, offset)
         if located is None or located.base_offset >= end:
             found.next_offset = end  # key compaction left nothing up to there
             return True
-        budget = limits.bytes_max - found.size_bytes
-        offset, records_max = found.next_offset, limits.records_max - found.record_count
+        bytes_max = max(limits.bytes_max - found.size_bytes, READ_AHEAD_PIECE_BYTES)
+        records_max = max(limits.records_max - found.record_count, READ_AHEAD_RECORDS)
 
-        def read(run: Located) -> pa.Table:
-            return self._reader.read(
+        def read(run: Located) -> Piece:
+            start = max(offset, run.base_offset)
+            table = self._reader.read(
                 topic.name,
                 run.segment,
                 partition,
-                max(offset, run.base_offset),
-                bytes_max=max(1, budget),
+                start,
+                bytes_max=bytes_max,
                 records_max=records_max,
                 end_offset=run.end_offset,
             )
+            return _piece(table, offset, run)
 
-        table, located = await self._from_segment(
-            topic, state, located, read, lambda: state.manifest.find(partition, offset)
-        )
-        if table.num_rows == 0:
-            found.next_offset = located.end_offset
-            return True
-        size = int(record_bytes(table).sum())
-        if size > budget and (found.record_count or not limits.at_least_one):
-            found.is_full = True
-            return False
-        found.take(table, size)
-        self._from_store.inc(table.num_rows)
-        found.next_offset = int(table.column("offset")[-1].as_py()) + 1
-        if found.next_offset < located.end_offset and not located.segment.path.startswith(COMPACTED_PREFIX):
-            found.is_full = True  # a flush's runs have no gaps, so it was the limits that ended it
-            return False
-        return True
+        piece, _ = await self._from_segment(topic, state, located, read, lambda: state.manifest.find(partition, offset))
+        self._from_store.inc(piece.table.num_rows)
+        fits = self._take_from_piece(piece, found, limits)
+        if found.next_offset < piece.end_offset:
+            self._ahead.add(state.topic_id, partition, piece)
+        return fits
 
     async def _from_segment(
         self,
@@ -228,3 +240,28 @@ class Reading:
         except StoreUnavailable as problem:
             self._store_errors.inc()
             raise BackOff(f"The store did not give a segment: {problem.detail}.") from problem
+
+
+def _take(table: pa.Table, size_sums: npt.NDArray[np.int64], rows: range, found: Records, limits: ReadLimits) -> int:
+    """Take what fits of the rows; how many. When some are left over ``found`` is full."""
+    first, last = rows.start, rows.stop
+    budget = limits.bytes_max - found.size_bytes
+    fitting = int(np.searchsorted(size_sums, size_sums[first] + budget, side="right")) - 1
+    stop = min(last, first + limits.records_max - found.record_count, fitting)
+    if stop <= first < last and limits.at_least_one and not found.record_count:
+        stop = first + 1
+    found.is_full = stop < last
+    if stop > first:
+        found.take(table.slice(first, stop - first), int(size_sums[stop] - size_sums[first]))
+    return max(0, stop - first)
+
+
+def _piece(table: pa.Table, offset: int, run: Located) -> Piece:
+    """What was read of a run from ``offset`` on, and up to where it is all that there is."""
+    end = run.end_offset
+    if table.num_rows:
+        after_last = int(table.column("offset")[-1].as_py()) + 1
+        # A flush's runs have no gaps, so what is missing at the end was cut off. A compacted one may just end in a gap: there,
+        # too, it is safe to say less.
+        end = min(end, after_last)
+    return Piece.of(table, offset, end)

@@ -39,6 +39,7 @@ from gateway.parameters import Parameter, QueryParameters, choice, integer, path
 from gateway.shell import Shell, shell_of
 from log_format.append import Batch
 from log_format.errors import ErrorCode, RequestRefused, TopicReplaced, UnknownPartition
+from log_format.partitioner import partition_for_key
 from log_format.record_bytes import record_bytes
 from log_format.records import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 from log_format.topic_state import TopicState
@@ -227,7 +228,9 @@ def _batch(incoming: IncomingRecords, state: TopicState, sent: _Sent, turn: int)
     records, partitions = route(
         incoming,
         partition_count=state.partition_count,
-        route_partition=sent.partition,
+        route_partition=_only_partition(incoming, state.partition_count, turn)
+        if sent.partition is None
+        else sent.partition,
         sticky=turn % state.partition_count,
         now_ms=sent.arrived_at_ms,
         log_append_time=state.config.choice("message.timestamp.type") == "LogAppendTime",
@@ -238,6 +241,14 @@ def _batch(incoming: IncomingRecords, state: TopicState, sent: _Sent, turn: int)
         partitions=partitions,
         record_bytes_max=int(record_bytes(records).max()),
     )
+
+
+def _only_partition(incoming: IncomingRecords, partition_count: int, turn: int) -> int | None:
+    """The partition of a request's only record, without the price of the way that is made for many."""
+    if len(incoming) != 1 or incoming.partitions is not None:
+        return None
+    key = incoming.records.column("key")[0].as_py()
+    return turn % partition_count if key is None else partition_for_key(key, partition_count)
 
 
 def _check_partition(sent: _Sent, state: TopicState) -> None:

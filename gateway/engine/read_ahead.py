@@ -1,0 +1,87 @@
+"""What was decoded of old segments beyond what somebody asked for: most likely the next thing that they ask for.
+
+A row group is read and decoded as a whole, though a fetch may want a few of its records. What is left over stays here for a
+while, so that a reader who goes through old records asks the store once for each row group and not once for each fetch.
+Bounded; the piece that was not used for longest leaves first. Offsets never change their records, so nothing here is ever wrong;
+it is kept by the topic's incarnation.
+
+Not thread-safe: everything here belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from log_format.record_bytes import record_bytes
+
+_PIECES_PER_PARTITION_MAX = 8
+"""Readers of one partition at different places that are served at once."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """Records of one partition: everything that there is in ``[start_offset, end_offset)``."""
+
+    table: pa.Table
+    offsets: npt.NDArray[np.int64]
+    size_sums: npt.NDArray[np.int64]
+    """Bytes of all records before row i (keys, values, headers), for i from 0 to the number of rows."""
+    start_offset: int
+    end_offset: int
+
+    @classmethod
+    def of(cls, table: pa.Table, start_offset: int, end_offset: int) -> Piece:
+        """``table`` has ``RECORD_SCHEMA``, by offset."""
+        sums = np.zeros(table.num_rows + 1, np.int64)
+        np.cumsum(record_bytes(table), out=sums[1:])
+        return cls(table, table.column("offset").to_numpy(), sums, start_offset, end_offset)
+
+    @property
+    def memory_bytes(self) -> int:
+        """About how much it takes."""
+        return int(self.table.nbytes) + self.offsets.nbytes + self.size_sums.nbytes + 1024
+
+
+class ReadAhead:
+    """At most ``bytes_max`` of pieces."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.size_bytes = 0
+        self._pieces: OrderedDict[Piece, tuple[str, int]] = OrderedDict()
+        self._by_partition: dict[tuple[str, int], list[Piece]] = {}
+
+    def add(self, topic_id: str, partition: int, piece: Piece) -> None:
+        """Keep a piece for the next who reads on there."""
+        if piece.memory_bytes > self.bytes_max:
+            return
+        place = (topic_id, partition)
+        pieces = self._by_partition.setdefault(place, [])
+        pieces.append(piece)
+        self._pieces[piece] = place
+        self.size_bytes += piece.memory_bytes
+        if len(pieces) > _PIECES_PER_PARTITION_MAX:
+            self._drop(pieces[0])
+        while self.size_bytes > self.bytes_max:
+            self._drop(next(iter(self._pieces)))
+
+    def find(self, topic_id: str, partition: int, offset: int) -> Piece | None:
+        """The piece that covers the offset."""
+        for piece in self._by_partition.get((topic_id, partition), ()):
+            if piece.start_offset <= offset < piece.end_offset:
+                self._pieces.move_to_end(piece)
+                return piece
+        return None
+
+    def _drop(self, piece: Piece) -> None:
+        place = self._pieces.pop(piece)
+        self.size_bytes -= piece.memory_bytes
+        pieces = self._by_partition[place]
+        pieces.remove(piece)
+        if not pieces:
+            del self._by_partition[place]
