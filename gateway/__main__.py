@@ -16,6 +16,7 @@ from gateway import structured_log
 from gateway.allocator import give_memory_back
 from gateway.app import create_app
 from gateway.assembly import assemble
+from gateway.proven_store import UnsafeStore
 from gateway.server import GatewayServer, server_config
 from gateway.settings import ENVIRONMENT_PREFIX, Settings, SettingsError
 from log_format.version import __version__
@@ -32,6 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SettingsError as error:
         sys.stderr.write(f"python -m gateway: {error}\n")
         return 2
+    except UnsafeStore as error:
+        sys.stderr.write(f"python -m gateway: {error}\n")
+        return 3
     server = GatewayServer(server_config(create_app(shell), settings), shell, _announce(shell.store_uri))
     server.run()
     structured_log.WRITER.flush()

@@ -1,11 +1,15 @@
 """Puts a gateway together from its settings: the one place that names stores and starts nothing.
 
+A store that ignores put-if-absent is refused here. One that is down or read-only is not: a gateway that starts before its
+store waits for it (``/readyz``), and the proof is made up for before the first commit (``proven_store``).
+
 The store is opened twice: old records are read over connections of their own, so that a reader who catches up never takes one
 from a writer, nor waits for it.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 import pyarrow as pa
@@ -14,9 +18,11 @@ from gateway.allocator import give_memory_back
 from gateway.engine import EngineBounds, LogEngine
 from gateway.engine.bounds import LOOK_THREADS
 from gateway.metrics import Metrics
+from gateway.proven_store import ProvenStore
 from gateway.settings import Settings, SettingsError
 from gateway.shell import Shell, make_shell
 from log_format.clock import SystemClock
+from log_format.errors import StoreUnavailable
 from log_format.store import ObjectStore
 from log_format.stores import open_store
 
@@ -25,15 +31,24 @@ STORE_READ_TIMEOUT_MS: Final = 8_000
 STORE_RETRY_MS_MAX: Final = 3_000
 """Clients repeat what is refused, and wait for it: the gateway gives up early and says so, rather than late."""
 
+_log = logging.getLogger("gateway.assembly")
+
 
 def assemble(settings: Settings) -> Shell:
-    """The components of a gateway. Nothing of the store is read yet. Raises ``SettingsError`` for a store's URI that can't be."""
+    """The components of a gateway. Of the store nothing is asked yet but the proof that it can keep a log.
+
+    Raises ``SettingsError`` for a store's URI that can't be, ``UnsafeStore`` for a store that ignores put-if-absent.
+    """
     # Arrow's own allocators keep what a burst needed; the bound is on the whole process.
     give_memory_back()
     pa.set_memory_pool(pa.system_memory_pool())
     clock = SystemClock()
     metrics = Metrics()
-    store = _open(settings.store, settings.write_threads + LOOK_THREADS)
+    store = ProvenStore(_open(settings.store, settings.write_threads + LOOK_THREADS))
+    try:
+        store.prove()
+    except StoreUnavailable as problem:
+        _log.warning("the store takes no objects yet: %s", problem.detail)
     cold_store = _open(settings.store, settings.read_threads)
     engine = LogEngine(
         store,

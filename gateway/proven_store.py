@@ -1,0 +1,109 @@
+"""A store that first proves that it honours put-if-absent: on a store that ignores ``If-None-Match`` two gateways would
+overwrite each other's commits, and acknowledged records would be lost (G3).
+
+1. No ``put_if_absent`` reaches the store before the proof: one object under ``system/probes/`` is put if absent twice, and
+   the second put must be refused. It is deleted afterwards; one that a crash or a lost answer leaves behind harms nobody.
+2. A proof is made once (by several threads at once if need be: none waits for another's). One that the store could not take
+   part in (it is down, read-only, full) proves nothing: it is tried again with the next ``put_if_absent``, which fails as if
+   it had met that error itself.
+3. Everything else goes straight to the store, so that a gateway on a store that can only be read serves reads.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final
+
+from log_format.errors import ObjectExists, StoreUnavailable
+from log_format.store import ObjectInfo, ObjectStore
+
+PROBES: Final = "system/probes/"
+
+
+class UnsafeStore(Exception):
+    """The store let a second put-if-absent of one key through: no log can be kept in it."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(
+            f"The store {uri} ignores put-if-absent (PUT with If-None-Match: *): it let an object be replaced that it should "
+            "have kept. Gateways would overwrite each other's commits there, so none starts. Use a store that honours it."
+        )
+
+
+class ProvenStore:
+    """The same store, proved before its first ``put_if_absent``. Safe from any thread."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._is_proven = False
+
+    @property
+    def uri(self) -> str:
+        """See ``ObjectStore.uri``."""
+        return self._store.uri
+
+    def prove(self) -> None:
+        """Return when the store is known to honour put-if-absent.
+
+        Raises ``UnsafeStore`` when it does not; ``StoreUnavailable`` (nothing of the caller's happened) when it can't be told.
+        """
+        if not self._is_proven:
+            self._probe(f"{PROBES}{uuid.uuid4()}")
+            self._is_proven = True
+
+    def get(self, key: str) -> bytes:
+        """See ``ObjectStore.get``."""
+        return self._store.get(key)
+
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        """See ``ObjectStore.get_range``."""
+        return self._store.get_range(key, start, end)
+
+    def put(self, key: str, data: bytes) -> None:
+        """See ``ObjectStore.put``."""
+        self._store.put(key, data)
+
+    def put_if_absent(self, key: str, data: bytes) -> None:
+        """See ``ObjectStore.put_if_absent``. Raises ``StoreUnavailable`` for a store that fails the proof, too."""
+        try:
+            self.prove()
+        except UnsafeStore as error:
+            raise StoreUnavailable(key, str(error), may_have_happened=False) from error
+        except StoreUnavailable as error:
+            raise StoreUnavailable(key, error.detail, may_have_happened=False) from error
+        self._store.put_if_absent(key, data)
+
+    def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
+        """See ``ObjectStore.list``."""
+        return self._store.list(prefix, start_after=start_after)
+
+    def list_directories(self, prefix: str) -> Iterator[str]:
+        """See ``ObjectStore.list_directories``."""
+        return self._store.list_directories(prefix)
+
+    def delete(self, key: str) -> None:
+        """See ``ObjectStore.delete``."""
+        self._store.delete(key)
+
+    def head(self, key: str) -> ObjectInfo:
+        """See ``ObjectStore.head``."""
+        return self._store.head(key)
+
+    def _probe(self, key: str) -> None:
+        is_safe = False
+        try:
+            self._store.put_if_absent(key, b"first")
+        except ObjectExists:
+            is_safe = True  # somebody on the way sent it twice, and the store kept the first
+        try:
+            if not is_safe:
+                self._store.put_if_absent(key, b"second")
+        except ObjectExists:
+            is_safe = True
+        finally:
+            with suppress(StoreUnavailable):
+                self._store.delete(key)
+        if not is_safe:
+            raise UnsafeStore(self.uri)
