@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -70,24 +70,26 @@ def test_an_interrupted_demo_leaves_no_process(
         )
     children: list[psutil.Process] = []
     try:
-        children = list(_children_with_java(demo.pid))
+        children = _children_with_java(demo)
         demo.send_signal(signal_number)
         assert demo.wait(END_SECONDS_MAX) == 128 + signal_number, (tmp_path / "log").read_text()
         _, alive = psutil.wait_procs(children, timeout=10)
         assert alive == []
     finally:
-        for process in [*children, demo]:
-            if process.poll() is None if isinstance(process, subprocess.Popen) else process.is_running():
+        for process in children:
+            with suppress(psutil.NoSuchProcess):
                 process.kill()
+        demo.kill()
         demo.wait()
 
 
-def _children_with_java(process_id: int) -> Iterator[psutil.Process]:
+def _children_with_java(demo: subprocess.Popen[bytes]) -> list[psutil.Process]:
     """All processes below the demo, once Spark's Java is among them."""
     deadline = time.monotonic() + START_SECONDS_MAX
-    while time.monotonic() < deadline:
-        children = psutil.Process(process_id).children(recursive=True)
-        if any(child.name() == "java" for child in children):
-            return iter(children)
+    while demo.poll() is None and time.monotonic() < deadline:
+        with suppress(psutil.NoSuchProcess):
+            children = psutil.Process(demo.pid).children(recursive=True)
+            if any("org.apache.spark.deploy.SparkSubmit" in child.cmdline() for child in children):
+                return children
         time.sleep(0.1)
     pytest.fail("Spark did not start")

@@ -17,8 +17,11 @@ from tidelog.cli.flights.summary import Summary, checksum
 from tidelog.producer import Producer
 from tidelog.record import SentRecord
 
-CHUNK_RECORDS: Final = 1_000
-"""Records made and sent between two looks at the clock."""
+CHUNK_RECORDS_MAX: Final = 1_000
+"""Most records made and sent between two looks at the clock."""
+
+CHUNKS_PER_SECOND: Final = 20
+"""How often the clock is looked at when the pace is slow."""
 
 DELIVERY_TIMEOUT_MS: Final = 30_000
 """A record that is not acknowledged by then has failed; also how long leaving takes when the gateway is gone."""
@@ -73,8 +76,11 @@ def replay(
     deliveries = _Deliveries()
     started = time.monotonic()
     sent = 0
+    chunk_records = CHUNK_RECORDS_MAX
+    if records_per_second:
+        chunk_records = max(1, min(CHUNK_RECORDS_MAX, records_per_second // CHUNKS_PER_SECOND))
     with Producer(url, on_delivery=deliveries, delivery_timeout_ms=DELIVERY_TIMEOUT_MS) as producer:
-        for chunk in flights.chunks(CHUNK_RECORDS):
+        for chunk in flights.chunks(chunk_records):
             for record in chunk:
                 producer.send(topic, record.value, key=record.key, timestamp_ms=record.timestamp_ms)
             sent += len(chunk)
