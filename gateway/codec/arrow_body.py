@@ -60,7 +60,7 @@ def decode_arrow(body: bytes, *, bytes_max: int) -> IncomingRecords:
     places = Places(PlaceKind.POINTER)
     try:
         records = _convert(columns, bytes_max, bad, places)
-    except (pa.ArrowException, pa.ArrowMemoryError, OverflowError) as error:
+    except (pa.ArrowException, pa.ArrowMemoryError, OverflowError, ValueError) as error:
         raise malformed(f"The Arrow stream can't be taken: {first_line(error)}.") from None
     bad.refuse()
     return incoming([records], places)

@@ -18,6 +18,7 @@ from log_format.records import TIMESTAMP_MS_MAX
 
 Mask = npt.NDArray[np.bool_]
 
+_VIEW_WORDS: Final = 4
 _UNITS_PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
@@ -68,21 +69,45 @@ def as_binary(column: pa.Array) -> pa.Array:
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    return column if pa.types.is_binary(column.type) else column.cast(pa.binary())
+    if pa.types.is_binary(column.type):
+        return column
+    if _is_view(column.type):
+        column = _without_null_views(column)
+    return column.cast(pa.binary())
+
+
+def _is_view(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_binary_view(type_) or pa.types.is_string_view(type_))
+
+
+def _views(column: pa.Array) -> npt.NDArray[np.int32]:
+    """A view is four words: the length of its value and where that lies (or the value itself, when it is short)."""
+    buffer = column.buffers()[1]
+    end = column.offset + len(column)
+    words = np.frombuffer(buffer if buffer is not None else b"", dtype="<i4", count=_VIEW_WORDS * end)
+    return words.reshape(end, _VIEW_WORDS)
+
+
+def _without_null_views(column: pa.Array) -> pa.Array:
+    """The column with empty views where it is null: validation lets anything stand there, and a cast follows it."""
+    if not column.null_count:
+        return column
+    validity, _, *data = column.buffers()
+    views = _views(column).copy()
+    views[column.offset :][column.is_null().to_numpy(zero_copy_only=False)] = 0
+    return pa.Array.from_buffers(
+        column.type, len(column), [validity, pa.py_buffer(views), *data], column.null_count, column.offset
+    )
 
 
 def _lengths(column: pa.Array) -> npt.NDArray[np.int64]:
     """The length of each value, 0 where it is null."""
-    type_ = column.type
-    if pa.types.is_binary_view(type_) or pa.types.is_string_view(type_):
-        # A view is 16 bytes, of which the first four are the length.
-        views = np.frombuffer(column.buffers()[1], dtype="<i4")[::4]
-        lengths = views[column.offset : column.offset + len(column)].astype(np.int64)
+    if _is_view(column.type):
+        lengths = _views(column)[column.offset :, 0].astype(np.int64)
         if column.null_count:
             lengths[column.is_null().to_numpy(zero_copy_only=False)] = 0
         return lengths
-    lengths = pc.binary_length(column)
-    return np.asarray(pc.fill_null(lengths, 0)).astype(np.int64)
+    return np.asarray(pc.fill_null(pc.binary_length(column), 0)).astype(np.int64)
 
 
 def as_timestamps(column: pa.Array) -> tuple[pa.Array, Mask]:
