@@ -29,7 +29,26 @@ UrlOption = Annotated[
         help="A gateway's address, or several separated by commas. Default: http://127.0.0.1:8080.",
     ),
 ]
+TimeoutOption = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        min=0.1,
+        envvar="TIDELOG_TIMEOUT",
+        help="How long to go on trying while no gateway can be reached, or it asks to come back later.",
+    ),
+]
+ADMIN_TIMEOUT_S = 10.0
+"""A person waits for the answer."""
+STREAM_TIMEOUT_S = 30.0
+"""Long enough for a gateway to be started again."""
+
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON, for programs.")]
+
+
+class CommandFailed(Exception):
+    """Something here is not as the command needs it: its input, the store, what is installed."""
 
 
 @contextlib.contextmanager
@@ -47,7 +66,7 @@ def reporting(*, as_json: bool) -> Iterator[None]:
         # Whoever read our output has enough. Nothing may be written behind it, not even by the interpreter's end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(ExitCode.OK) from None
-    except OSError as error:
+    except (CommandFailed, OSError) as error:
         _report(str(error), as_json, {"error": {"detail": str(error)}})
         raise typer.Exit(ExitCode.FAILED) from None
     except KeyboardInterrupt:
@@ -108,7 +127,8 @@ def _report_error(error: TidelogError, as_json: bool) -> None:
     lines = [f"{error.detail} [{error.code}]"]
     found = error.fields.get("errors")
     if isinstance(found, list):
-        lines += [f"  {each.get('where')}: {each.get('what')}" for each in found if isinstance(each, dict)]
+        shown = [f"{each.get('where')}: {each.get('what')}" for each in found if isinstance(each, dict)]
+        lines += [f"  {each}" for each in shown if each != error.detail]
     if isinstance(error, GatewayError) and error.request_id is not None:
         problem["request_id"] = error.request_id
         lines.append(f"  request id: {error.request_id}")

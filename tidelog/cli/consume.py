@@ -13,7 +13,7 @@ import typer
 from rich.progress import Progress
 
 from tidelog.admin import Admin
-from tidelog.cli.console import UrlOption, progress, reporting
+from tidelog.cli.console import STREAM_TIMEOUT_S, TimeoutOption, UrlOption, progress, reporting
 from tidelog.consumer import Consumer
 from tidelog.json_record import as_json_record
 from tidelog.record import Record, TopicPartition
@@ -65,6 +65,7 @@ def consume(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     url: UrlOption = None,
+    timeout: TimeoutOption = STREAM_TIMEOUT_S,
 ) -> None:
     """Write the records of a topic to standard output, a line each.
 
@@ -78,26 +79,27 @@ def consume(
       tidelog consume orders --format raw --key-separator : > backup.txt
     """
     chosen = OutputFormat.JSON if as_json else format_
+    api_timeout_ms = timeout * 1000
     with (
         reporting(as_json=chosen is OutputFormat.JSON),
-        Consumer(bootstrap_servers=url, auto_offset_reset="none") as it,
+        Consumer(bootstrap_servers=url, auto_offset_reset="none", api_timeout_ms=api_timeout_ms) as consumer,
+        Admin(url, timeout_ms=api_timeout_ms) as admin,
     ):
         if chosen is OutputFormat.JSON and key_separator is not None:
             raise ValueError("--key-separator is for text and raw: JSON has a member for the key")
-        positions, ends = _range(topic, from_, partition, url)
+        positions, ends = _range(admin, topic, from_, partition)
         write = _writer(chosen, key_separator)
         # On one terminal a progress bar and records would write over each other.
         with progress(f"from {topic}", shown=not sys.stdout.isatty()) as bar:
-            _copy(it, positions, ends=None if follow else ends, records_max=max_, write=write, bar=bar)
+            _copy(consumer, positions, ends=None if follow else ends, records_max=max_, write=write, bar=bar)
 
 
 def _range(
-    topic: str, where: str, partitions: list[int] | None, url: str | None
+    admin: Admin, topic: str, where: str, partitions: list[int] | None
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
     """Where to begin in each partition, and where its log ends now."""
     timestamp_ms = _timestamp_ms(where)
-    with Admin(url) as admin:
-        offsets = admin.offsets(topic, sorted(set(partitions)) if partitions else None, timestamp_ms=timestamp_ms)
+    offsets = admin.offsets(topic, sorted(set(partitions)) if partitions else None, timestamp_ms=timestamp_ms)
     begin = {TopicPartition(topic, each): _begin(found, where, timestamp_ms) for each, found in offsets.items()}
     return begin, {TopicPartition(topic, each): found.high_watermark for each, found in offsets.items()}
 

@@ -10,13 +10,10 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from log_format.limits import REQUEST_BYTES_MAX
+from tidelog.cli.console import CommandFailed
 
 STANDARD_INPUT: Final = Path("-")
 _BLOCK_BYTES: Final = 4 * 1024 * 1024
-
-
-class LineTooLong(ValueError):
-    """No record can hold it."""
 
 
 def sources(files: list[Path] | None) -> list[Path]:
@@ -51,13 +48,13 @@ def _blocks(file: BinaryIO) -> Iterator[bytes]:
 def read_lines(path: Path) -> Iterator[list[bytes]]:
     """The lines without their line breaks (``\\n``; a ``\\r`` before it stays), as many at a time as are there.
 
-    Raises ``LineTooLong`` for a line longer than a request may be.
+    Raises ``CommandFailed`` for a line longer than a request may be.
     """
     rest = b""
     for block in read_blocks(path):
         *lines, rest = (rest + block).split(b"\n") if b"\n" in block else (rest + block,)
         if len(rest) > REQUEST_BYTES_MAX or any(len(line) > REQUEST_BYTES_MAX for line in lines):
-            raise LineTooLong(f"{path} has a line of more than {REQUEST_BYTES_MAX} bytes")
+            raise CommandFailed(f"{path} has a line of more than {REQUEST_BYTES_MAX} bytes")
         if lines:
             yield lines
     if rest:

@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import re
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from log_format.errors import TidelogError
 from tidelog import limits
-from tidelog.cli.console import JsonOption, UrlOption, note, print_json, progress, reporting
+from tidelog.cli.console import (
+    STREAM_TIMEOUT_S,
+    CommandFailed,
+    JsonOption,
+    TimeoutOption,
+    UrlOption,
+    note,
+    print_json,
+    progress,
+    reporting,
+)
 from tidelog.cli.lines import STANDARD_INPUT, read_lines, sources
 from tidelog.cli.read_ahead import ReadAhead
+from tidelog.cli.tally import Tally
 from tidelog.deadline import Deadline
 from tidelog.encode import NDJSON, Compression
 from tidelog.errors import RequestRefused
 from tidelog.produce import produce as produce_request
 from tidelog.producer import Producer
-from tidelog.record import PartitionRange, SentRecord
 from tidelog.transport import Transport
 
 
@@ -35,37 +43,15 @@ class InputFormat(StrEnum):
     NDJSON = "ndjson"
 
 
-@dataclass(slots=True)
-class Tally:
-    """What became of the records so far. Safe from any thread."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """Where records go and how."""
 
-    topic: str
-    told: Callable[[int], None]
-    stored: dict[int, PartitionRange] = field(default_factory=dict)
-    failed_count: int = 0
-    first_error: TidelogError | None = None
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    @property
-    def stored_count(self) -> int:
-        """How many are acknowledged."""
-        return sum(each.count for each in self.stored.values())
-
-    def add(self, partition: int, base_offset: int, last_offset: int, count: int) -> None:
-        """So many were acknowledged."""
-        with self.lock:
-            known = self.stored.get(partition, PartitionRange(partition, base_offset, last_offset, 0))
-            self.stored[partition] = PartitionRange(partition, known.base_offset, last_offset, known.count + count)
-        self.told(count)
-
-    def deliver(self, error: TidelogError | None, record: SentRecord) -> None:
-        """The producer's ``on_delivery``."""
-        if error is None and record.partition is not None and record.offset is not None:
-            self.add(record.partition, record.offset, record.offset, 1)
-        elif error is not None:
-            with self.lock:
-                self.failed_count += 1
-                self.first_error = self.first_error or error
+    url: str | None
+    partition: int | None
+    headers: list[tuple[str, bytes]]
+    compression: Compression | None
+    timeout_ms: float
 
 
 def produce(
@@ -89,6 +75,7 @@ def produce(
     ] = None,
     compression: Annotated[Compression | None, typer.Option(help="Of requests. Default: none.")] = None,
     url: UrlOption = None,
+    timeout: TimeoutOption = STREAM_TIMEOUT_S,
     as_json: JsonOption = False,
 ) -> None:
     """Send lines to a topic, and return when all are acknowledged.
@@ -105,19 +92,25 @@ def produce(
     with reporting(as_json=as_json):
         if format_ is InputFormat.NDJSON and (key_separator is not None or header):
             raise ValueError("--key-separator and --header are for --format lines: an NDJSON record has its own")
+        destination = Destination(
+            url=url,
+            partition=partition,
+            headers=_headers(header),
+            compression=compression,
+            timeout_ms=timeout * 1000,
+        )
         paths = sources(files)
         began = time.monotonic()
         typing = STANDARD_INPUT in paths and sys.stdin.isatty()
         with progress(f"to {topic}", shown=not as_json and not typing) as bar:
             task = bar.add_task("records", total=None)
-            tally = Tally(topic, lambda count: bar.advance(task, count))
+            tally = Tally(topic, lambda count: bar.update(task, completed=count))
             try:
                 if format_ is InputFormat.NDJSON:
-                    _send_ndjson(tally, _all_lines(paths), partition=partition, compression=compression, url=url)
+                    _send_ndjson(tally, _all_lines(paths), destination)
                 else:
-                    records = _keyed(_all_lines(paths), None if key_separator is None else key_separator.encode())
-                    headers = _headers(header)
-                    _send_lines(tally, records, partition=partition, headers=headers, compression=compression, url=url)
+                    separator = None if key_separator is None else key_separator.encode()
+                    _send_lines(tally, _keyed(_all_lines(paths), separator), destination)
             finally:
                 _report(tally, time.monotonic() - began, as_json)
 
@@ -137,58 +130,47 @@ def _keyed(lines: Iterable[list[bytes]], separator: bytes | None) -> Iterator[tu
                 continue
             key, found, value = line.partition(separator)
             if not found:
-                raise ValueError(f"line {number} has no key: {separator.decode()!r} is not in it")
+                raise CommandFailed(f"line {number} has no key: {separator.decode()!r} is not in it")
             yield key, value
 
 
-def _send_lines(
-    tally: Tally,
-    records: Iterable[tuple[bytes | None, bytes]],
-    *,
-    partition: int | None,
-    headers: list[tuple[str, bytes]],
-    compression: Compression | None,
-    url: str | None,
-) -> None:
-    with Producer(url, compression=compression, on_delivery=tally.deliver) as producer:
+def _send_lines(tally: Tally, records: Iterable[tuple[bytes | None, bytes]], destination: Destination) -> None:
+    with Producer(
+        destination.url,
+        compression=destination.compression,
+        delivery_timeout_ms=destination.timeout_ms,
+        on_delivery=tally.deliver,
+    ) as producer:
         for key, value in records:
-            producer.send(tally.topic, value, key=key, partition=partition, headers=headers)
+            producer.send(tally.topic, value, key=key, partition=destination.partition, headers=destination.headers)
             if tally.first_error is not None:
                 break
     if tally.first_error is not None:
         raise tally.first_error
 
 
-def _send_ndjson(
-    tally: Tally,
-    lines: Iterable[list[bytes]],
-    *,
-    partition: int | None,
-    compression: Compression | None,
-    url: str | None,
-) -> None:
+def _send_ndjson(tally: Tally, lines: Iterable[list[bytes]], destination: Destination) -> None:
     """The lines as they are: the gateway knows best what a record may be."""
-    transport = Transport(url)
+    transport = Transport(destination.url)
     first_line = 1
     try:
         for group in ReadAhead(lines):
             for part in _bodies(group):
-                deadline = Deadline(limits.DELIVERY_TIMEOUT_MS)
                 try:
                     result = produce_request(
                         transport,
                         tally.topic,
                         b"\n".join(part),
                         NDJSON,
-                        deadline=deadline,
-                        partition=partition,
-                        compression=compression,
+                        deadline=Deadline(destination.timeout_ms),
+                        partition=destination.partition,
+                        compression=destination.compression,
                     )
                 except RequestRefused as error:
                     raise _at_its_line(error, first_line) from error
                 first_line += len(part)
                 for stored in result.partitions:
-                    tally.add(stored.partition, stored.base_offset, stored.last_offset, stored.count)
+                    tally.add(stored)
     finally:
         transport.close()
 
@@ -231,16 +213,15 @@ def _headers(given: list[str] | None) -> list[tuple[str, bytes]]:
 
 
 def _report(tally: Tally, elapsed_s: float, as_json: bool) -> None:
-    count = tally.stored_count
+    count = tally.count
     if as_json:
-        partitions = [tally.stored[partition] for partition in sorted(tally.stored)]
         print_json(
             {
                 "topic": tally.topic,
                 "record_count": count,
                 "failed_count": tally.failed_count,
                 "elapsed_ms": int(elapsed_s * 1000),
-                "partitions": partitions,
+                "partitions": tally.ranges(),
             }
         )
         return

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from tidelog.cli.console import CommandFailed
+
 _AHEAD_BYTES_MAX: Final = 8 * 1024 * 1024
 """What is read and not sent: a request's worth, and half of what a gateway takes in one."""
 
@@ -39,7 +41,7 @@ class ReadAhead:
         try:
             for lines in self._lines:
                 self._put(lines)
-        except (OSError, ValueError) as error:
+        except (OSError, CommandFailed) as error:
             self._error = error
         finally:
             with self._changed:

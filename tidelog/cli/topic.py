@@ -10,7 +10,16 @@ import typer
 from rich.table import Table
 
 from tidelog.admin import END, Admin
-from tidelog.cli.console import JsonOption, UrlOption, note, output, print_json, reporting
+from tidelog.cli.console import (
+    ADMIN_TIMEOUT_S,
+    JsonOption,
+    TimeoutOption,
+    UrlOption,
+    note,
+    output,
+    print_json,
+    reporting,
+)
 from tidelog.cli.exit_code import EPILOG
 from tidelog.topic import Topic
 
@@ -32,6 +41,7 @@ def create(
         bool, typer.Option("--if-not-exists", help="Be content with a topic that exists with the same settings.")
     ] = False,
     url: UrlOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
     as_json: JsonOption = False,
 ) -> None:
     """Create a topic.
@@ -41,7 +51,7 @@ def create(
       tidelog topic create orders --partitions 8
       tidelog topic create clicks -p 4 -c retention.ms=86400000 -c flush.ms=50 --if-not-exists
     """
-    with reporting(as_json=as_json), Admin(url) as admin:
+    with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
         topic = admin.create_topic(name, partitions, _settings(config), exist_ok=if_not_exists)
         if as_json:
             print_json(topic)
@@ -53,6 +63,7 @@ def create(
 def list_(
     prefix: Annotated[str | None, typer.Option(help="Only topics whose name begins so.")] = None,
     url: UrlOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
     as_json: JsonOption = False,
 ) -> None:
     """List the topics.
@@ -62,7 +73,7 @@ def list_(
       tidelog topic list
       tidelog topic list --prefix orders. --json
     """
-    with reporting(as_json=as_json), Admin(url) as admin:
+    with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
         topics = admin.list_topics(prefix)
         if as_json:
             print_json({"topics": topics})
@@ -81,7 +92,9 @@ def list_(
 
 
 @app.command(epilog=EPILOG)
-def describe(name: NameArgument, url: UrlOption = None, as_json: JsonOption = False) -> None:
+def describe(
+    name: NameArgument, url: UrlOption = None, timeout: TimeoutOption = ADMIN_TIMEOUT_S, as_json: JsonOption = False
+) -> None:
     """Show a topic: its table, settings, and each partition's offsets.
 
     \b
@@ -89,7 +102,7 @@ def describe(name: NameArgument, url: UrlOption = None, as_json: JsonOption = Fa
       tidelog topic describe orders
       tidelog topic describe orders --json
     """
-    with reporting(as_json=as_json), Admin(url) as admin:
+    with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
         _show(admin.describe_topic(name), as_json)
 
 
@@ -104,6 +117,7 @@ def alter(
         typer.Option(metavar="NAME", help="A setting to give its default back; may be given many times."),
     ] = None,
     url: UrlOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
     as_json: JsonOption = False,
 ) -> None:
     """Add partitions or change settings, all or nothing.
@@ -113,7 +127,7 @@ def alter(
       tidelog topic alter orders --partitions 16
       tidelog topic alter orders -c retention.ms=-1 --reset-config flush.ms
     """
-    with reporting(as_json=as_json), Admin(url) as admin:
+    with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
         changes: dict[str, int | str | None] = {**_settings(config), **dict.fromkeys(reset_config or ())}
         if partitions is None and not changes:
             raise ValueError("there is nothing to change: give --partitions, --config or --reset-config")
@@ -127,6 +141,7 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask, on a terminal.")] = False,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Be content when there is no such topic.")] = False,
     url: UrlOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
     as_json: JsonOption = False,
 ) -> None:
     """Delete a topic with all its records. On a terminal it asks first.
@@ -137,7 +152,7 @@ def delete(
     """
     if not yes and sys.stdin.isatty():
         typer.confirm(f"Delete topic {name} and all its records?", abort=True, err=True)
-    with reporting(as_json=as_json), Admin(url) as admin:
+    with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
         admin.delete_topic(name, missing_ok=if_exists)
         if as_json:
             print_json({"deleted": name})
@@ -156,6 +171,7 @@ def delete_records(
         ),
     ],
     url: UrlOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
     as_json: JsonOption = False,
 ) -> None:
     """Delete the records below an offset.
@@ -164,7 +180,7 @@ def delete_records(
     Examples:
       tidelog topic delete-records orders --before 0:1200 --before 1:end
     """
-    with reporting(as_json=as_json), Admin(url) as admin:
+    with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
         starts = admin.delete_records(name, dict(_place(text) for text in before))
         if as_json:
             places = [{"partition": partition, "log_start_offset": offset} for partition, offset in starts.items()]

@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from log_format.errors import StoreError
-from tidelog.cli.console import JsonOption, note, output, print_json, progress, reporting
+from tidelog.cli.console import CommandFailed, JsonOption, output, print_json, progress, reporting
 from tidelog.cli.exit_code import ExitCode
 
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ def verify(
             from log_format.stores import open_store  # noqa: PLC0415 - only here the store itself is read
             from log_format.verify import verify_topic  # noqa: PLC0415 - needs pyarrow
         except ModuleNotFoundError as error:
-            note(
+            what = (
                 f"Reading a store needs {error.name}: pip install 'tidelog[arrow]' (for s3:// too: 'tidelog[arrow,s3]')"
             )
-            raise typer.Exit(ExitCode.FAILED) from None
+            raise CommandFailed(what) from None
         with progress(f"verifying {topic}", shown=not as_json) as bar:
             task = bar.add_task("segments", total=None)
             try:
@@ -51,7 +51,7 @@ def verify(
                     progress=lambda done, total: bar.update(task, completed=done, total=total),
                 )
             except StoreError as error:
-                raise OSError(f"The store can't be read: {error}") from error
+                raise CommandFailed(f"The store can't be read: {error}") from error
         _show(report, topic, as_json)
     if not report.ok:
         raise typer.Exit(ExitCode.FAILED)
@@ -75,6 +75,7 @@ def _show(report: VerifyReport, topic: str, as_json: bool) -> None:
                 "problems": report.problems,
                 "segment_count": report.segment_count,
                 "record_count": report.record_count,
+                "size_bytes": report.size_bytes,
                 "orphan_count": report.orphan_count,
                 "partitions": partitions,
             }
