@@ -1,0 +1,93 @@
+"""The store goes away and comes back: refusals meanwhile, and everything goes on with no restart."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.processes, pytest.mark.minio]
+
+PARTITIONS = 3
+IN_FLIGHT_SECONDS = 0.5
+"""A request that began so short a time after the store went may still have caught a connection's last moment."""
+
+
+@pytest.mark.parametrize(
+    ("away", "back", "seconds"),
+    [pytest.param("kill", "start", 30, id="killed for 30 s"), pytest.param("stop", "go_on", 9, id="hanging for 9 s")],
+)
+def test_the_store_goes_away(
+    own_minio: Any,
+    start_gateway: Callable[..., Any],
+    send: Callable[..., Any],
+    check_log: Callable[..., None],
+    eventually: Callable[..., bool],
+    away: str,
+    back: str,
+    seconds: float,
+) -> None:
+    """503 with ``Retry-After`` while it is away, for reads, too (504 only for what was in flight); G1, G2, G3, G8 throughout;
+    the same process goes on by itself as soon as the store is back.
+    """
+    gateway = start_gateway(f"s3://log/{away}", environment=own_minio.environment())
+    gateway.topic("log", PARTITIONS, flush_ms=10)
+    senders = send([gateway.url], "log", PARTITIONS, 6)
+    assert eventually(lambda: senders.acknowledged_since(0) > 50)
+    gone = time.monotonic()
+    getattr(own_minio, away)()
+    try:
+        readiness = gateway.http.get("/readyz")
+        fetched = gateway.fetch("log")
+        assert gateway.http.get("/healthz").status_code == 200
+        time.sleep(max(0.0, gone + seconds - time.monotonic()))
+    finally:
+        back_again = time.monotonic()
+        getattr(own_minio, back)()
+    for refusal in (readiness, fetched):
+        assert (refusal.status_code, refusal.json()["error_code"]) == (503, "UNAVAILABLE")
+        assert int(refusal.headers["retry-after"]) >= 1
+    assert eventually(lambda: gateway.http.get("/readyz").status_code == 200, 15)
+    assert eventually(lambda: senders.acknowledged_since(back_again) > 50, 20), gateway.log()[-3000:]
+    sent = senders.stop()
+    assert gateway.process.poll() is None
+    check_log([gateway.read("log", partition) for partition in range(PARTITIONS)], sent)
+    assert {one.status for one in sent} <= {200, 503, 504}
+    refused = [one for one in sent if one.status == 503]
+    assert refused, "the outage met nobody"
+    assert all(one.answer["error_code"] == "UNAVAILABLE" and int(one.retry_after) >= 1 for one in refused)
+    assert all(one.began < gone + IN_FLIGHT_SECONDS for one in sent if one.status == 504)
+
+
+def test_credentials_that_only_read(
+    own_minio: Any, start_gateway: Callable[..., Any], eventually: Callable[..., bool]
+) -> None:
+    """A gateway that may read the bucket and no more starts, is ready, serves reads, and refuses writes with 503."""
+    writer = start_gateway("s3://log/read-only", environment=own_minio.environment())
+    writer.topic("log")
+    assert writer.produce("log", "a", "b").status_code == 200
+    keys = own_minio.client("sts").assume_role(
+        RoleArn="arn:aws:iam::any:role/reader",
+        RoleSessionName="reader",
+        Policy='{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["s3:GetObject","s3:ListBucket"],'
+        '"Resource":["arn:aws:s3:::log","arn:aws:s3:::log/*"]}]}',
+    )["Credentials"]
+    reader = start_gateway(
+        "s3://log/read-only",
+        environment=own_minio.environment(
+            AWS_ACCESS_KEY_ID=keys["AccessKeyId"],
+            AWS_SECRET_ACCESS_KEY=keys["SecretAccessKey"],
+            AWS_SESSION_TOKEN=keys["SessionToken"],
+        ),
+    )
+    assert reader.http.get("/readyz").status_code == 200
+    for _ in range(2):
+        refusal = reader.produce("log", "refused")
+        assert (refusal.status_code, refusal.json()["error_code"]) == (503, "UNAVAILABLE"), refusal.text
+        assert int(refusal.headers["retry-after"]) >= 1
+        assert refusal.json()["may_have_happened"] is False
+    assert reader.http.post("/v1/topics", json={"name": "another"}).status_code == 503
+    assert writer.produce("log", "c").status_code == 200
+    assert reader.read("log") == [(0, "a"), (1, "b"), (2, "c")]
