@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Final
 
+import pyarrow as pa
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.gc_collector import GCCollector
@@ -60,6 +61,7 @@ class _Requests(Collector):
         yield CounterMetricFamily("tidelog_http_received_bytes", "Request bodies, as received.", self.received_bytes)
         yield CounterMetricFamily("tidelog_http_sent_bytes", "Answer bodies, as sent.", self.sent_bytes)
         yield GaugeMetricFamily("tidelog_http_requests_in_flight", "Requests not yet answered.", self.in_flight_count)
+        yield GaugeMetricFamily("tidelog_arrow_bytes", "Held by Arrow: records.", pa.total_allocated_bytes())
 
 
 class Metrics:
