@@ -124,7 +124,10 @@ def without_lone_surrogates(text: bytes) -> tuple[bytes, bytes | None]:
 def error_position(text: bytes, error: msgspec.DecodeError) -> int:
     """The byte of ``text`` at which the parser gave up."""
     found = _BYTE_POSITION.search(str(error))
-    return min(int(found.group(1)), len(text)) if found else len(text)
+    if found is None:
+        return len(text)
+    # Of what follows the end the parser has read the first byte before it complains.
+    return min(int(found.group(1)), len(text)) - ("trailing characters" in str(error))
 
 
 def error_reason(error: msgspec.DecodeError) -> str:
