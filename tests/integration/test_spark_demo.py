@@ -73,13 +73,15 @@ def test_an_interrupted_demo_leaves_no_process(
         children = _children_with_java(demo)
         demo.send_signal(signal_number)
         assert demo.wait(END_SECONDS_MAX) == 128 + signal_number, (tmp_path / "log").read_text()
-        _, alive = psutil.wait_procs(children, timeout=10)
+        _, alive = psutil.wait_procs(children, timeout=1)
         assert alive == []
     finally:
+        with suppress(psutil.NoSuchProcess):
+            children += psutil.Process(demo.pid).children(recursive=True)
+        demo.kill()
         for process in children:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
-        demo.kill()
         demo.wait()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import logging
 import signal
 import sys
 import time
@@ -60,6 +61,7 @@ def demo(
     options = Options(
         store=store or str(directory / "store"), directory=directory, records=records, records_per_second=rate
     )
+    logging.getLogger("tidelog").addHandler(logging.NullHandler())  # what the SDK logs, the demo says in its own words
     previous = signal.signal(signal.SIGTERM, _end)
     try:
         result = run(options, console)

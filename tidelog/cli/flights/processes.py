@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -69,11 +70,14 @@ class ChildProcess:
         assert process is not None
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGTERM)
-            try:
-                process.wait(self._grace_seconds)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+        deadline = time.monotonic() + self._grace_seconds
+        while _group_lives(process):
+            if time.monotonic() > deadline:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                break
+            time.sleep(POLL_SECONDS)
+        process.wait()
 
     def check(self, *, may_end: bool = False) -> None:
         """Raises ``ChildFailed`` when the process has ended; with ``may_end`` only when it failed."""
@@ -97,3 +101,13 @@ class ChildProcess:
         """An error that says what happened to the process, with the end of its log."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES_SHOWN:]
         return ChildFailed("\n".join([f"{self.name} {what}. The end of {self.log}:", *lines]))
+
+
+def _group_lives(leader: subprocess.Popen[bytes]) -> bool:
+    """Whether the process, or anything that it started in its group, still runs."""
+    leader.poll()  # a child that has ended stays in its group until it is asked for its exit code
+    try:
+        os.killpg(leader.pid, 0)
+    except (ProcessLookupError, PermissionError):  # macOS says the latter of a group that has only ended
+        return False
+    return True

@@ -23,8 +23,8 @@ CHUNK_RECORDS_MAX: Final = 1_000
 CHUNKS_PER_SECOND: Final = 20
 """How often the clock is looked at when the pace is slow."""
 
-DELIVERY_TIMEOUT_MS: Final = 30_000
-"""A record that is not acknowledged by then has failed; also how long leaving takes when the gateway is gone."""
+CLOSE_SECONDS: Final = 2
+"""How long leaving early waits for what is on its way; the gateway may be gone."""
 
 
 class NotAcknowledged(RuntimeError):
@@ -79,16 +79,20 @@ def replay(
     chunk_records = CHUNK_RECORDS_MAX
     if records_per_second:
         chunk_records = max(1, min(CHUNK_RECORDS_MAX, records_per_second // CHUNKS_PER_SECOND))
-    with Producer(url, on_delivery=deliveries, delivery_timeout_ms=DELIVERY_TIMEOUT_MS) as producer:
-        for chunk in flights.chunks(chunk_records):
-            for record in chunk:
-                producer.send(topic, record.value, key=record.key, timestamp_ms=record.timestamp_ms)
-            sent += len(chunk)
-            _check(deliveries)
-            on_progress(deliveries.count)
-            if records_per_second:
-                time.sleep(max(0.0, started + sent / records_per_second - time.monotonic()))
-        producer.flush()
+    with Producer(url, on_delivery=deliveries) as producer:
+        try:
+            for chunk in flights.chunks(chunk_records):
+                for record in chunk:
+                    producer.send(topic, record.value, key=record.key, timestamp_ms=record.timestamp_ms)
+                sent += len(chunk)
+                _check(deliveries)
+                on_progress(deliveries.count)
+                if records_per_second:
+                    time.sleep(max(0.0, started + sent / records_per_second - time.monotonic()))
+            producer.flush()
+        except BaseException:
+            producer.close(timeout=CLOSE_SECONDS)
+            raise
     seconds = time.monotonic() - started
     _check(deliveries)
     on_progress(deliveries.count)
