@@ -60,6 +60,8 @@ def assemble(settings: Settings) -> Shell:
             footer_cache_bytes_max=settings.footer_cache_bytes_max,
             waiting_polls_max=settings.waiting_polls_max,
             request_bytes_max=settings.request_bytes_max,
+            # The rest is for small requests, which so get through beside any number of large ones.
+            large_bodies_bytes_max=max(settings.request_bytes_max, settings.in_flight_bytes_max * 3 // 4),
         ),
         clock=clock,
         registry=metrics.registry,

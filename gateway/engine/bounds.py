@@ -36,6 +36,15 @@ READ_AHEAD_PIECE_BYTES: Final = _MEBIBYTE
 READ_AHEAD_RECORDS: Final = 100_000
 """And so many records, where they are small."""
 
+LARGE_BODY_BYTES: Final = 256 * 1024
+"""Bodies from this length on are read in turn: side by side each would get a part of the memory and none of them enough."""
+
+LARGE_BODY_WAIT_MS_MAX: Final = 10_000
+"""How long such a body waits for its turn before it is refused (503, nothing happened)."""
+
+LARGE_BODIES_WAITING_MAX: Final = 20_000
+"""Bodies that wait for their turn: the number of connections bounds them first."""
+
 PRODUCE_WAIT_MS_MAX: Final = 10_000
 """How long a request waits for its flush to begin, beyond ``flush.ms``, before it is refused (503, nothing happened)."""
 
@@ -80,6 +89,7 @@ class EngineBounds:
     footer_cache_bytes_max: int = 16 * _MEBIBYTE
     waiting_polls_max: int = 10_000
     request_bytes_max: int = limits.REQUEST_BYTES_MAX
+    large_bodies_bytes_max: int = 48 * _MEBIBYTE
     log_poll_ms: int = LOG_POLL_MS
 
 

@@ -11,7 +11,15 @@ import pyarrow as pa
 from prometheus_client import CollectorRegistry
 
 from gateway.engine.administration import Administration
-from gateway.engine.bounds import COMMIT_WAIT_MS_MAX, LOOK_THREADS, PRODUCE_WAIT_MS_MAX, EngineBounds
+from gateway.engine.bounds import (
+    COMMIT_WAIT_MS_MAX,
+    LARGE_BODIES_WAITING_MAX,
+    LARGE_BODY_BYTES,
+    LARGE_BODY_WAIT_MS_MAX,
+    LOOK_THREADS,
+    PRODUCE_WAIT_MS_MAX,
+    EngineBounds,
+)
 from gateway.engine.fetching import Fetching
 from gateway.engine.following import Following
 from gateway.engine.metrics import EngineMetrics
@@ -22,7 +30,7 @@ from gateway.engine.registry import TopicRegistry
 from gateway.engine.tail_cache import TailCache
 from gateway.engine.waiting import WaitingPlaces
 from gateway.engine.writer import PendingBatch, Places
-from gateway.memory_budget import Reservation
+from gateway.memory_budget import MemoryBudget, Reservation
 from log_format import layout
 from log_format.append import Batch
 from log_format.clock import Clock
@@ -96,6 +104,7 @@ class LogEngine:
             cold_pool=self._cold_pool,
             request_bytes_max=bounds.request_bytes_max,
         )
+        self._large_bodies = MemoryBudget(bounds.large_bodies_bytes_max, "large bodies")
         self._drained: asyncio.Task[None] | None = None
 
     @property
@@ -126,6 +135,17 @@ class LogEngine:
         topic = await self.topics.loaded(name, self.clock.monotonic_ms())
         topic.existing()
         return topic
+
+    async def turn_of(self, length_bytes: int) -> Reservation:
+        """Wait until a request's body of this length may be read; release what is returned when the request is over.
+
+        Raises ``BackOff`` (``OVERLOADED``).
+        """
+        if length_bytes < LARGE_BODY_BYTES:
+            return self._large_bodies.reserve(0)
+        return await self._large_bodies.reserve_in_turn(
+            length_bytes, wait_ms=LARGE_BODY_WAIT_MS_MAX, waiting_max=LARGE_BODIES_WAITING_MAX
+        )
 
     def append(self, topic: OpenTopic, batch: Batch, reservation: Reservation | None) -> PendingBatch:
         """Begin to append a batch that was routed for the topic's present incarnation.

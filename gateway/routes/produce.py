@@ -48,6 +48,8 @@ router = APIRouter(route_class=DirectRoute)
 
 INLINE_BYTES_MAX: Final = 64 * 1024
 """What is longer is decoded in a thread."""
+_COMPRESSION_RATIO: Final = 4
+"""What a compressed body is taken to become, until it is there."""
 _BY_STATE: Final = (ErrorCode.INVALID_RECORD, ErrorCode.RECORD_TOO_LARGE, ErrorCode.UNKNOWN_PARTITION)
 """Refusals that an older state of the topic may be to blame for."""
 _COPIED_ABOVE: Final = 2
@@ -138,6 +140,13 @@ async def _produce(request: Request, partition: int | None) -> Response:
     name = path_topic(request)
     kind = content_type(request.headers.get("content-type"), default=JSON)
     query = (_ONE if kind in (OCTET_STREAM, TEXT_PLAIN) else _BATCHES).parse(request)
+    with await engine.turn_of(_length(request, shell.settings.request_bytes_max)):
+        return await _append(request, name, partition, kind, query)
+
+
+async def _append(request: Request, name: str, partition: int | None, kind: str, query: Mapping[str, Any]) -> Response:
+    shell = shell_of(request)
+    engine = engine_of(request)
     async with request_body(request, shell.body_limits, shell.request_memory) as body:
         parse = partial(_decoded, kind, body.data, shell.settings.request_bytes_max, query)
         sent = _Sent(parse=parse, size_bytes=len(body.data), partition=partition, arrived_at_ms=shell.clock.now_ms())
@@ -161,6 +170,15 @@ async def _produce(request: Request, partition: int | None) -> Response:
             batch = _batch(incoming, topic.existing(), sent, topic.next_in_turn())
             places = await engine.acknowledged(topic, engine.append(topic, batch, None))
         return _answer(name, places, "all")
+
+
+def _length(request: Request, bytes_max: int) -> int:
+    """About how long the body will be; 0 where nothing is said of it, and where it will be refused for it."""
+    text = request.headers.get("content-length", "")
+    length = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+    if "content-encoding" in request.headers:
+        return min(length * _COMPRESSION_RATIO, bytes_max)
+    return length if length <= bytes_max else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
