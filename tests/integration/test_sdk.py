@@ -1,0 +1,307 @@
+"""The SDK and the command line over a real gateway process, on a directory and on MinIO."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from log_format.topic_config import SETTINGS
+from tidelog import Admin, Consumer, Producer, Record, TopicPartition
+from tidelog.admin import END
+from tidelog.errors import (
+    InvalidConfig,
+    OffsetOutOfRange,
+    RecordTooLarge,
+    TopicAlreadyExists,
+    UnknownPartition,
+    UnknownTopic,
+)
+
+pytestmark = pytest.mark.processes
+
+
+class GatewayProcess:
+    """A gateway on a store; ``url`` stays the same over ``start`` and ``kill``."""
+
+    def __init__(self, store: str, log: Path) -> None:
+        self.store = store
+        self._log = log
+        self._port = "0"
+        self.process: subprocess.Popen[bytes] | None = None
+        self.url = ""
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "tidelog", "serve", "--store", self.store, "--port", self._port]
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
+        assert self.process.stdout is not None
+        found = re.search(rb"http://127\.0\.0\.1:(\d+)", self.process.stdout.readline())
+        assert found, self._log.read_text()
+        self._port, self.url = found[1].decode(), found[0].decode()
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self._gone()
+
+    def stop(self) -> int:
+        assert self.process is not None
+        self.process.terminate()
+        return self._gone()
+
+    def _gone(self) -> int:
+        assert self.process is not None
+        assert self.process.stdout is not None
+        code = self.process.wait(timeout=30)
+        self.process.stdout.close()
+        return code
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Iterator[GatewayProcess]:
+    """One on a directory."""
+    yield from serve(str(tmp_path / "store"), tmp_path / "gateway.log")
+
+
+@pytest.fixture
+def any_gateway(tmp_path: Path, store_uri: str) -> Iterator[GatewayProcess]:
+    """The test runs once on a directory and once on MinIO."""
+    yield from serve(store_uri, tmp_path / "gateway.log")
+
+
+def serve(store: str, log: Path) -> Iterator[GatewayProcess]:
+    made = GatewayProcess(store, log)
+    made.start()
+    yield made
+    if made.process is not None and made.process.poll() is None:
+        assert made.stop() == 0
+
+
+@pytest.fixture
+def url(gateway: GatewayProcess) -> str:
+    return gateway.url
+
+
+def read(url: str, topic: str, count: int) -> list[Record]:
+    records: list[Record] = []
+    with Consumer(topic, bootstrap_servers=url) as consumer:
+        deadline = time.monotonic() + 30
+        while len(records) < count and time.monotonic() < deadline:
+            records += consumer.poll(1_000, 1_000)
+        assert consumer.poll(0) == []
+    return records
+
+
+def test_every_record_is_where_its_future_says(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sent as JSON and as Arrow, compressed and not, read as JSON and as Arrow: the same bytes at the same offsets."""
+    with Admin(url) as admin:
+        admin.create_topic("t", 4, {"flush.ms": 5})
+    odd = b"\xff\x00\xfe"
+    sent: dict[tuple[int, int], tuple[bytes | None, bytes | None, int | None, Any]] = {}
+    for compression in (None, "gzip", "zstd"):
+        with Producer(url, compression=compression) as producer:  # type: ignore[arg-type]
+            for count in (1, 700):
+                futures = []
+                for number in range(count):
+                    key = None if number % 5 == 0 else odd if number % 5 == 1 else b"key-%d" % (number % 40)
+                    value = None if number % 7 == 0 else odd if number % 7 == 1 else b"value-%d" % number
+                    headers = (("a", b"1"), ("a", None), ("b", odd)) if number % 11 == 0 else ()
+                    future = producer.send("t", value, key=key, headers=headers, timestamp_ms=number)
+                    futures.append((future, key, value, number, headers))
+                producer.flush()
+                for future, key, value, number, headers in futures:
+                    metadata = future.result()
+                    sent[metadata.partition, metadata.offset] = (key, value, number, headers)
+    assert len(sent) == 3 * 701
+    for arrow in (True, False):
+        monkeypatch.setattr("tidelog.reader.arrow_available", lambda arrow=arrow: arrow)
+        found = {
+            (r.partition, r.offset): (r.key, r.value, r.timestamp_ms, r.headers) for r in read(url, "t", len(sent))
+        }
+        assert found == sent
+
+
+def test_tables_out_and_in(url: str) -> None:
+    """What ``poll_arrow`` gives can be sent as it is, larger than a request may be, and nothing is lost or changed."""
+    rows = 60_000
+    table = pa.table(
+        {
+            "key": pa.array([b"k%d" % (number % 100) for number in range(rows)]),
+            "value": pa.array([(b"%08d" % number) * 40 for number in range(rows)]),
+            "timestamp": pa.array(range(rows), pa.timestamp("ms", tz="UTC")),
+        }
+    )
+    assert table.nbytes > 16 * 1024 * 1024
+    with Admin(url) as admin, Producer(url) as producer:
+        admin.create_topic("from", 3)
+        admin.create_topic("to", 3)
+        result = producer.send_table("from", table).result(timeout=60)
+        assert result.count == rows
+        parts = []
+        with Consumer("from", bootstrap_servers=url) as consumer:
+            while sum(part.num_rows for part in parts) < rows:
+                parts.append(consumer.poll_arrow(5_000))
+        producer.send_table("to", pa.concat_tables(parts)).result(timeout=60)
+        with Consumer("to", bootstrap_servers=url) as consumer:
+            copies = []
+            while sum(part.num_rows for part in copies) < rows:
+                copies.append(consumer.poll_arrow(5_000))
+    columns = ["partition", "offset", "timestamp", "key", "value"]
+    order = [("partition", "ascending"), ("offset", "ascending")]
+    original = pa.concat_tables(parts).select(columns).sort_by(order)
+    assert pa.concat_tables(copies).select(columns).sort_by(order).equals(original)
+    assert sorted(original.column("value").to_pylist()) == sorted(table.column("value").to_pylist())
+
+
+def test_topics_and_offsets(url: str) -> None:
+    """``Admin`` against the real thing: every call, and the errors that it promises."""
+    with Admin(url) as admin, Producer(url) as producer:
+        topic = admin.create_topic("t", 2, {"flush.ms": 1})
+        assert set(topic.config) == set(SETTINGS)
+        assert admin.create_topic("t", 2, {"flush.ms": 1}, exist_ok=True).name == "t"
+        with pytest.raises(TopicAlreadyExists):
+            admin.create_topic("t", 2, {"flush.ms": 1})
+        with pytest.raises(InvalidConfig) as caught:
+            admin.alter_topic("t", config={"no.such": 1})
+        assert caught.value.fields["errors"][0]["where"] == "/config/no.such"
+        assert admin.alter_topic("t", partition_count=3, config={"max.message.bytes": 1_000}).partition_count == 3
+        for number in range(10):
+            producer.send("t", b"x", partition=1, timestamp_ms=number * 10)
+        with pytest.raises(RecordTooLarge):
+            producer.send("t", b"x" * 1_001).result(timeout=30)
+        with pytest.raises(UnknownPartition):
+            producer.send("t", b"x", partition=3).result(timeout=30)
+        with pytest.raises(UnknownTopic):
+            producer.send("nowhere", b"x").result(timeout=30)
+        offsets = admin.offsets("t", timestamp_ms=35)
+        assert (offsets[1].log_start_offset, offsets[1].high_watermark, offsets[1].offset) == (0, 10, 4)
+        assert offsets[0].offset is None
+        assert admin.delete_records("t", {1: 4}) == {1: 4}
+        with pytest.raises(OffsetOutOfRange):
+            admin.delete_records("t", {1: 11})
+        place = TopicPartition("t", 1)
+        with Consumer(bootstrap_servers=url, auto_offset_reset="none") as consumer:
+            consumer.assign([place])
+            for offset, status in ((3, 410), (11, 416)):
+                consumer.seek(place, offset)
+                with pytest.raises(OffsetOutOfRange) as out:
+                    consumer.poll(1_000)
+                assert (out.value.status, out.value.fields["high_watermark"]) == (status, 10)
+            consumer.seek_to_beginning()
+            assert consumer.poll(1_000)[0].offset == 4
+            assert consumer.offsets_for_times({place: 75}) == {place: 8}
+        assert admin.delete_records("t", {1: END}) == {1: 10}
+        assert [each.name for each in admin.list_topics()] == ["t"]
+        assert admin.cluster().limits["request_bytes_max"] == 16 * 1024 * 1024
+        admin.delete_topic("t")
+        with pytest.raises(UnknownTopic):
+            admin.describe_topic("t")
+        with pytest.raises(UnknownTopic):
+            producer.send("t", b"x", partition=0).result(timeout=30)
+        producer_error = pytest.raises(Exception, match="not acknowledged")
+        with producer_error:
+            producer.flush()
+
+
+def test_following_while_it_is_written(url: str) -> None:
+    """A consumer that waits gets each record soon after it is acknowledged, once, in order."""
+    with Admin(url) as admin:
+        admin.create_topic("t", 3, {"flush.ms": 5})
+    found: list[Record] = []
+
+    def follow() -> None:
+        with Consumer("t", bootstrap_servers=url) as consumer:
+            while len(found) < 300:
+                found.extend(consumer.poll(20_000))
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    with Producer(url, linger_ms=0) as producer:
+        for number in range(300):
+            producer.send("t", str(number), partition=number % 3)
+            if number % 30 == 0:
+                time.sleep(0.05)
+    thread.join(timeout=30)
+    assert not thread.is_alive()
+    for partition in range(3):
+        own = [record for record in found if record.partition == partition]
+        assert [record.offset for record in own] == list(range(100))
+        assert [int(record.value or b"") for record in own] == list(range(partition, 300, 3))
+
+
+def test_nothing_acknowledged_is_lost_when_the_gateway_is_killed(any_gateway: GatewayProcess) -> None:
+    """Killed twice while a producer sends, and started again: acknowledged records are there at their offsets, nothing is there
+    twice, in order; what is in doubt said so; and the consumer reads through both ends."""
+    with Admin(any_gateway.url) as admin:
+        admin.create_topic("t", 2, {"flush.ms": 5})
+    stop = threading.Event()
+    futures = []
+
+    def send() -> None:
+        with Producer(any_gateway.url, linger_ms=1, on_delivery=lambda error, record: None) as producer:
+            number = 0
+            while not stop.is_set():
+                futures.append(producer.send("t", str(number), partition=number % 2))
+                number += 1
+                time.sleep(0.0005)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    for _ in range(2):
+        time.sleep(0.7)
+        any_gateway.kill()
+        time.sleep(0.3)
+        any_gateway.start()
+    time.sleep(0.7)
+    stop.set()
+    sender.join(timeout=60)
+    assert not sender.is_alive()
+    acknowledged, in_doubt = {}, set()
+    for number, future in enumerate(futures):
+        error = future.exception(timeout=0)
+        if error is None:
+            metadata = future.result()
+            acknowledged[number] = (metadata.partition, metadata.offset)
+        else:
+            assert error.may_have_happened  # type: ignore[attr-defined]
+            in_doubt.add(number)
+    records = read(any_gateway.url, "t", len(acknowledged))
+    stored = {int(record.value or b""): (record.partition, record.offset) for record in records}
+    assert len(stored) == len(records)
+    assert len(acknowledged) > 500
+    assert {number: place for number, place in stored.items() if number not in in_doubt} == acknowledged
+    for partition in range(2):
+        numbers = [int(record.value or b"") for record in records if record.partition == partition]
+        assert numbers == sorted(numbers)
+
+
+def test_the_command_line_in_a_pipe(gateway: GatewayProcess, tmp_path: Path) -> None:
+    """Create, produce from a file, copy from topic to topic through a pipe, verify: the same lines come out."""
+    environment = {**os.environ, "TIDELOG_URL": gateway.url}
+
+    def run(command: str) -> bytes:
+        function = f'tidelog() {{ {shlex.quote(sys.executable)} -m tidelog "$@"; }}; '
+        return subprocess.run(
+            ["/bin/sh", "-ec", function + command], env=environment, capture_output=True, check=True
+        ).stdout
+
+    lines = b"".join(b"user-%d:%d \xff\n" % (number % 7, number) for number in range(5_000))
+    (tmp_path / "lines").write_bytes(lines)
+    run("tidelog topic create one -p 4 && tidelog topic create two -p 4")
+    run(f"tidelog produce one -k : {shlex.quote(str(tmp_path / 'lines'))}")
+    run("tidelog consume one --json | tidelog produce two -f ndjson")
+    copied = run("tidelog consume two -f raw -k :")
+    assert sorted(copied.splitlines()) == sorted(lines.splitlines())
+    assert gateway.stop() == 0
+    assert b"is whole" in run(f"tidelog verify two --store {shlex.quote(gateway.store)}")
