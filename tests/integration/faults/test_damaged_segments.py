@@ -1,0 +1,78 @@
+"""A segment deleted or damaged by hand: whoever reads it is told which, everybody else goes on, and verifying finds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from log_format.stores import open_store
+
+pytestmark = pytest.mark.processes
+
+
+def flip(path: Path, position: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[position] ^= 0x10
+    path.write_bytes(data)
+
+
+DAMAGES: dict[str, Callable[[Path], Any]] = {
+    "deleted": Path.unlink,
+    "emptied": lambda path: path.write_bytes(b""),
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:-100]),
+    "longer": lambda path: path.write_bytes(path.read_bytes() + b"more"),
+    "bit-in-records": lambda path: flip(path, 60),
+    "bit-in-footer": lambda path: flip(path, -40),
+    "other-bytes": lambda path: path.write_bytes(bytes(path.stat().st_size)),
+}
+
+
+def segments(directory: Path, topic: str) -> set[Path]:
+    return set((directory / "store" / "topics" / topic / "segments").iterdir())
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_segment(gateway: Any, damage: str) -> None:
+    """500 ``CORRUPT_SEGMENT`` with its name for exactly the records in it; the rest of the partition, other partitions and
+    writing go on.
+    """
+    from log_format.verify import verify_topic
+
+    topic = gateway.topic(damage, 2)
+    assert gateway.produce(topic, "sound", partition=0).status_code == 200
+    before = segments(gateway.directory, topic)
+    assert gateway.produce(topic, *(f"lost-{number}" for number in range(50)), partition=0).status_code == 200
+    (segment,) = segments(gateway.directory, topic) - before
+    assert gateway.produce(topic, "other", partition=1).status_code == 200
+    store = open_store(str(gateway.directory / "store"))
+    assert verify_topic(store, topic).ok
+    DAMAGES[damage](segment)
+
+    answer = gateway.fetch(topic, 0, offset=1)
+    problem = answer.json()
+    assert (answer.status_code, problem["error_code"]) == (500, "CORRUPT_SEGMENT"), answer.text
+    assert segment.name in problem["segment"]
+    assert (problem["retryable"], problem["may_have_happened"]) == (False, False)
+    assert gateway.read(topic, 1) == [(0, "other")]
+    assert [record["value"] for record in gateway.fetch(topic, 0, offset=0).json()["records"]] == ["sound"]
+    assert gateway.produce(topic, "new", partition=0).json()["partitions"][0]["base_offset"] == 51
+    assert [record["value"] for record in gateway.fetch(topic, 0, offset=51).json()["records"]] == ["new"]
+
+    wanted = [
+        {"topic": topic, "partition": partition, "offset": offset} for partition, offset in ((0, 1), (1, 0), (0, 51))
+    ]
+    several = gateway.http.post("/v1/fetch", json={"partitions": wanted, "max_wait_ms": 5000})
+    assert several.status_code == 200
+    broken, other, new = several.json()["partitions"]
+    assert (broken["topic"], broken["partition"]) == (topic, 0)
+    assert (broken["error"]["error_code"], broken["error"]["status"]) == ("CORRUPT_SEGMENT", 500)
+    assert segment.name in broken["error"]["segment"]
+    assert [record["value"] for record in other["records"]] == ["other"]
+    assert [record["value"] for record in new["records"]] == ["new"]
+
+    report = verify_topic(store, topic)
+    assert not report.ok
+    assert any(segment.name in str(problem) for problem in report.problems), report.problems
