@@ -206,6 +206,7 @@ class Producer:
         After ``timeout`` seconds (None: when the delivery time-outs are over) what is left is given up: its futures raise.
         Raises ``DeliveryFailed`` as ``flush`` does.
         """
+        self._threads.refuse_own_thread()
         self._closed = True
         self._finalizer.detach()
         self._threads.close(Deadline(None if timeout is None else timeout * 1000))

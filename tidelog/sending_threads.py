@@ -60,7 +60,7 @@ class SendingThreads:
 
     def flush(self, deadline: Deadline) -> None:
         """As ``Producer.flush``."""
-        self._refuse_own_thread()
+        self.refuse_own_thread()
         if not self._buffer.flush(deadline):
             raise TimeoutError("records are still on their way")
         self._raise_failures()
@@ -72,7 +72,7 @@ class SendingThreads:
         """
         if os.getpid() != self._process_id:
             return
-        self._refuse_own_thread()
+        self.refuse_own_thread()
         with self._lock:
             first, self._closed = not self._closed, True
         if not first:
@@ -140,6 +140,7 @@ class SendingThreads:
         if error is not None and self._on_delivery is None:
             raise DeliveryFailed(count, error)
 
-    def _refuse_own_thread(self) -> None:
+    def refuse_own_thread(self) -> None:
+        """Raise ``RuntimeError`` in a thread that would wait for itself."""
         if threading.current_thread() in self._threads:
             raise RuntimeError("a delivery callback can't wait for deliveries: it runs in the thread that makes them")

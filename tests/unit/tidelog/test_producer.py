@@ -236,6 +236,27 @@ def test_on_delivery_tells_of_success_and_its_own_faults_harm_nobody(gateway: An
     assert told == [100, 0, 1, 2]
 
 
+def test_a_callback_that_waits_for_itself_is_refused(gateway: Any) -> None:
+    """``flush`` from the sending thread could only end by its time-out; it is refused instead, and harms nobody."""
+    gateway.create("t")
+    raised: list[BaseException] = []
+
+    def on_delivery(error: TidelogError | None, record: SentRecord) -> None:
+        for wait in (producer.flush, producer.close):
+            try:
+                wait()
+            except RuntimeError as refusal:
+                raised.append(refusal)
+
+    producer = Producer(gateway.url, on_delivery=on_delivery)
+    producer.send("t", b"x")
+    deadline = time.monotonic() + 10
+    while len(raised) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    producer.close()
+    assert len(raised) == 2
+
+
 def test_one_bad_record_does_not_take_its_batch_down(gateway: Any) -> None:
     """What is refused before sending is refused alone; its neighbours are stored, in order."""
     gateway.create("t", 2, max_message_bytes=1_000)

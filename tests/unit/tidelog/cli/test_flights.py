@@ -186,7 +186,7 @@ def test_the_report_says_the_verdict_and_the_figures() -> None:
         shown = StringIO()
         report(Console(file=shown, width=200), outcome)
         assert words in shown.getvalue()
-        assert "United Air Lines Inc. (UA)" in shown.getvalue()
+        assert "United Air Lines (UA)" in shown.getvalue()
         assert json.loads(json.dumps(outcome.as_json()))["agree"] is outcome.agree
 
 
