@@ -34,7 +34,7 @@ class RecordsResponse:
         reservation: Reservation,
         pool: Executor,
     ) -> None:
-        self._pieces = pieces
+        self._pieces: Callable[[], Iterator[bytes]] | None = pieces
         self._size_bytes = size_bytes
         self._headers: Headers = [(b"content-type", media_type.encode())]
         self._headers += [(name.encode(), b"%d" % value) for name, value in headers.items()]
@@ -53,20 +53,19 @@ class RecordsResponse:
             self._reservation.release()
 
     async def _send_whole(self, send: Send) -> None:
-        def whole() -> bytes:
-            return b"".join(self._pieces())
-
         if self._size_bytes <= INLINE_BYTES_MAX:
-            body = whole()
+            body = b"".join(self._taken())
         else:
-            body = await asyncio.get_running_loop().run_in_executor(self._pool, whole)
+            body = await asyncio.get_running_loop().run_in_executor(self._pool, b"".join, self._taken())
+        # From here on only the bytes are held, not the records that they were made of.
+        self._reservation.shrink_to(len(body))
         headers = [*self._headers, (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
     async def _send_pieces(self, send: Send) -> None:
         loop = asyncio.get_running_loop()
-        pieces = self._pieces()
+        pieces = self._taken()
         piece = await loop.run_in_executor(self._pool, next, pieces, None)
         # Only now, so that records that can't be encoded are a problem of their own and not half an answer.
         await send({"type": "http.response.start", "status": 200, "headers": self._headers})
@@ -74,6 +73,11 @@ class RecordsResponse:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
             piece = await loop.run_in_executor(self._pool, next, pieces, None)
         await send({"type": "http.response.body", "body": b""})
+
+    def _taken(self) -> Iterator[bytes]:
+        assert self._pieces is not None
+        pieces, self._pieces = self._pieces(), None
+        return pieces
 
 
 class EventStreamResponse:

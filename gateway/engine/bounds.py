@@ -54,7 +54,7 @@ COMMIT_WAIT_MS_MAX: Final = 60_000
 LOG_POLL_MS: Final = 500
 """How often the log is looked at for other gateways' commits while somebody waits for records."""
 
-ANSWER_WAIT_MS_MAX: Final = 5_000
+ANSWER_WAIT_MS_MAX: Final = 10_000
 """How long a fetch waits for memory to hold its answer."""
 
 PING_MS: Final = 15_000

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Literal
 
-from gateway.engine.bounds import ANSWER_WAIT_MS_MAX
+from gateway.engine.answer_memory import reserve_for_store, reserve_for_tail
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.reading import Reading, ReadLimits, Records
 from gateway.engine.registry import TopicRegistry, is_topic_name
@@ -25,14 +25,6 @@ from log_format import limits as format_limits
 from log_format.clock import Clock
 from log_format.errors import OffsetOutOfRange, TidelogError, UnknownTopic
 from log_format.topic_state import TopicState
-
-_ANSWER_COPIES = 2
-"""Records are in memory as they were read and, piece by piece, as they are sent."""
-_ANSWER_OVERHEAD_BYTES = 64 * 1024
-_ROW_GROUP_BYTES = 1024 * 1024
-"""What is read from the store beside the records asked for: the rest of a row group."""
-_FETCHES_WAITING_MAX = 20_000
-"""Fetches that wait for memory: the number of connections bounds them first."""
 
 StartWord = Literal["earliest", "latest"]
 
@@ -198,7 +190,10 @@ class Fetching:
                         bytes_max=max(0, left.bytes_max - part.records.size_bytes),
                         at_least_one=answer.record_count == 0,
                     )
-            await self._fit(answer, memory)
+            if answer.record_count == 0:
+                reservation.release()
+            elif reservation.size_bytes == 0:
+                answer.reservation = await reserve_for_tail(memory, answer.size_bytes)
             done = True
         finally:
             if not done:
@@ -228,10 +223,9 @@ class Fetching:
         self, places: Sequence[_Place | TidelogError], limits: FetchLimits, memory: MemoryBudget
     ) -> Reservation:
         """Memory for what has to be read from the store; what is in memory needs none before it is encoded."""
-        if not any(isinstance(place, _Place) and self._needs_store(place) for place in places):
-            return memory.reserve(0)
-        size = limits.bytes_max * _ANSWER_COPIES + _ROW_GROUP_BYTES
-        return await memory.reserve_in_turn(size, wait_ms=ANSWER_WAIT_MS_MAX, waiting_max=_FETCHES_WAITING_MAX)
+        if any(isinstance(place, _Place) and self._needs_store(place) for place in places):
+            return await reserve_for_store(memory, limits.bytes_max)
+        return memory.reserve(0)
 
     def _needs_store(self, place: _Place) -> bool:
         state = place.topic.state
@@ -240,16 +234,6 @@ class Fetching:
         if not state.log_start(place.partition) <= place.offset < state.high_watermark(place.partition):
             return False
         return not self._reading.is_in_memory(state, place.partition, place.offset)
-
-    async def _fit(self, answer: FetchAnswer, memory: MemoryBudget) -> None:
-        """Reserve what the answer really takes."""
-        needed = answer.size_bytes * _ANSWER_COPIES + (_ANSWER_OVERHEAD_BYTES if answer.record_count else 0)
-        if answer.reservation.size_bytes >= needed or answer.reservation.size_bytes:
-            answer.reservation.shrink_to(needed)
-        elif needed:
-            answer.reservation = await memory.reserve_in_turn(
-                needed, wait_ms=ANSWER_WAIT_MS_MAX, waiting_max=_FETCHES_WAITING_MAX
-            )
 
     def _is_enough(self, answer: FetchAnswer, limits: FetchLimits) -> bool:
         if self._is_draining() or limits.bytes_min == 0 or not answer.parts:

@@ -5,15 +5,19 @@ A slow reader holds one batch at most: the next one is read when the last has be
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
+from gateway.engine.answer_memory import reserve_for_store, reserve_for_tail
 from gateway.engine.bounds import EVENTS_BYTES_MAX, EVENTS_RECORDS_MAX, PING_MS
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.reading import Reading, ReadLimits, Records
 from gateway.engine.waiting import WaitingPlaces, Wakeup
+from gateway.memory_budget import MemoryBudget, Reservation
 from log_format.errors import OffsetOutOfRange, TidelogError
+from log_format.topic_state import TopicState
 
 _LIMITS = ReadLimits(records_max=EVENTS_RECORDS_MAX, bytes_max=EVENTS_BYTES_MAX)
 
@@ -31,7 +35,15 @@ class Ended:
     error: TidelogError | None = None
 
 
-Event = Records | Silence | Ended
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """Records, and the memory reserved for them: release it when they are sent."""
+
+    records: Records
+    reservation: Reservation
+
+
+Event = Followed | Silence | Ended
 
 
 class Following:
@@ -48,40 +60,70 @@ class Following:
         for wakeup in self._streams:
             wakeup.set()
 
-    async def follow(self, topic: OpenTopic, partition: int, offset: int) -> AsyncIterator[Event]:
-        """Records from ``offset`` on, for ever; ``Silence`` in between; ``Ended`` as the last one.
-
-        Raises ``BackOff`` (``OVERLOADED``) before the first event when too many wait already.
-        """
+    @contextmanager
+    def follow(self, topic: OpenTopic, partition: int, offset: int, memory: MemoryBudget) -> Iterator[Stream]:
+        """A stream from ``offset`` on. Raises ``BackOff`` (``OVERLOADED``) when too many wait already."""
         wakeup = Wakeup()
         topic_id = topic.existing_with(partition).topic_id
         with self._places.place(), topic.waiters.registered((partition,), wakeup):
             self._streams.add(wakeup)
             try:
-                while True:
-                    wakeup.clear()
-                    if self._is_draining():
-                        yield Ended("draining")
-                        return
-                    state = topic.state
-                    if state.topic_id != topic_id:
-                        yield Ended("topic_deleted")
-                        return
-                    try:
-                        log_start, high_watermark = state.log_start(partition), state.high_watermark(partition)
-                        if not log_start <= offset <= high_watermark:
-                            raise OffsetOutOfRange(topic.name, partition, offset, log_start, high_watermark)
-                        records = await self._reading.read(topic, state, partition, offset, _LIMITS)
-                    except TidelogError as error:
-                        gone = topic.state.topic_id != topic_id
-                        yield Ended("topic_deleted") if gone else Ended("error", error)
-                        return
-                    offset = records.next_offset
-                    if records.record_count:
-                        yield records
-                        continue
-                    topic.poll_while_waited_for()
-                    if not await wakeup.wait(PING_MS):
-                        yield Silence()
+                yield Stream(self._reading, self._is_draining, topic, topic_id, partition, offset, memory, wakeup)
             finally:
                 self._streams.discard(wakeup)
+
+
+@dataclass(slots=True, eq=False)
+class Stream:
+    """One reader's place. It holds no records between two calls of ``next``."""
+
+    _reading: Reading
+    _is_draining: Callable[[], bool]
+    _topic: OpenTopic
+    _topic_id: str | None
+    _partition: int
+    offset: int
+    """Where it goes on."""
+    _memory: MemoryBudget
+    _wakeup: Wakeup
+
+    async def next(self) -> Event:
+        """Records as soon as there are any; ``Silence`` after ``PING_MS`` without; ``Ended`` once there will be none."""
+        while True:
+            self._wakeup.clear()
+            if self._is_draining():
+                return Ended("draining")
+            try:
+                state = self._topic.state
+                if state.topic_id != self._topic_id:
+                    return Ended("topic_deleted")
+                followed = await self._read(state)
+            except TidelogError as error:
+                gone = self._topic.state.topic_id != self._topic_id
+                return Ended("topic_deleted") if gone else Ended("error", error)
+            self.offset = followed.records.next_offset
+            if followed.records.record_count:
+                return followed
+            followed.reservation.release()
+            self._topic.poll_while_waited_for()
+            if not await self._wakeup.wait(PING_MS):
+                return Silence()
+
+    async def _read(self, state: TopicState) -> Followed:
+        log_start, high_watermark = state.log_start(self._partition), state.high_watermark(self._partition)
+        if not log_start <= self.offset <= high_watermark:
+            raise OffsetOutOfRange(self._topic.name, self._partition, self.offset, log_start, high_watermark)
+        if self.offset == high_watermark:
+            return Followed(Records(self.offset), self._memory.reserve(0))
+        if self._reading.is_in_memory(state, self._partition, self.offset):
+            reservation = await reserve_for_tail(self._memory, EVENTS_BYTES_MAX)
+        else:
+            reservation = await reserve_for_store(self._memory, EVENTS_BYTES_MAX)
+        done = False
+        try:
+            records = await self._reading.read(self._topic, state, self._partition, self.offset, _LIMITS)
+            done = True
+        finally:
+            if not done:
+                reservation.release()
+        return Followed(records, reservation)

@@ -17,7 +17,6 @@ from gateway.codec.json_answer import Positions, failed_partition, json_pieces, 
 from gateway.codec.media_type import ARROW_STREAM, EVENT_STREAM, JSON, NDJSON, content_type, negotiate
 from gateway.direct_route import DirectRoute
 from gateway.disconnect import unless_disconnected
-from gateway.engine.bounds import ANSWER_WAIT_MS_MAX
 from gateway.engine.engine import LogEngine
 from gateway.engine.fetching import FetchAnswer, Fetched, FetchFrom, FetchLimits
 from gateway.engine.following import Ended, Silence
@@ -232,17 +231,24 @@ def _response(shell: Shell, kind: str, part: Fetched, found: FetchAnswer) -> Rec
 async def _events(
     shell: Shell, engine: LogEngine, topic: OpenTopic, partition: int, offset: int
 ) -> AsyncIterator[bytes]:
-    async for event in engine.following.follow(topic, partition, offset):
-        if isinstance(event, Silence):
-            yield PING
-        elif isinstance(event, Ended):
-            reason = event.reason if event.error is None else str(event.error.code)
-            yield end_event(reason, offset)
-        else:
-            offset = event.next_offset
-            reserved = event.size_bytes + _RECORD_TEXT_BYTES * event.record_count
-            with await shell.answer_memory.reserve_in_turn(reserved, wait_ms=ANSWER_WAIT_MS_MAX):
-                yield record_events(_table(event))
+    with engine.following.follow(topic, partition, offset, shell.answer_memory) as stream:
+        while True:
+            event = await stream.next()
+            if isinstance(event, Silence):
+                yield PING
+            elif isinstance(event, Ended):
+                yield end_event(event.reason if event.error is None else str(event.error.code), stream.offset)
+                return
+            else:
+                reservation = event.reservation
+                try:
+                    data = record_events(_table(event.records))
+                    # A slow reader holds the text of the events, not the row groups that they came from.
+                    del event
+                    reservation.shrink_to(len(data))
+                    yield data
+                finally:
+                    reservation.release()
 
 
 def _start(topic: str, partition: int, query: dict[str, Any], last_event_id: str | None) -> FetchFrom:

@@ -197,11 +197,12 @@ def test_a_stream_follows_and_says_why_it_ends(tools: Any) -> None:
         ends: list[str] = []
 
         async def follow() -> None:
-            async for event in gateway.engine.following.follow(topic, 0, 0):
-                if isinstance(event, Ended):
-                    ends.append(event.reason)
-                else:
-                    seen.extend(offset for table in event.tables for offset in table.column("offset").to_pylist())
+            with gateway.engine.following.follow(topic, 0, 0, gateway.memory) as stream:
+                while not isinstance(event := await stream.next(), Ended):
+                    tables = event.records.tables
+                    seen.extend(offset for table in tables for offset in table.column("offset").to_pylist())
+                    event.reservation.release()
+                ends.append(event.reason)
 
         stream = asyncio.create_task(follow())
         for number in range(20):
@@ -217,5 +218,6 @@ def test_a_stream_follows_and_says_why_it_ends(tools: Any) -> None:
         await gateway.engine.drain()
         await stream
         assert ends == ["topic_deleted", "draining"]
+        assert gateway.memory.used_bytes == 0
 
     tools.run(scenario)
