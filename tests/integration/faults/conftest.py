@@ -69,9 +69,18 @@ class GatewayProcess:
     def log(self) -> str:
         return self._log_path.read_text()
 
-    def resident_bytes(self) -> int:
+    def reset_peak(self) -> int:
+        """Begin to measure ``peak_bytes`` anew; what the process holds now."""
+        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
+        return self._status_bytes("VmRSS")
+
+    def peak_bytes(self) -> int:
+        """The most that the process held since ``reset_peak``."""
+        return self._status_bytes("VmHWM")
+
+    def _status_bytes(self, name: str) -> int:
         lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS:"))
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
 
     def metric(self, name: str) -> float:
         lines = self.http.get("/metrics").text.splitlines()
