@@ -19,7 +19,6 @@ from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 
-from spark_pipeline.jars import JarSet, ensure_jars
 from spark_pipeline.java import java_executable
 
 DRIVER_MEMORY: Final = "2g"
@@ -57,6 +56,9 @@ def session(
 
     Raises ``JavaMissing``, ``JarsUnavailable``, and ``ValueError`` for a store of another scheme.
     """
+    # Not with the package, which is imported before `python -m spark_pipeline.jars` runs that module.
+    from spark_pipeline.jars import JarSet, ensure_jars  # noqa: PLC0415
+
     scheme = urlsplit(store).scheme
     if scheme not in ("", "file", *_S3_SCHEMES):
         raise ValueError(f"{store}: a store is a directory or s3://bucket/prefix")

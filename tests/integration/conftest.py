@@ -21,7 +21,7 @@ from log_format.clock import SystemClock
 from log_format.committer import Committer
 from log_format.records import BATCH_SCHEMA, TIMESTAMP
 from log_format.stores import open_store
-from log_format.topic_changes import CreateTopic, DeleteTopic
+from log_format.topic_changes import CreateTopic, DeleteRecords, DeleteTopic
 from log_format.topic_config import TopicConfig
 from log_format.topic_log import TopicLog
 
@@ -69,6 +69,10 @@ class TopicWriter:
         )
         committed = self.committer.commit(Append([batch], _new_id))
         assert not isinstance(committed.result[0], Exception)
+
+    def delete_records(self, before: dict[int, int]) -> None:
+        """One commit that moves log starts, and removes the segments that hold nothing to read any more."""
+        self.committer.commit(DeleteRecords(before=before))
 
     def delete(self) -> None:
         """One commit that deletes the topic."""

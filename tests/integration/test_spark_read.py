@@ -116,6 +116,21 @@ def test_a_stream_gives_each_record_once_across_a_restart(
     assert drain(stream_topic(spark, store_uri, "t"), checkpoint) == []
 
 
+def test_a_stream_goes_on_when_old_records_are_deleted(
+    spark: SparkSession, tmp_path: Path, topic_writer: Writer
+) -> None:
+    """Retention removes segments that the stream has read long ago: that is no reason to stop it."""
+    writer = topic_writer(str(tmp_path), "t")
+    writer.append(FEW)
+    writer.append(FEW)
+    assert sum(len(rows) for rows in drain(stream_topic(spark, str(tmp_path), "t"), tmp_path / "checkpoint")) == 6
+    writer.delete_records({0: 2, 1: 1})
+    writer.append(FEW)
+    after = drain(stream_topic(spark, str(tmp_path), "t"), tmp_path / "checkpoint")
+    assert places([row for rows in after for row in rows]) == [(0, 4), (0, 5), (1, 2)]
+    assert places(read_topic(spark, str(tmp_path), "t").collect())[0] == (0, 2)
+
+
 def test_a_stream_can_begin_at_a_version(spark: SparkSession, tmp_path: Path, topic_writer: Writer) -> None:
     """Who wants only what is new need not read a year first."""
     writer = topic_writer(str(tmp_path), "t")

@@ -59,3 +59,13 @@ def test_a_stop_file_is_seen(tmp_path: Path) -> None:
     assert not output.stop_asked()
     (tmp_path / "stop").touch()
     assert output.stop_asked()
+
+
+def test_a_restarted_job_that_has_seen_enough_does_not_wait_for_more(tmp_path: Path) -> None:
+    """The records it was to see are all in its checkpoint, so no further batch would ever tell it to end."""
+    batches = tmp_path / "batches"
+    batches.mkdir()
+    (batches / "000009.json").write_text('{"count": 3}')
+    assert Output(tmp_path, records=3).complete.is_set()
+    assert not Output(tmp_path, records=4).complete.is_set()
+    assert not Output(tmp_path, records=None).complete.is_set()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -162,3 +165,14 @@ def test_the_command_fails_with_one_line(
     monkeypatch.setenv("TIDELOG_CACHE", str(tmp_path / "cache"))
     assert jars.main([]) == 1
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_command_prints_the_paths_and_nothing_else(tmp_path: Path) -> None:
+    """`spark-submit --jars "$(…)"` takes what is printed; a second run is silent, warnings included."""
+    jars_directory(locked_jars(JarSet.S3), tmp_path).mkdir(parents=True)
+    answer = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "spark_pipeline.jars", "--paths"],
+        env=os.environ | {"TIDELOG_CACHE": str(tmp_path)}, capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert answer.stderr == ""
+    assert len(answer.stdout.strip().split(",")) == len(locked_jars(JarSet.S3))
