@@ -61,6 +61,25 @@ def test_the_store_goes_away(
     assert all(one.began < gone + IN_FLIGHT_SECONDS for one in sent if one.status == 504)
 
 
+def test_a_gateway_that_starts_before_its_store(
+    own_minio: Any, start_gateway: Callable[..., Any], eventually: Callable[..., bool]
+) -> None:
+    """It starts, says that it is not ready, refuses with 503, and serves as soon as the store is there."""
+    own_minio.kill()
+    try:
+        gateway = start_gateway("s3://log/late", environment=own_minio.environment())
+        assert gateway.http.get("/healthz").status_code == 200
+        for answer in (gateway.http.get("/readyz"), gateway.http.post("/v1/topics", json={"name": "log"})):
+            assert (answer.status_code, answer.json()["error_code"]) == (503, "UNAVAILABLE")
+            assert int(answer.headers["retry-after"]) >= 1
+    finally:
+        own_minio.start()
+    assert eventually(lambda: gateway.http.get("/readyz").status_code == 200, 15)
+    gateway.topic("log")
+    assert gateway.produce("log", "a").status_code == 200
+    assert gateway.read("log") == [(0, "a")]
+
+
 def test_credentials_that_only_read(
     own_minio: Any, start_gateway: Callable[..., Any], eventually: Callable[..., bool]
 ) -> None:
