@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable, Sequence
 
 from gateway import structured_log
-from gateway.allocator import give_memory_back
 from gateway.app import create_app
 from gateway.assembly import assemble
 from gateway.proven_store import UnsafeStore
@@ -28,7 +27,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         settings = Settings.read(os.environ, given)
         structured_log.configure(settings.log_level)
-        give_memory_back()
         shell = assemble(settings)
     except SettingsError as error:
         sys.stderr.write(f"python -m gateway: {error}\n")

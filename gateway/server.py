@@ -21,6 +21,7 @@ from collections.abc import Callable, Coroutine, Generator
 import uvicorn
 from starlette.types import ASGIApp
 
+from gateway.allocator import resident_bytes, trim
 from gateway.protocol import ConnectionLimits, GatewayProtocol
 from gateway.settings import Settings
 from gateway.shell import Shell
@@ -71,6 +72,7 @@ class GatewayServer(uvicorn.Server):
         self.drained_whole = True
         self._shell = shell
         self._announce = announce
+        self._trim_above_bytes = shell.settings.process_bytes() * 2 // 3
         self._background: set[asyncio.Task[None]] = set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -137,6 +139,8 @@ class GatewayServer(uvicorn.Server):
             for connection in connections:
                 if isinstance(connection, GatewayProtocol):
                     connection.sweep(now_ms)
+            if resident_bytes() > self._trim_above_bytes:
+                await asyncio.to_thread(trim)
 
     def _keep(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -7,7 +7,7 @@ part                             bytes                           bounded by
 ===============================  ==============================  =====================================================
 interpreter and libraries        ``BASELINE_BYTES``              measured: imports, threads, allocator slack
 produce requests in flight       ``in_flight_bytes_max`` x 2     the body's records, and the segment made of them
-a body being decoded or encoded  ``codec_threads`` x 64 MiB      one request's working set per codec thread
+a body being decoded or encoded  ``codec_threads`` x 130 MiB     one request's working set per codec thread
 answers                          ``answer_bytes_max``            records read and the answer made of them
 tail of the log                  ``tail_cache_bytes_max``        evicted, oldest first
 footers and manifests            ``footer_cache_bytes_max``      evicted, least recently used first
@@ -34,8 +34,8 @@ BASELINE_BYTES: Final = 165 * MEBIBYTE
 """Interpreter, pyarrow and its allocator, thread stacks: what an idle gateway holds, and slack."""
 IN_FLIGHT_COPIES: Final = 2
 """An accepted body exists as Arrow, and for a moment as Parquet."""
-CODEC_WORKING_BYTES: Final = 64 * MEBIBYTE
-"""A largest request's bytes beside the Arrow that is made of them."""
+CODEC_WORKING_BYTES: Final = 130 * MEBIBYTE
+"""A largest request of the smallest JSON records, while it is decoded: measured, beside the Arrow that is made of it."""
 CONNECTION_BYTES: Final = 32 * 1024
 """Protocol objects and what has arrived but is not yet read."""
 
@@ -87,13 +87,13 @@ class Settings(BaseModel):
         "Bytes of request bodies received and not yet answered. Past it 503 OVERLOADED. Lower: less memory, earlier refusals.",
     )
     answer_bytes_max: int = _count(
-        96 * MEBIBYTE,
+        80 * MEBIBYTE,
         MEBIBYTE,
         1 << 40,
         "Bytes of records and answers that fetches hold at once. Past it fetches wait their turn, then 503 OVERLOADED.",
     )
     tail_cache_bytes_max: int = _count(
-        40 * MEBIBYTE, 0, 1 << 40, "Newest records kept in memory for tail reads. Lower: more reads from the store."
+        32 * MEBIBYTE, 0, 1 << 40, "Newest records kept in memory for tail reads. Lower: more reads from the store."
     )
     footer_cache_bytes_max: int = _count(
         16 * MEBIBYTE, 0, 1 << 40, "Segment footers and manifests kept in memory. Lower: more requests per cold read."
@@ -113,7 +113,10 @@ class Settings(BaseModel):
     )
     read_threads: int = _count(8, 1, 256, "Threads that read old records from the store, apart from the writers' ones.")
     codec_threads: int = _count(
-        2, 1, 64, "Threads that decode, encode and compress. More than cores: more memory, no speed."
+        1,
+        1,
+        64,
+        "Threads that decode, encode and compress what is large. Each needs 130 MiB; decoding JSON gains nothing by more.",
     )
 
     body_idle_ms: int = _count(30_000, 100, 3_600_000, "Longest pause inside a request body before it is refused.")

@@ -1,0 +1,126 @@
+"""The gateway as users start it: its command line, and the bound on its memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+pytestmark = pytest.mark.processes
+
+MEBIBYTE = 1024 * 1024
+BODY_BYTES = 15_000_000
+LOAD_SECONDS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """A running ``python -m gateway``."""
+
+    process: subprocess.Popen[bytes]
+    url: str
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Iterator[Gateway]:
+    """One with the default settings on an empty directory."""
+    arguments = ["--store", str(tmp_path / "store"), "--port", "0", "--log-level", "warning"]
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen([sys.executable, "-m", "gateway", *arguments], stdout=subprocess.PIPE, stderr=log)
+    assert process.stdout is not None
+    line = process.stdout.readline().decode()
+    assert "listens on http://127.0.0.1:" in line, (tmp_path / "log").read_text()
+    try:
+        yield Gateway(process, line.split(" listens on ")[1].split()[0])
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0, (tmp_path / "log").read_text()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "said"),
+    [
+        ([], {}, "TIDELOG_STORE"),
+        (["--store", "ftp://x"], {}, "ftp://x"),
+        (["--store", "memory://x", "--port", "many"], {}, "TIDELOG_PORT"),
+        (["--store", "memory://x"], {"TIDELOG_CODEC_THREADS": "0"}, "TIDELOG_CODEC_THREADS"),
+    ],
+)
+def test_wrong_settings_end_with_a_reason(arguments: list[str], environment: dict[str, str], said: str) -> None:
+    """A gateway that can't know what is wanted says which setting is wrong, in one line, and ends with status 2."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "gateway", *arguments],
+        capture_output=True,
+        env={**{name: value for name, value in os.environ.items() if not name.startswith("TIDELOG_")}, **environment},
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert said in ended.stderr.decode()
+    assert ended.stderr.count(b"\n") == 1
+
+
+def test_memory_stays_below_its_bound_under_any_load(gateway: Gateway) -> None:
+    """Largest bodies of tiny, of large and of raw records, and largest fetches in all forms, all at once and more than fit:
+    with the default settings the process never holds 600 MiB, and it still answers.
+    """
+    tiny = b'{"records":[' + b",".join([b'{"value":""}'] * (BODY_BYTES // 13)) + b"]}"
+    large = json.dumps({"records": [{"value": "x" * 100_000}] * (BODY_BYTES // 105_000)}).encode()
+    bodies = {"tiny": (tiny, "application/json"), "large": (large, "application/json")}
+    bodies["raw"] = (os.urandom(1_000_000), "application/octet-stream")
+    url = f"{gateway.url}/v1/topics/load"
+    assert httpx.post(f"{gateway.url}/v1/topics", json={"name": "load", "partition_count": 2}).status_code == 201
+    deadline = time.monotonic() + LOAD_SECONDS
+    statuses: set[tuple[str, int]] = set()
+
+    def produce(kind: str) -> None:
+        body, content_type = bodies[kind]
+        with httpx.Client(timeout=120) as client:
+            while time.monotonic() < deadline:
+                answer = client.post(f"{url}/records", content=body, headers={"content-type": content_type})
+                statuses.add((kind, answer.status_code))
+
+    def fetch(accept: str, encoding: str) -> None:
+        query = "offset=earliest&max_records=100000&max_bytes=67108864"
+        headers = {"accept": accept, "accept-encoding": encoding}
+        with httpx.Client(timeout=120) as client:
+            for turn in range(1_000_000):
+                if time.monotonic() > deadline:
+                    return
+                with client.stream("GET", f"{url}/partitions/{turn % 2}/records?{query}", headers=headers) as answer:
+                    statuses.add(("fetch", answer.status_code))
+                    for _ in answer.iter_raw():
+                        pass
+
+    threads = [threading.Thread(target=produce, args=(kind,)) for kind in bodies for _ in range(5)]
+    for accept in ("application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"):
+        threads += [
+            threading.Thread(target=fetch, args=(accept, encoding)) for encoding in ("identity", "gzip", "zstd")
+        ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {status for _, status in statuses} <= {200, 503}
+    assert {("tiny", 200), ("large", 200), ("raw", 200), ("fetch", 200)} <= statuses
+    assert any(status == 503 for _, status in statuses), "the load was no load"
+    assert highest_resident_bytes(gateway.process.pid) < 600 * MEBIBYTE
+    assert httpx.get(f"{gateway.url}/readyz").status_code == 200
+
+
+def highest_resident_bytes(process_id: int) -> int:
+    lines = Path(f"/proc/{process_id}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
