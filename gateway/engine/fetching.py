@@ -176,13 +176,17 @@ class Fetching:
     async def _read(
         self, places: Sequence[_Place | TidelogError], limits: FetchLimits, memory: MemoryBudget
     ) -> FetchAnswer:
-        reservation = await self._reserve(places, limits, memory)
-        answer = FetchAnswer([], reservation)
+        answer = FetchAnswer([], memory.reserve(0))
         done = False
         try:
             left = ReadLimits(records_max=limits.records_max, bytes_max=limits.bytes_max)
             for place in places:
-                part = place if isinstance(place, TidelogError) else await self._read_place(place, left)
+                part = place if isinstance(place, TidelogError) else self._read_from_memory(place, left)
+                if part is None:
+                    if answer.reservation.size_bytes == 0:
+                        answer.reservation = await reserve_for_store(memory, limits.bytes_max)
+                    assert isinstance(place, _Place)
+                    part = await self._read_place(place, left)
                 answer.parts.append(part)
                 if isinstance(part, Fetched):
                     left = ReadLimits(
@@ -191,8 +195,8 @@ class Fetching:
                         at_least_one=answer.record_count == 0,
                     )
             if answer.record_count == 0:
-                reservation.release()
-            elif reservation.size_bytes == 0:
+                answer.reservation.release()
+            elif answer.reservation.size_bytes == 0:
                 answer.reservation = await reserve_for_tail(memory, answer.size_bytes)
             done = True
         finally:
@@ -200,40 +204,22 @@ class Fetching:
                 answer.reservation.release()
         return answer
 
+    def _read_from_memory(self, place: _Place, limits: ReadLimits) -> Fetched | TidelogError | None:
+        """What the partition gives, if that is in memory; else None."""
+        try:
+            state = _state_for(place)
+        except TidelogError as error:
+            return error
+        records = self._reading.read_from_memory(state, place.partition, place.offset, limits)
+        return None if records is None else _fetched(place, state, records)
+
     async def _read_place(self, place: _Place, limits: ReadLimits) -> Fetched | TidelogError:
         try:
-            state = place.topic.existing_with(place.partition)
-            if state.topic_id != place.topic_id:
-                raise UnknownTopic(place.topic.name)
-            log_start, high_watermark = state.log_start(place.partition), state.high_watermark(place.partition)
-            if not log_start <= place.offset <= high_watermark:
-                raise OffsetOutOfRange(place.topic.name, place.partition, place.offset, log_start, high_watermark)
+            state = _state_for(place)
             records = await self._reading.read(place.topic, state, place.partition, place.offset, limits)
         except TidelogError as error:
             return error
-        return Fetched(
-            topic=place.topic.name,
-            partition=place.partition,
-            records=records,
-            high_watermark=high_watermark,
-            log_start_offset=log_start,
-        )
-
-    async def _reserve(
-        self, places: Sequence[_Place | TidelogError], limits: FetchLimits, memory: MemoryBudget
-    ) -> Reservation:
-        """Memory for what has to be read from the store; what is in memory needs none before it is encoded."""
-        if any(isinstance(place, _Place) and self._needs_store(place) for place in places):
-            return await reserve_for_store(memory, limits.bytes_max)
-        return memory.reserve(0)
-
-    def _needs_store(self, place: _Place) -> bool:
-        state = place.topic.state
-        if state.topic_id != place.topic_id or place.partition >= state.partition_count:
-            return False
-        if not state.log_start(place.partition) <= place.offset < state.high_watermark(place.partition):
-            return False
-        return not self._reading.is_in_memory(state, place.partition, place.offset)
+        return _fetched(place, state, records)
 
     def _is_enough(self, answer: FetchAnswer, limits: FetchLimits) -> bool:
         if self._is_draining() or limits.bytes_min == 0 or not answer.parts:
@@ -253,3 +239,24 @@ class Fetching:
         for topic, partitions in by_topic.items():
             stack.enter_context(topic.waiters.registered(partitions, wakeup))
             topic.poll_while_waited_for()
+
+
+def _state_for(place: _Place) -> TopicState:
+    """The topic's newest state. Raises ``UnknownTopic``, ``OffsetOutOfRange``."""
+    state = place.topic.existing_with(place.partition)
+    if state.topic_id != place.topic_id:
+        raise UnknownTopic(place.topic.name)
+    log_start, high_watermark = state.log_start(place.partition), state.high_watermark(place.partition)
+    if not log_start <= place.offset <= high_watermark:
+        raise OffsetOutOfRange(place.topic.name, place.partition, place.offset, log_start, high_watermark)
+    return state
+
+
+def _fetched(place: _Place, state: TopicState, records: Records) -> Fetched:
+    return Fetched(
+        topic=place.topic.name,
+        partition=place.partition,
+        records=records,
+        high_watermark=state.high_watermark(place.partition),
+        log_start_offset=state.log_start(place.partition),
+    )

@@ -113,12 +113,11 @@ class Stream:
         log_start, high_watermark = state.log_start(self._partition), state.high_watermark(self._partition)
         if not log_start <= self.offset <= high_watermark:
             raise OffsetOutOfRange(self._topic.name, self._partition, self.offset, log_start, high_watermark)
-        if self.offset == high_watermark:
-            return Followed(Records(self.offset), self._memory.reserve(0))
-        if self._reading.is_in_memory(state, self._partition, self.offset):
-            reservation = await reserve_for_tail(self._memory, EVENTS_BYTES_MAX)
-        else:
-            reservation = await reserve_for_store(self._memory, EVENTS_BYTES_MAX)
+        records = self._reading.read_from_memory(state, self._partition, self.offset, _LIMITS)
+        if records is not None:
+            size = records.size_bytes
+            return Followed(records, await reserve_for_tail(self._memory, size) if size else self._memory.reserve(0))
+        reservation = await reserve_for_store(self._memory, EVENTS_BYTES_MAX)
         done = False
         try:
             records = await self._reading.read(self._topic, state, self._partition, self.offset, _LIMITS)

@@ -92,25 +92,10 @@ class Reading:
         ``offset`` is in ``[log start, high watermark]``. Raises ``CorruptData`` when a segment is missing or damaged,
         ``BackOff`` when the store can't be read; not when there is something to answer already.
         """
-        assert state.topic_id is not None
         found = Records(offset)
-        end = state.high_watermark(partition)
         deadline_ms = self._clock.monotonic_ms() + COLD_READ_MS_MAX
         cold_runs = 0
-        while found.next_offset < end:
-            if found.record_count >= limits.records_max:
-                found.is_full = True
-                break
-            run = self._tail.find(state.topic_id, partition, found.next_offset)
-            if run is not None:
-                if not self._take_from_tail(run, found, limits):
-                    break
-                continue
-            piece = self._ahead.find(state.topic_id, partition, found.next_offset)
-            if piece is not None:
-                if not self._take_from_piece(piece, found, limits):
-                    break
-                continue
+        while not self._take_from_memory(state, partition, found, limits):
             if cold_runs and (cold_runs >= COLD_RUNS_PER_READ_MAX or self._clock.monotonic_ms() > deadline_ms):
                 found.is_full = True
                 break
@@ -124,6 +109,11 @@ class Reading:
                     break
                 raise
         return found
+
+    def read_from_memory(self, state: TopicState, partition: int, offset: int, limits: ReadLimits) -> Records | None:
+        """As ``read``, if all of it is in memory, so that it takes none of its own; else None."""
+        found = Records(offset)
+        return found if self._take_from_memory(state, partition, found, limits) else None
 
     async def offset_of_timestamp(
         self, topic: OpenTopic, state: TopicState, partition: int, timestamp_ms: int
@@ -152,12 +142,25 @@ class Reading:
             offset = located.end_offset
         raise BackOff(f"Finding timestamp {timestamp_ms} in {topic.name}/{partition} takes too many reads.")
 
-    def is_in_memory(self, state: TopicState, partition: int, offset: int) -> bool:
-        """Whether a read from ``offset`` on begins in memory, so that it takes none of its own."""
-        if state.topic_id is None:
-            return False
-        in_tail = self._tail.find(state.topic_id, partition, offset)
-        return in_tail is not None or self._ahead.find(state.topic_id, partition, offset) is not None
+    def _take_from_memory(self, state: TopicState, partition: int, found: Records, limits: ReadLimits) -> bool:
+        """Take what fits and is in memory; False when what comes next is in the store."""
+        assert state.topic_id is not None
+        end = state.high_watermark(partition)
+        while found.next_offset < end:
+            if found.record_count >= limits.records_max:
+                found.is_full = True
+                return True
+            run = self._tail.find(state.topic_id, partition, found.next_offset)
+            if run is not None:
+                fits = self._take_from_tail(run, found, limits)
+            else:
+                piece = self._ahead.find(state.topic_id, partition, found.next_offset)
+                if piece is None:
+                    return False
+                fits = self._take_from_piece(piece, found, limits)
+            if not fits:
+                return True
+        return True
 
     def _take_from_tail(self, run: TailRun, found: Records, limits: ReadLimits) -> bool:
         """Take what fits of a run in memory; False when not even the next record does."""
