@@ -102,7 +102,7 @@ def test_it_follows_the_end_without_skipping_or_repeating(gateway: Any, way: str
         thread.join()
         began = time.monotonic()
         assert consumer.poll(200) == []
-        assert 0.2 <= time.monotonic() - began < 2
+        assert 0.2 <= time.monotonic() - began < 5
     assert sorted(int(value or b"") for value in found) == list(range(100))
 
 
@@ -240,7 +240,7 @@ def test_faults_that_pass_are_borne(gateway: Any, way: str, dead_url: str) -> No
     with Consumer("t", bootstrap_servers=dead_url, api_timeout_ms=10_000) as consumer:
         began = time.monotonic()
         assert consumer.poll(200) == []
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 5
 
 
 def read_all_patiently(consumer: Consumer, count: int) -> list[Record]:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tidelog import limits
@@ -21,6 +21,7 @@ PLACE = TopicPartition("t", 3)
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 BYTES = st.none() | st.binary(max_size=20) | NAMES.map(str.encode)
 HEADERS = st.lists(st.tuples(NAMES, BYTES), max_size=3).map(tuple)
+UNHURRIED = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 RECORDS = st.lists(st.tuples(st.integers(0, limits.TIMESTAMP_MS_MAX), BYTES, BYTES, HEADERS), min_size=1, max_size=8)
 
 
@@ -37,6 +38,7 @@ def columns_of(rows: list[Any]) -> RecordColumns:
     return columns
 
 
+@UNHURRIED
 @given(RECORDS)
 def test_what_is_encoded_is_what_was_given(rows: list[Any]) -> None:
     """Both bodies hold exactly the bytes, nulls, headers and times of the records, in their order."""
@@ -60,6 +62,7 @@ def test_what_is_encoded_is_what_was_given(rows: list[Any]) -> None:
     assert records_from_table(PLACE, table) == [Record("t", 3, offset, *row) for offset, row in enumerate(many)]
 
 
+@UNHURRIED
 @given(RECORDS)
 def test_records_as_json_and_as_tables_come_back(rows: list[Any]) -> None:
     """What the consumer makes of an answer, and what the command line writes, keep every byte."""
@@ -70,6 +73,7 @@ def test_records_as_json_and_as_tables_come_back(rows: list[Any]) -> None:
         assert msgspec.json.decode(line, type=JsonRecord).record(PLACE) == record
 
 
+@UNHURRIED
 @given(RECORDS, st.data())
 def test_parts_of_columns(rows: list[Any], data: st.DataObject) -> None:
     """A slice and a selection hold the same records as the whole, headers at their records."""

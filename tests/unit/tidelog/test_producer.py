@@ -87,6 +87,10 @@ def test_one_producers_records_keep_their_order_and_one_request_of_a_topic_is_on
             producer.send("abc"[number % 3], str(number), partition=number % 2)
             if number % 20 == 0:
                 time.sleep(0.002)
+        producer.flush()
+        for number in range(600, 700):  # now two of three threads have nothing else to do
+            producer.send("a", str(number), partition=0)
+            time.sleep(0.001)
     for name in ("a", "b", "c"):
         assert gateway.most_busy_produces[name] == 1
         assert gateway.count(f"POST /v1/topics/{name}/records") > 1
@@ -113,7 +117,7 @@ def test_linger_sends_without_a_flush_and_a_full_batch_without_lingering(gateway
     with Producer(gateway.url, linger_ms=100) as producer:
         began = time.monotonic()
         producer.send("t", b"x").result(timeout=5)
-        assert 0.1 <= time.monotonic() - began < 2
+        assert 0.1 <= time.monotonic() - began < 5
     with Producer(gateway.url, linger_ms=60_000, batch_bytes=1_000) as producer:
         futures = [producer.send("t", b"x" * 200) for _ in range(10)]
         futures[0].result(timeout=5)
@@ -187,14 +191,14 @@ def test_a_silent_gateway_is_given_up_when_the_delivery_time_is_over(gateway: An
     """No hang beyond the time-outs: a request whose answer does not come ends in doubt, and what waited behind it is told
     that it was never sent."""
     gateway.create("t")
-    gateway.misbehave("POST .*/records", gateway.stall(3))
+    gateway.misbehave("POST .*/records", gateway.stall(6))
     producer = Producer(gateway.url, linger_ms=0, delivery_timeout_ms=500)
     began = time.monotonic()
     first = producer.send("t", b"first")
     time.sleep(0.1)
     second = producer.send("t", b"second")
     assert isinstance(first.exception(timeout=10), OutcomeUnknown)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 5
     assert second.result(timeout=10) is not None  # its own time was not over
     with pytest.raises(DeliveryFailed) as caught:
         producer.close()
@@ -214,7 +218,7 @@ def test_records_are_reported_when_no_gateway_takes_them_in_time(dead_url: str) 
             assert isinstance(error, DeliveryTimeout)
             assert not error.may_have_happened
             assert "Connection refused" in error.detail
-        assert 0.2 < time.monotonic() - began < 2
+        assert 0.2 < time.monotonic() - began < 5
     assert [(record.value, record.key, record.headers, record.offset) for _, record in reported] == [
         (str(number).encode(), b"k", (("h", b"1"),), None) for number in range(3)
     ]
@@ -327,7 +331,7 @@ def test_an_unknown_topic_fails_its_records_only(gateway: Any) -> None:
 def test_a_full_buffer_blocks_and_then_refuses(gateway: Any) -> None:
     """Memory is bounded: ``send`` waits for room, and raises when none comes in time; nothing of it is sent then."""
     gateway.create("t")
-    gateway.misbehave("POST .*/records", gateway.stall(0.7))
+    gateway.misbehave("POST .*/records", gateway.stall(4))
     with Producer(gateway.url, linger_ms=0, batch_bytes=1_000, buffer_bytes=4_000, max_block_ms=100) as producer:
         producer.send("t", b"first")
         time.sleep(0.05)
@@ -337,7 +341,7 @@ def test_a_full_buffer_blocks_and_then_refuses(gateway: Any) -> None:
             for _ in range(100):
                 producer.send("t", b"x" * 200)
                 stored += 1
-        assert 0.1 <= time.monotonic() - began < 0.6
+        assert 0.1 <= time.monotonic() - began < 3.5
         assert stored < 20
         assert caught.value.retryable
         with pytest.raises(BufferFull, match="raise buffer_bytes"):
@@ -366,7 +370,7 @@ def test_close_with_a_time_limit_gives_up_what_is_left(gateway: Any) -> None:
     began = time.monotonic()
     with pytest.raises(DeliveryFailed):
         producer.close(timeout=0.2)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 4
     assert isinstance(first.exception(timeout=0), OutcomeUnknown)
     assert isinstance(second.exception(timeout=0), ClientClosed)
     with pytest.raises(RuntimeError, match="closed"):
