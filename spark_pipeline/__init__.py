@@ -1,13 +1,14 @@
 """Spark: read topics as what they are, Delta tables, straight from the bucket and as wide as the cluster.
 
-===========  =================================================================================
-``java``     the Java that Spark runs on, or one clear line on how to get it
-``jars``     exactly the jars that are needed, pinned and verified, in a cache outside the project
-``session``  a ``SparkSession`` for a store: a directory, S3, or anything that speaks S3
-``read``     ``read_topic`` and ``stream_topic``: a topic with the columns of Spark's Kafka source
-``schemas``  those columns, as constants
-``jobs/``    programs, each runnable with ``python -m`` and with ``spark-submit``
-===========  =================================================================================
+===================  =================================================================================
+``java``             the Java that Spark runs on, or one clear line on how to get it
+``jars``             exactly the jars that are needed, pinned and verified, in a cache outside the project
+``session``          a ``SparkSession`` for a store: a directory, S3, or anything that speaks S3
+``read``             ``read_topic`` and ``stream_topic``: a topic with the columns of Spark's Kafka source
+``schemas``          those columns, as constants
+``record_checksum``  a checksum of records that every other reader can compute too
+``jobs/``            programs, each runnable with ``python -m`` and with ``spark-submit``
+===================  =================================================================================
 
 1. Nothing here commits to a topic: Spark's own S3 log store checks and then writes without a condition, so it could
    overwrite a gateway's commit. Reading needs no such care.

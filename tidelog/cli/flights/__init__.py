@@ -5,13 +5,15 @@
 ``replay``     records -> a topic, over HTTP, noting when each was acknowledged
 ``summary``    an order-independent checksum of records, the same as the Spark job's
 ``readers``    the topic's records over HTTP and with deltalake -> such a summary
-``processes``  the gateway and the Spark job as child processes that never outlive the demo
+``processes``  child processes that never outlive the demo
+``gateway``    one of them: a gateway on a free port
 ``spark_job``  what the Spark job writes while it runs
 ``lag``        acknowledgements and micro-batches -> how long Spark took to see a record
 ``picture``    mean delay by hour of day and carrier as a PNG
-``report``     what a person sees, and the same as JSON
+``result``     what a run found out, also as JSON
+``report``     what a person sees of it
 ``run``        one run, from the first process to the verdict
 =============  ==================================================================================
 
-Everything but ``processes`` needs the extra ``demo``; nothing here is imported until ``tidelog demo`` runs.
+Most of it needs the extra ``demo``; nothing here is imported until ``tidelog demo`` runs.
 """
