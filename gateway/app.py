@@ -66,7 +66,7 @@ class GatewayApplication(FastAPI):
 def create_app(shell: Shell, routers: Sequence[APIRouter] = ROUTERS) -> GatewayApplication:
     """The gateway's application; its lifespan starts the engine and, at the end, drains it if nobody did.
 
-    ``routers`` must use ``DirectRoute``. Of several routes that match a path the one declared first is taken.
+    ``routers`` must use ``DirectRoute``. Of several paths that match the most literal is taken.
     """
     return GatewayApplication(shell, routers)
 

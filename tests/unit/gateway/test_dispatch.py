@@ -21,9 +21,9 @@ def dispatcher() -> Dispatcher:
     router = APIRouter(route_class=DirectRoute)
     router.get("/v1/topics")(endpoint)
     router.post("/v1/topics")(endpoint)
-    router.post("/v1/topics/{topic}:delete-records")(endpoint)
     router.get("/v1/topics/{topic}")(endpoint)
     router.delete("/v1/topics/{topic}")(endpoint)
+    router.post("/v1/topics/{topic}:delete-records")(endpoint)
     return Dispatcher([route for route in router.routes if isinstance(route, DirectRoute)])
 
 
@@ -63,10 +63,14 @@ def test_unknown_paths(path: str) -> None:
 
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
-    [("PUT", "/v1/topics", ["GET", "POST"]), ("PATCH", "/v1/topics/a", ["DELETE", "GET"])],
+    [
+        ("PUT", "/v1/topics", ["GET", "POST"]),
+        ("PATCH", "/v1/topics/a", ["DELETE", "GET"]),
+        ("GET", "/v1/topics/a:delete-records", ["POST"]),
+    ],
 )
 def test_wrong_methods_name_the_right_ones(method: str, path: str, allowed: list[str]) -> None:
-    """405 lists the methods of every route with the path."""
+    """405 lists the methods of the path, and only those."""
     with pytest.raises(MethodNotAllowed) as caught:
         dispatched(method, path)
     assert (caught.value.status, caught.value.allowed) == (405, allowed)
