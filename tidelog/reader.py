@@ -51,7 +51,7 @@ class Reader:
 
     def describe(self, topic: str, deadline: Deadline | None = None) -> Topic:
         """The topic as the gateway sees it."""
-        return describe_topic(self._transport, topic, deadline or Deadline(self._api_timeout_ms))
+        return describe_topic(self._transport, topic, deadline or Deadline(self._api_timeout_ms), patient=True)
 
     def partition_offsets(self, place: TopicPartition, timestamp_ms: int | None) -> PartitionOffsets:
         """Where the partition's log begins and ends, and the offset for a time."""

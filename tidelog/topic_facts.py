@@ -23,10 +23,10 @@ class TopicFacts:
     asked_at: float
 
 
-def describe_topic(transport: Transport, topic: str, deadline: Deadline) -> Topic:
-    """The topic as the gateway sees it. Raises ``UnknownTopic`` and what ``Transport.call`` raises."""
+def describe_topic(transport: Transport, topic: str, deadline: Deadline, *, patient: bool = False) -> Topic:
+    """The topic as the gateway sees it. Raises ``UnknownTopic`` and what ``Transport.call``, given the rest, raises."""
     request = Request(method="GET", target=target("topics", topic), repeatable=True, reads=True)
-    return transport.call(request, deadline).decode(Topic)
+    return transport.call(request, deadline, patient=patient).decode(Topic)
 
 
 class TopicFactsCache:

@@ -251,6 +251,15 @@ def read_all_patiently(consumer: Consumer, count: int) -> list[Record]:
     return records
 
 
+def test_a_poll_that_does_not_wait_still_asks(gateway: Any, way: str) -> None:
+    """However slow the gateway is: a time-out of 0 is for waiting for records, not for the answer."""
+    fill(gateway, "t", 1, 5)
+    gateway.misbehave("GET /v1/topics/t$", gateway.stall(0.2))
+    gateway.misbehave("records|fetch", gateway.stall(0.2))
+    with Consumer("t", bootstrap_servers=gateway.url) as consumer:
+        assert len(consumer.poll(0)) == 5
+
+
 def test_faults_that_do_not_pass_are_raised(gateway: Any, way: str, dead_url: str) -> None:
     """Nothing is swallowed for ever: gateways that stay away, and errors that waiting does not mend."""
     with Consumer("t", bootstrap_servers=dead_url, api_timeout_ms=300) as consumer, pytest.raises(GatewayUnreachable):  # noqa: PT012
