@@ -1,3 +1,5 @@
+"""The application without a socket: errors, operations, the OpenAPI document, the order of the middlewares."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""Reading request bodies: limits, encodings, budgets, clients that go away."""
+
 from __future__ import annotations
 
 import asyncio

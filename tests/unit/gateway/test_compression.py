@@ -1,3 +1,5 @@
+"""Compressing answers: when, with what, and the same bytes at the other end."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""From paths and methods to routes."""
+
 from __future__ import annotations
 
 import asyncio

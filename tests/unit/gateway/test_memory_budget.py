@@ -1,3 +1,5 @@
+"""Reservations: never more than the budget, never leaked, served in order."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""Query parameters and path parts: parsed strictly or refused by name."""
+
 from __future__ import annotations
 
 import contextlib

@@ -1,3 +1,5 @@
+"""Errors as problems: the contract's table, member by member."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""Request ids: echoed when fit, made when not."""
+
 from __future__ import annotations
 
 import pytest

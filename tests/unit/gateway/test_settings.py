@@ -1,3 +1,5 @@
+"""Settings: where they come from, their ranges, the memory that they add up to."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""Log lines: one form for all loggers, and never in the way of requests."""
+
 from __future__ import annotations
 
 import json
