@@ -7,7 +7,7 @@ content follows from the log alone, so two writers of one version do no harm. ``
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -25,9 +25,11 @@ from log_format.delta import (
     Protocol,
     Remove,
     decode_commit,
+    plain_path,
     segment_of_add,
 )
 from log_format.errors import CorruptData, ObjectMissing
+from log_format.run import Run, SegmentRef
 from log_format.store import ObjectStore
 from log_format.topic_state import TopicState
 
@@ -88,24 +90,14 @@ def last_checkpoint_version(store: ObjectStore, topic: str) -> int | None:
 
 
 def write_checkpoint(store: ObjectStore, topic: str, version: int, now_ms: int) -> None:
-    """Write the checkpoint of ``version`` and the hint to it; nothing happens when there is one of ``version`` or above.
+    """Write the checkpoint of ``version`` and the hint to it; nothing happens when there is one of a later version.
 
     Raises ``StoreUnavailable``, ``CorruptData``.
     """
     hint = last_checkpoint_version(store, topic)
-    base = _newest_checkpoint(store, topic, hint)
-    for _ in range(limits.LOAD_ATTEMPTS_MAX):
-        if base is not None and base >= version:
-            return
-        reconciled, missing = _reconciled(store, topic, base, version, now_ms)
-        newest = _newest_checkpoint(store, topic, hint)
-        if newest == base:
-            break
-        base = newest  # with it, what lies below may have been cleaned away while it was read
-    else:
-        raise CorruptData(f"The log of topic {topic!r} loses objects faster than it can be read.", topic=topic)
+    reconciled = reconciled_log(store, topic, version, now_ms)
     if reconciled is None:
-        raise CorruptData(f"The log of topic {topic!r} lacks {missing}.", topic=topic, object=missing)
+        return
     sink = pa.BufferOutputStream()
     pq.write_table(reconciled, sink, compression="zstd", store_schema=False)
     data = sink.getvalue().to_pybytes()
@@ -115,7 +107,28 @@ def write_checkpoint(store: ObjectStore, topic: str, version: int, now_ms: int) 
         store.put(layout.last_checkpoint_key(topic), msgspec.json.encode(body))
 
 
-def _newest_checkpoint(store: ObjectStore, topic: str, hint: int | None) -> int | None:
+def reconciled_log(store: ObjectStore, topic: str, version: int, now_ms: int) -> pa.Table | None:
+    """The log up to ``version``, reconciled (``SCHEMA``); None when there is a checkpoint of a later version.
+
+    Tombstones older than seven days before ``now_ms`` are left out. Raises ``StoreUnavailable``, ``CorruptData``.
+    """
+    hint = last_checkpoint_version(store, topic)
+    base = _newest_version(store, topic, hint)
+    for _ in range(limits.LOAD_ATTEMPTS_MAX):
+        if base is not None and base > version:
+            return None
+        reconciled, missing = _reconciled(store, topic, base, version, now_ms)
+        newest = _newest_version(store, topic, hint)
+        if newest == base:
+            if reconciled is None:
+                raise CorruptData(f"The log of topic {topic!r} lacks {missing}.", topic=topic, object=missing)
+            return reconciled
+        base = newest  # with it, what lies below may have been cleaned away while it was read
+    raise CorruptData(f"The log of topic {topic!r} loses objects faster than it can be read.", topic=topic)
+
+
+def _newest_version(store: ObjectStore, topic: str, hint: int | None) -> int | None:
+    """The version of the newest checkpoint there is."""
     prefix = layout.log_prefix(topic)
     for start_after in ("",) if hint is None else (f"{prefix}{hint:020d}", ""):
         keys = (info.key for info in store.list(prefix, start_after=start_after))
@@ -132,7 +145,7 @@ def _reconciled(
     try:
         table = SCHEMA.empty_table()
         if base is not None:
-            table = _read(store.get(layout.checkpoint_key(topic, base)), topic, base)
+            table = decode_checkpoint(store.get(layout.checkpoint_key(topic, base)), topic, base)
         keys = (layout.commit_key(topic, number) for number in range(0 if base is None else base + 1, version + 1))
         return reconcile(table, [decode_commit(store.get(key), key) for key in keys], now_ms), None
     except ObjectMissing as problem:
@@ -179,7 +192,7 @@ def reconcile(table: pa.Table, commits: Iterable[Commit], now_ms: int) -> pa.Tab
 
 def read_checkpoint(data: bytes, topic: str, version: int) -> TopicState:
     """The state that a checkpoint gives. Raises ``CorruptData``."""
-    table = _read(data, topic, version)
+    table = decode_checkpoint(data, topic, version)
     metadata_row = _last(table, "metaData")
     if metadata_row is None:
         raise CorruptData(f"The checkpoint {version} of topic {topic!r} has no metaData.", topic=topic)
@@ -196,16 +209,29 @@ def read_checkpoint(data: bytes, topic: str, version: int) -> TopicState:
     newest_ms = (pc.max(times).as_py() or 0) if len(adds) else 0
     state = TopicState.absent(topic, version).with_reconciled(metadata, txns, newest_ms)
     if state.exists and len(adds):
-        adds = adds.take(pc.sort_indices(times))
-        paths = pc.struct_field(adds, "path").to_pylist()
-        sizes = pc.struct_field(adds, "size").to_pylist()
-        tags = pc.struct_field(adds, "tags")
-        runs_tags = pc.map_lookup(tags, TAG_RUNS, "first").to_pylist()
-        footer_tags = pc.map_lookup(tags, TAG_FOOTER, "first").to_pylist()
-        for path, size, runs_tag, footer_tag in zip(paths, sizes, runs_tags, footer_tags, strict=True):
-            segment, runs = segment_of_add(path, size, runs_tag, footer_tag)
+        for segment, runs in live_segments(table):
             state.manifest.add(segment, runs, state.log_starts)
     return state
+
+
+def live_segments(table: pa.Table) -> Iterator[tuple[SegmentRef, list[Run]]]:
+    """The segments of a checkpoint's table (``SCHEMA``) with their runs, by modification time. Raises ``CorruptData``."""
+    adds = _present(table, "add")
+    if len(adds) == 0:
+        return
+    adds = adds.take(pc.sort_indices(pc.struct_field(adds, "modificationTime")))
+    paths = pc.struct_field(adds, "path").to_pylist()
+    sizes = pc.struct_field(adds, "size").to_pylist()
+    tags = pc.struct_field(adds, "tags")
+    runs_tags = pc.map_lookup(tags, TAG_RUNS, "first").to_pylist()
+    footer_tags = pc.map_lookup(tags, TAG_FOOTER, "first").to_pylist()
+    for path, size, runs_tag, footer_tag in zip(paths, sizes, runs_tags, footer_tags, strict=True):
+        yield segment_of_add(path, size, runs_tag, footer_tag)
+
+
+def removed_paths(table: pa.Table) -> set[str]:
+    """The paths that the tombstones of a checkpoint's table (``SCHEMA``) name."""
+    return {plain_path(path) for path in pc.struct_field(_present(table, "remove"), "path").to_pylist()}
 
 
 def is_due(version: int, checkpoint_version: int | None, segment_count: int) -> bool:
@@ -215,7 +241,8 @@ def is_due(version: int, checkpoint_version: int | None, segment_count: int) -> 
     return since >= interval
 
 
-def _read(data: bytes, topic: str, version: int) -> pa.Table:
+def decode_checkpoint(data: bytes, topic: str, version: int) -> pa.Table:
+    """The rows of a checkpoint: ``SCHEMA``. Raises ``CorruptData``."""
     try:
         table = pq.read_table(pa.BufferReader(data), use_threads=False)
         columns = [table.column(field.name).cast(field.type) for field in SCHEMA]

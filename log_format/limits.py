@@ -53,6 +53,9 @@ LOAD_ATTEMPTS_MAX: Final = 5
 LOAD_MS_MAX: Final = 1_200_000
 """A load that took longer starts again: log clean-up may have begun to delete behind the checkpoint that it started from."""
 
+VERIFY_PROBLEMS_MAX: Final = 1_000
+"""Problems that a verification of a topic reports: more than anybody reads, few enough to keep."""
+
 CHECKPOINT_INTERVAL_MIN: Final = 100
 """Fewest commits between two checkpoints."""
 
