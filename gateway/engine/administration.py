@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from gateway.engine.bounds import LIST_LOADS_AT_ONCE
+from gateway.engine.bounds import LIST_LOADS_AT_ONCE, LIST_PARTITIONS_MAX
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.pool import Pool
 from gateway.engine.registry import TopicRegistry, is_topic_name
 from log_format import layout
 from log_format.clock import Clock
-from log_format.errors import BackOff, StoreUnavailable
+from log_format.errors import BackOff, CorruptData, StoreUnavailable
 from log_format.store import ObjectStore
 from log_format.topic_changes import AlterTopic, CreateTopic, DeleteRecords, DeleteTopic
 from log_format.topic_config import ConfigValue, TopicConfig
@@ -112,8 +112,9 @@ class Administration:
             some = list(islice(names, LIST_LOADS_AT_ONCE))
             if not some:
                 return TopicPage(topics=found, next_after=None)
-            states = await asyncio.gather(*(self._registry.fresh(name, arrival_ms) for name in some))
-            found += [topic.state for topic in states if topic.state.exists]
+            states = await asyncio.gather(*(self._state(name, arrival_ms) for name in some))
+            found += [state for state in states if state is not None]
+            limit = _fitting(found, limit)
         return TopicPage(topics=found[:limit], next_after=found[limit - 1].topic)
 
     async def drain(self) -> None:
@@ -122,6 +123,15 @@ class Administration:
             task.cancel()
         if self._sweeps:
             await asyncio.wait(self._sweeps)
+
+    async def _state(self, name: str, arrival_ms: int) -> TopicState | None:
+        """The topic's state; None when it does not exist. One whose log is damaged does not hide all the others."""
+        try:
+            state = (await self._registry.fresh(name, arrival_ms)).state
+        except CorruptData as problem:
+            _log.error("topic %s is left out of a list: %s", name, problem.detail)
+            return None
+        return state if state.exists else None
 
     async def _existing(self, name: str) -> OpenTopic:
         topic = await self._registry.fresh(name, self._clock.monotonic_ms())
@@ -149,3 +159,13 @@ class Administration:
             except (StoreUnavailable, BackOff) as problem:
                 _log.warning("segments of the deleted topic %s are left to the collector: %s", name, problem)
                 return
+
+
+def _fitting(topics: Sequence[TopicState], limit: int) -> int:
+    """How many of them fit a page of ``limit``: as many as have ``LIST_PARTITIONS_MAX`` partitions together, at least one."""
+    partitions = 0
+    for count, topic in enumerate(topics[:limit]):
+        partitions += topic.partition_count
+        if count and partitions > LIST_PARTITIONS_MAX:
+            return count
+    return limit

@@ -69,6 +69,9 @@ EVENTS_RECORDS_MAX: Final = 500
 LIST_LOADS_AT_ONCE: Final = 16
 """Topics loaded side by side while topics are listed."""
 
+LIST_PARTITIONS_MAX: Final = 50_000
+"""Partitions described in one page of topics: a page ends early where it would have more."""
+
 CHECKPOINT_RETRY_MS: Final = 30_000
 """Pause after a checkpoint that failed."""
 

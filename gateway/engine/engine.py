@@ -197,5 +197,4 @@ class LogEngine:
         self.following.wake_all()
         await self.topics.drain()
         await self.administration.drain()
-        for pool in (self._look_pool, self._write_pool, self._cold_pool):
-            pool.close()
+        # The pools stay: requests that are under way are still answered.

@@ -145,6 +145,8 @@ class OpenTopic:
         before, self._noticed = self._noticed, state
         if state.version == before.version:
             return
+        if state.topic_id != before.topic_id or state.config is not before.config:
+            self.writer.reconsider()
         if state.topic_id != before.topic_id:
             self.waiters.wake_all()
         elif self.waiters:

@@ -43,10 +43,6 @@ class Pool:
         """Calls that run or wait."""
         return self._calls
 
-    def close(self) -> None:
-        """Let running calls end; what waits is dropped."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
-
     def _done(self, _future: Future[T]) -> None:
         with self._lock:
             self._calls -= 1

@@ -150,6 +150,10 @@ class Writer:
         self._metrics.buffered_bytes.dec(pending.size_bytes)
         return True
 
+    def reconsider(self) -> None:
+        """The topic or its settings changed: what waits may be due now."""
+        self._due_now.set()
+
     async def drain(self) -> None:
         """Flush what is buffered without waiting for company; return when all of it is settled."""
         self._draining = True
@@ -187,19 +191,23 @@ class Writer:
         _report(task)
 
     async def _until_due(self) -> None:
-        self._due_now.clear()
-        if self._draining or self._buffer_bytes >= self._flush_bytes():
-            return
-        due = self._buffer[0].arrived + self._log.state.config.integer("flush.ms") / 1000
-        if due <= asyncio.get_running_loop().time():
-            # One turn of the loop, so that what is arriving at this very moment comes along.
-            await asyncio.sleep(0)
-            return
-        try:
-            async with asyncio.timeout_at(due):
-                await self._due_now.wait()
-        except TimeoutError:
-            return
+        while True:
+            self._due_now.clear()
+            if self._draining or self._buffer_bytes >= self._flush_bytes() or not self._buffer:
+                return
+            state = self._log.state
+            if not state.exists or state.topic_id != self._buffer[0].batch.topic_id:
+                return  # it will be refused: no reason to wait for company
+            due = self._buffer[0].arrived + state.config.integer("flush.ms") / 1000
+            if due <= asyncio.get_running_loop().time():
+                # One turn of the loop, so that what is arriving at this very moment comes along.
+                await asyncio.sleep(0)
+                return
+            try:
+                async with asyncio.timeout_at(due):
+                    await self._due_now.wait()
+            except TimeoutError:
+                return
 
     def _next_flush(self) -> _Flush | None:
         taken: list[PendingBatch] = []

@@ -221,3 +221,25 @@ def test_a_stream_follows_and_says_why_it_ends(tools: Any) -> None:
         assert gateway.memory.used_bytes == 0
 
     tools.run(scenario)
+
+
+def test_a_damaged_topic_does_not_hide_the_others(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists go on without it; pages end early where they would describe too many partitions, and lose nothing."""
+    monkeypatch.setattr("gateway.engine.administration.LIST_PARTITIONS_MAX", 10)
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        for number in range(7):
+            await gateway.topic(f"t{number}", partition_count=4)
+        gateway.store.objects.put("topics/t3/_delta_log/00000000000000000001.json", b"not a commit")
+        found: list[str] = []
+        after: str | None = ""
+        while after is not None:
+            page = await gateway.engine.administration.page("", after, 100)
+            assert 1 <= len(page.topics) <= 2
+            found += [state.topic for state in page.topics]
+            after = page.next_after
+        assert found == ["t0", "t1", "t2", "t4", "t5", "t6"]
+        await gateway.engine.drain()
+
+    tools.run(scenario)

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.memory_budget import MemoryBudget
 from log_format.append import Appended
-from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable, TopicReplaced
+from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable, TopicReplaced, UnknownTopic
 
 
 def test_nothing_is_acknowledged_before_its_commit_stands(tools: Any) -> None:
@@ -237,6 +237,27 @@ def test_topics_flush_independently(tools: Any) -> None:
             assert not held.settled.done()
             gate.open()
             await asyncio.wait([held.settled])
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_a_changed_setting_reaches_what_waits(tools: Any) -> None:
+    """Who waits an hour for company is flushed when ``flush.ms`` becomes short, and refused when the topic goes."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        topic = await gateway.topic(flush_ms=3_600_000)
+        first = gateway.submit(topic, [b"a"])
+        await asyncio.sleep(0.02)
+        await gateway.engine.administration.alter("t", None, {"flush.ms": 1})
+        assert await gateway.engine.acknowledged(topic, first) == (Appended(0, 0, 1),)
+        await gateway.engine.administration.alter("t", None, {"flush.ms": 3_600_000})
+        second = gateway.submit(topic, [b"b"])
+        await asyncio.sleep(0.02)
+        await gateway.engine.administration.delete("t")
+        with pytest.raises(UnknownTopic):
+            await gateway.engine.acknowledged(topic, second)
         await gateway.engine.drain()
 
     tools.run(scenario)
