@@ -39,13 +39,13 @@ class Number(str):
 CHARACTERS = st.one_of(
     st.sampled_from('"\\/{}[]:,-0 \n\t\x00\x1f\x7fé\u2028😀'), st.characters(exclude_categories=["Cs"])
 )
-TEXTS = st.text(CHARACTERS, max_size=8)
+TEXTS = st.one_of(st.text(CHARACTERS, max_size=8), st.text(st.sampled_from('"\\'), max_size=4))
 NUMBERS = st.sampled_from(["0", "-0", "-0.0", "1.50", "1E5", "3e-2", "7", "-12", "123456789012345678901234567890"])
 DOCUMENTS: st.SearchStrategy[Any] = st.recursive(
     st.one_of(TEXTS, st.booleans(), st.none(), NUMBERS.map(Number)),
     lambda inner: st.one_of(
         st.lists(inner, max_size=3),
-        st.lists(st.tuples(st.sampled_from(["a", "b", "é", "key", '"']), inner), max_size=3).map(Pairs),
+        st.lists(st.tuples(st.sampled_from(["a", "b", "é", "key", '"', "\\"]), inner), max_size=3).map(Pairs),
     ),
     max_leaves=8,
 )

@@ -186,11 +186,12 @@ def test_what_null_lists_hide_is_not_a_header() -> None:
     ]
 
 
-def test_a_null_view_may_hold_anything() -> None:
-    """Validation does not look at the view of a null; nothing else may follow it either."""
+@pytest.mark.parametrize("view", [(-(2**31), 0, 0, 0), (0xFF0000, 0, 0, 0), (1 << 30, 0, 99, 1 << 30)])
+def test_a_null_view_may_hold_anything(view: tuple[int, ...]) -> None:
+    """Validation does not look at the view of a null; what follows it, as a cast does, would end the process."""
     validity = pa.py_buffer(bytes([0b101]))
     long = b"a value that is too long to lie in its view"
-    views = struct.pack("<i12s", 1, b"a") + struct.pack("<iiii", 1 << 30, 0, 99, 1 << 30)
+    views = struct.pack("<i12s", 1, b"a") + struct.pack("<iiii", *view)
     views += struct.pack("<i4sii", len(long), long[:4], 0, 0)
     column = pa.Array.from_buffers(pa.binary_view(), 3, [validity, pa.py_buffer(views), pa.py_buffer(long)])
     incoming = decode_arrow(stream(pa.table({"value": column, "key": column})), bytes_max=BYTES_MAX)
@@ -207,6 +208,9 @@ def test_a_stream_that_decompresses_to_too_much_is_refused(compression: str) -> 
     error = refusal(data, 1_000_000)
     assert (error.code, error.fields["limit_bytes"]) == (ErrorCode.REQUEST_TOO_LARGE, 1_000_000)
     assert len(decode_arrow(data, bytes_max=1_004_004)) == 1000
+    claimed = data.replace((1_000_000).to_bytes(8, "little"), (2**33).to_bytes(8, "little"))
+    assert claimed != data
+    assert refusal(claimed).code is ErrorCode.REQUEST_TOO_LARGE
 
 
 def test_a_dictionary_or_view_that_writes_out_to_too_much_is_refused() -> None:
