@@ -72,6 +72,16 @@ _PROTOCOL: Final = pa.struct([("minReaderVersion", pa.int32()), ("minWriterVersi
 SCHEMA: Final = pa.schema(
     [("txn", _TXN), ("add", _ADD), ("remove", _REMOVE), ("metaData", _METADATA), ("protocol", _PROTOCOL)]
 )
+_REQUIRED: Final = (
+    ("txn", "appId"),
+    ("txn", "version"),
+    ("add", "path"),
+    ("add", "size"),
+    ("add", "modificationTime"),
+    ("remove", "path"),
+    ("metaData", "id"),
+    ("metaData", "schemaString"),
+)
 _TOMBSTONES_KEPT_MS: Final = 7 * 24 * 3_600_000
 """Delta's default of ``delta.deletedFileRetentionDuration``."""
 
@@ -245,14 +255,32 @@ def decode_checkpoint(data: bytes, topic: str, version: int) -> pa.Table:
     """The rows of a checkpoint: ``SCHEMA``. Raises ``CorruptData``."""
     try:
         table = pq.read_table(pa.BufferReader(data), use_threads=False)
-        columns = [table.column(field.name).cast(field.type) for field in SCHEMA]
-        return pa.table(columns, schema=SCHEMA)
+        conforming = pa.table([_conforming(table, field) for field in SCHEMA], schema=SCHEMA)
+        for column, name in _REQUIRED:
+            if pc.struct_field(_present(conforming, column), name).null_count:
+                raise ValueError(f"{column}.{name} is null")
+        return conforming
     except (pa.ArrowException, OSError, KeyError, ValueError) as problem:
         raise CorruptData(
             f"The checkpoint {version} of topic {topic!r} can't be read: {problem}.",
             topic=topic,
             object=layout.checkpoint_key(topic, version),
         ) from problem
+
+
+def _conforming(table: pa.Table, field: pa.Field) -> pa.Array:
+    """A column with the fields that are ours, whatever others whoever wrote the checkpoint has added or left out."""
+    if field.name not in table.column_names:
+        return pa.nulls(table.num_rows, field.type)
+    column = pa.concat_arrays(table.column(field.name).chunks) if table.num_rows else pa.array([], field.type)
+    names = [child.name for child in column.type]
+    children = [
+        pc.struct_field(column, child.name).cast(child.type)
+        if child.name in names
+        else pa.nulls(len(column), child.type)
+        for child in field.type
+    ]
+    return pa.StructArray.from_arrays(children, fields=list(field.type), mask=column.is_null())
 
 
 def _present(table: pa.Table, name: str) -> pa.Array:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Annotated, Any, Final
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -27,6 +27,13 @@ TAG_RUNS: Final = "tidelog.runs"
 TAG_FOOTER: Final = "tidelog.footer"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PATH_SAFE: Final = "/-_.~"
+
+
+Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""What Delta calls a long."""
+
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_RunBytes = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 
 
 class Protocol(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -53,7 +60,7 @@ class MetaData(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     schema_string: str
     partition_columns: list[str] = msgspec.field(default_factory=list)
     configuration: dict[str, str] = msgspec.field(default_factory=dict)
-    created_time: int | None = None
+    created_time: Long | None = None
 
 
 class Add(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -61,8 +68,8 @@ class Add(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     path: str
     partition_values: dict[str, str | None] = msgspec.field(default_factory=dict)
-    size: int
-    modification_time: int
+    size: _Count
+    modification_time: Long
     data_change: bool
     stats: str | None = None
     tags: dict[str, str | None] | None = None
@@ -72,19 +79,19 @@ class Remove(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     """A data file leaves the table; its object stays until nobody can need it."""
 
     path: str
-    deletion_timestamp: int | None = None
+    deletion_timestamp: Long | None = None
     data_change: bool
     extended_file_metadata: bool | None = None
     partition_values: dict[str, str | None] | None = None
-    size: int | None = None
+    size: Long | None = None
 
 
 class Txn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An application's own version number; the newest per ``app_id`` counts."""
 
     app_id: str
-    version: int
-    last_updated: int | None = None
+    version: Long
+    last_updated: Long | None = None
 
 
 class CommitInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -111,8 +118,14 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     txns: tuple[Txn, ...]
 
 
-class _Line(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
-    commit_info: CommitInfo | None = None
+class _SeenInfo(msgspec.Struct, kw_only=True, rename="camel"):
+    """``commitInfo`` as it may come: the protocol leaves its content to whoever writes it."""
+
+    txn_id: Any = None
+
+
+class _Line(msgspec.Struct, kw_only=True, rename="camel"):
+    commit_info: _SeenInfo | None = None
     protocol: Protocol | None = None
     meta_data: MetaData | None = None
     add: Add | None = None
@@ -127,7 +140,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 def encode_commit(info: CommitInfo, actions: Sequence[Action]) -> bytes:
     """One commit's bytes; ``info`` is the first line. Refuses (``AssertionError``) what would not be a legal commit."""
     _check(actions)
-    return b"".join(_ENCODER.encode(line) + b"\n" for line in [_Line(commit_info=info), *map(_line, actions)])
+    return b"".join(_ENCODER.encode(line) + b"\n" for line in [{"commitInfo": info}, *map(_line, actions)])
 
 
 def decode_commit(data: bytes, key: str) -> Commit:
@@ -136,8 +149,9 @@ def decode_commit(data: bytes, key: str) -> Commit:
         lines = [_DECODER.decode(line) for line in data.split(b"\n") if line.strip()]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise CorruptData(f"{key} is not a Delta commit: {problem}.", object=key) from problem
+    commit_id = next((line.commit_info.txn_id for line in lines if line.commit_info is not None), None)
     return Commit(
-        commit_id=next((line.commit_info.txn_id for line in lines if line.commit_info is not None), None),
+        commit_id=commit_id if isinstance(commit_id, str) else None,
         protocol=next((line.protocol for line in lines if line.protocol is not None), None),
         metadata=next((line.meta_data for line in lines if line.meta_data is not None), None),
         adds=tuple(line.add for line in lines if line.add is not None),
@@ -186,9 +200,9 @@ def remove_segment(segment: SegmentRef, *, deletion_timestamp_ms: int, data_chan
     )
 
 
-_RunTuple = tuple[int, int, int, int, int, int, int]
+_RunTuple = tuple[_Count, _Count, _Count, _Count, _RunBytes, _Count, _Count]
 _RUNS_DECODER: Final = msgspec.json.Decoder(list[_RunTuple])
-_FOOTER_DECODER: Final = msgspec.json.Decoder(tuple[int, int])
+_FOOTER_DECODER: Final = msgspec.json.Decoder(tuple[_Count, _Count])
 
 
 def segment_of_add(
@@ -211,18 +225,18 @@ def plain_path(path: str) -> str:
     return unquote(path)
 
 
-def _line(action: Action) -> _Line:
+def _line(action: Action) -> dict[str, Action]:
     match action:
         case Protocol():
-            return _Line(protocol=action)
+            return {"protocol": action}
         case MetaData():
-            return _Line(meta_data=action)
+            return {"metaData": action}
         case Add():
-            return _Line(add=action)
+            return {"add": action}
         case Remove():
-            return _Line(remove=action)
+            return {"remove": action}
         case Txn():
-            return _Line(txn=action)
+            return {"txn": action}
 
 
 def _check(actions: Sequence[Action]) -> None:

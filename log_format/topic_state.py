@@ -11,6 +11,7 @@ Invariants, checked as each commit is applied (a violation raises ``CorruptData`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -29,6 +30,7 @@ PARTITION_COUNT_PROPERTY: Final = PROPERTY_PREFIX + "partition.count"
 DELETED_PROPERTY: Final = PROPERTY_PREFIX + "deleted"
 LOG_START_APP_ID: Final = "log-start-"
 NO_LOG: Final = -1
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 
 Offsets = npt.NDArray[np.int64]
 
@@ -144,7 +146,7 @@ class TopicState:
             changes |= {"manifest": Manifest(), "topic_id": None if deleted else metadata.id}
             changes |= {"created_at_ms": metadata.created_time or 0}
         count_text = properties.get(PARTITION_COUNT_PROPERTY, "")
-        count = int(count_text) if count_text.isascii() and count_text.isdigit() else 0
+        count = int(count_text) if _NUMBER.fullmatch(count_text) else 0
         old = 0 if "manifest" in changes else self.partition_count
         if deleted:
             count = 0
@@ -160,8 +162,8 @@ class TopicState:
         for txn in txns:
             is_log_start = txn.app_id.startswith(LOG_START_APP_ID)
             number = txn.app_id.removeprefix(LOG_START_APP_ID)
-            if not (number.isascii() and number.isdigit()):
-                continue
+            if not _NUMBER.fullmatch(number):
+                continue  # somebody else's
             offsets = log_starts if is_log_start else next_offsets
             partition = int(number)
             if partition >= self.partition_count and txn.version == 0:
