@@ -268,16 +268,33 @@ class Senders:
     sent: list[Sent] = field(default_factory=list)
     failures: list[BaseException] = field(default_factory=list)
     _stopping: threading.Event = field(default_factory=threading.Event)
+    _sending: threading.Event = field(default_factory=threading.Event)
+    _under_way: threading.Semaphore = field(init=False)
     _threads: list[threading.Thread] = field(default_factory=list)
 
     def start(self) -> None:
+        self._sending.set()
+        self._under_way = threading.Semaphore(self.count)
         self._threads = [threading.Thread(target=self._run, args=(name,)) for name in range(self.count)]
         for thread in self._threads:
             thread.start()
 
+    def pause(self) -> None:
+        """Return when every request has its answer and no new one is sent; until ``resume``."""
+        self._sending.clear()
+        for _ in range(self.count):
+            self._under_way.acquire()
+
+    def resume(self) -> None:
+        """Send on."""
+        if not self._sending.is_set():
+            self._sending.set()
+            self._under_way.release(self.count)
+
     def stop(self) -> list[Sent]:
         """Let each end what it sends; everything that was sent."""
         self._stopping.set()
+        self.resume()
         return self.join()
 
     def join(self) -> list[Sent]:
@@ -296,7 +313,9 @@ class Senders:
                 for number in range(1_000_000):
                     if self._stopping.is_set():
                         return
-                    sent = self._send(http, name, number)
+                    self._sending.wait()
+                    with self._under_way:
+                        sent = self._send(http, name, number)
                     self.sent.append(sent)
                     self.after_each(name, sent)
                     if self.until(sent):

@@ -26,7 +26,7 @@ class SmallDisk:
 
     def __init__(self, gateway: Any, directory: Path) -> None:
         self.gateway = gateway
-        self._directory = directory
+        self.directory = directory
 
     def run(self, *command: str) -> None:
         """A command that sees the file system."""
@@ -43,7 +43,7 @@ class SmallDisk:
         """``ro`` or ``rw``; refused while a file is being written."""
         for _ in range(50):
             try:
-                self.run("mount", "-o", f"remount,bind,{mode}", str(self._directory))
+                self.run("mount", "-o", f"remount,bind,{mode}", str(self.directory))
             except subprocess.CalledProcessError:
                 time.sleep(0.05)
             else:
@@ -107,7 +107,7 @@ def test_full(disk: SmallDisk) -> None:
     refused(answer, "full")
     refused(gateway.produce("log", os.urandom(500_000).hex()), "full")
     assert [value for _, value in gateway.read("log")] == kept
-    disk.run("rm", f"{disk._directory}/ballast")
+    disk.run("rm", f"{disk.directory}/ballast")
     for _ in range(3):
         kept.append(os.urandom(100_000).hex())
         assert gateway.produce("log", kept[-1]).status_code == 200

@@ -55,15 +55,19 @@ def test_both_write_at_once(
 def test_a_gateway_that_slept_through_a_topics_end(
     store_uri: str, start_gateway: Callable[..., Any], send: Callable[..., Any], eventually: Callable[..., bool]
 ) -> None:
-    """G3: stopped in the middle of its work, it goes on in the topic that was made anew; of the old one nothing is there,
+    """G3: stopped while it is sent records, it goes on in the topic that was made anew; of the old one nothing is there,
     and what it acknowledged to requests that came after the old topic's end is.
     """
     awake, sleeper = start_gateway(store_uri), start_gateway(store_uri)
     awake.topic("log", 2)
     senders = send([sleeper.url], "log", 2, 6)
     assert eventually(lambda: senders.acknowledged_since(0) > 20)
+    if store_uri.startswith("s3://"):
+        # MinIO keeps an object locked while a PUT of it is unfinished: stopped right then, the sleeper would block the others.
+        senders.pause()
     sleeper.process.send_signal(signal.SIGSTOP)
     try:
+        senders.resume()
         assert awake.http.delete("/v1/topics/log").status_code == 204
         time.sleep(0.2)
         deleted = time.monotonic()
