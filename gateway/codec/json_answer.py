@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -39,11 +39,6 @@ def json_pieces(topic: str, partition: int, records: pa.Table, positions: Positi
 def json_answer(topic: str, partition: int, records: pa.Table, positions: Positions) -> bytes:
     """The answer of one partition as a JSON object, whole."""
     return b"".join(json_pieces(topic, partition, records, positions))
-
-
-def many_answer(partitions: Iterable[bytes]) -> bytes:
-    """The answer of several partitions, each a JSON object as ``json_answer`` or a failure gives it, in this order."""
-    return b'{"partitions":[%b]}' % b",".join(partitions)
 
 
 def failed_partition(topic: str, partition: int, problem: bytes) -> bytes:

@@ -1,6 +1,7 @@
 """Records as JSON, the way the contract writes them: one object for each row, made by Arrow column by column.
 
-1. The members are ``partition``, ``offset``, ``timestamp``, ``key``, ``value``, ``headers``, in this order, without white space or line breaks.
+1. The members are ``partition``, ``offset``, ``timestamp``, ``key``, ``value``, ``headers``, in this order, without white space
+   or line breaks.
 2. Bytes are exact: a key or value that is UTF-8 is the string it spells, and null is null; any other appears as base64 under the
    name with ``_base64``, the plain name absent. Only rows that need it are touched one by one.
 3. What this writes, ``json_record`` reads back to the same record.

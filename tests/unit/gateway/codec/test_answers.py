@@ -10,7 +10,7 @@ import pytest
 from gateway.codec import record_json
 from gateway.codec.arrow_answer import arrow_answer
 from gateway.codec.event_stream import PING, end_event, record_events
-from gateway.codec.json_answer import Positions, failed_partition, json_answer, json_pieces, many_answer, ndjson_answer
+from gateway.codec.json_answer import Positions, failed_partition, json_answer, json_pieces, ndjson_answer
 from log_format.records import HEADERS, RECORD_SCHEMA, TIMESTAMP
 
 POSITIONS = Positions(next_offset=5, high_watermark=9, log_start_offset=1)
@@ -74,13 +74,9 @@ def test_every_control_character_is_escaped() -> None:
     assert line.count(escapes + b'\\"\\\\/\x7f\xe2\x80\xa8\xc3\xa9') == 4
 
 
-def test_several_partitions() -> None:
-    """Answers and failures stand in one list, in order."""
-    answer = many_answer(
-        [json_answer("t", 0, RECORDS.slice(0, 0), POSITIONS), failed_partition("u", 1, b'{"status":404}')]
-    )
-    assert answer == b'{"partitions":[' + EMPTY_ANSWER + b',{"topic":"u","partition":1,"error":{"status":404}}]}'
-    assert many_answer([]) == b'{"partitions":[]}'
+def test_a_partition_that_failed() -> None:
+    """It stands among the answers of others, with its problem."""
+    assert failed_partition("u", 1, b'{"status":404}') == b'{"topic":"u","partition":1,"error":{"status":404}}'
 
 
 def test_events() -> None:

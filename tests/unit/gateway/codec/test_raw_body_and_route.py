@@ -87,6 +87,10 @@ def test_the_order_of_choice() -> None:
     assert routed(decode_json(b'{"records":[{"value":"a"},{"value":"b"}]}'))[0] == [5, 5]
     assert routed(decode_json(b'{"records":[{"value":"a","partition":7},{"value":"b","partition":0}]}'))[0] == [7, 0]
     assert routed(decode_json(b'{"records":[]}')) == ([], [])
+    many = decode_json(
+        BODY.replace(b"]}", b"," + b",".join([b'{"value":"","key":"user-7"},{"value":""}'] * 50) + b"]}")
+    )
+    assert routed(many)[0] == [3, hashes[0], 5, hashes[1], *[hashes[0], 5] * 50]
 
 
 def test_timestamps_are_the_clients_or_those_of_arrival() -> None:
