@@ -34,7 +34,7 @@ class Located:
 class _PartitionRuns:
     """The runs of one partition in flat arrays."""
 
-    __slots__ = ("bases", "ends", "max_timestamps", "running_max", "segments", "sizes")
+    __slots__ = ("bases", "ends", "max_timestamps", "newest", "newest_end", "running_max", "segments", "sizes")
 
     def __init__(self) -> None:
         self.bases = array("q")
@@ -43,6 +43,23 @@ class _PartitionRuns:
         self.running_max = array("q")
         self.segments = array("I")
         self.sizes = array("I")
+        self.newest: int | None = None
+        """The segment of the run that ends last, also when that run was dropped."""
+        self.newest_end = 0
+
+    def note(self, run: Run, segment: int) -> None:
+        """Take notice of a run, whether it is listed or not."""
+        if run.end_offset > self.newest_end:
+            self.newest, self.newest_end = segment, run.end_offset
+
+    def forget(self, segments: Sequence[int]) -> None:
+        """Drop the runs of segments that left."""
+        mask = ~np.isin(np.asarray(self.segments), segments)
+        if not mask.all():
+            self.keep(mask)
+        if self.newest in segments:
+            self.newest = self.segments[-1] if self.segments else None
+            self.newest_end = self.ends[-1] if self.ends else 0
 
     def insert(self, run: Run, segment: int) -> None:
         """Put the run in its place; almost always the end."""
@@ -103,10 +120,11 @@ class Manifest:
             self._segments[identity] = segment
             live = 0
             for run in runs:
-                if log_starts is not None and run.end_offset <= int(log_starts[run.partition]):
-                    continue
-                self._partitions.setdefault(run.partition, _PartitionRuns()).insert(run, identity)
-                live += 1
+                of_partition = self._partitions.setdefault(run.partition, _PartitionRuns())
+                of_partition.note(run, identity)
+                if log_starts is None or run.end_offset > int(log_starts[run.partition]):
+                    of_partition.insert(run, identity)
+                    live += 1
             self._live_runs[identity] = live
 
     def remove(self, path: str) -> None:
@@ -123,9 +141,7 @@ class Manifest:
                 del self._segments[identity]
                 del self._live_runs[identity]
             for runs in self._partitions.values():
-                mask = ~np.isin(np.asarray(runs.segments), identities)
-                if not mask.all():
-                    runs.keep(mask)
+                runs.forget(identities)
 
     def trim(self, partition: int, log_start: int) -> None:
         """Drop the partition's runs that lie wholly below ``log_start``."""
@@ -187,7 +203,7 @@ class Manifest:
         """The segments that would hold nothing readable if the log started there, but for the newest of each partition."""
         with self._lock:
             dead: dict[int, int] = {}
-            newest = {runs.segments[-1] for runs in self._partitions.values() if runs.segments}
+            newest = {runs.newest for runs in self._partitions.values()}
             for partition, log_start in log_starts.items():
                 runs = self._partitions.get(partition)
                 if runs is not None:
