@@ -9,10 +9,15 @@ import re
 from typing import Final
 
 import msgspec
+import numpy as np
 
 MEMBER_NAMES_MAX: Final = 262_144
 """Different names in one object, kept while looking for one that is given twice: bounds the memory that this takes."""
 
+_QUOTE: Final = 0x22
+_BACKSLASH: Final = 0x5C
+_SIDE_BY_SIDE_BYTES: Final = 2048
+"""From this length on numpy counts faster than bytes do."""
 _TOKEN: Final = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")([ \t\r\n]*:)?|[{}]', re.DOTALL)
 _ESCAPE: Final = re.compile(
     rb"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|.)", re.DOTALL
@@ -39,6 +44,14 @@ def structural_quotes(text: bytes) -> int:
     Backslashes occur in strings only; in a run of them each pair is one escaped backslash, so that what precedes a quotation
     mark after taking out the pairs says whether it is escaped.
     """
+    if len(text) >= _SIDE_BY_SIDE_BYTES:
+        characters = np.frombuffer(text, dtype=np.uint8)
+        quotes = characters == _QUOTE
+        if b"\\" not in text:
+            return int(np.count_nonzero(quotes))
+        backslashes = characters == _BACKSLASH
+        if not (backslashes[1:] & backslashes[:-1]).any():
+            return int(np.count_nonzero(quotes)) - int(np.count_nonzero(quotes[1:] & backslashes[:-1]))
     if b"\\" not in text:
         return text.count(b'"')
     text = text.replace(b"\\\\", b"")

@@ -27,6 +27,7 @@ from gateway.codec.refusal import BadRecords
 
 PIECE_BYTES: Final = 1024 * 1024
 _BLANK: Final = b" \t\r"
+_LINE_FEED, _CARRIAGE_RETURN, _OPENING, _CLOSING = b"\n\r{}"
 
 
 def decode_ndjson(body: bytes) -> IncomingRecords:
@@ -73,14 +74,17 @@ def _is_regular(piece: bytes) -> bool:
     Then every line break is between two values (inside one, ``}`` and ``{`` never meet without a comma), so that as many values
     as lines means one on each.
     """
-    breaks = piece.count(b"\n")
-    end = piece[-3:]
-    if end.endswith(b"\n"):
-        breaks -= 1
-        end = end[:-1].removesuffix(b"\r")
+    end = piece[-3:].removesuffix(b"\n").removesuffix(b"\r")
     if piece[:1] != b"{" or not end.endswith(b"}"):
         return False
-    return breaks in (piece.count(b"}\n{"), piece.count(b"}\r\n{"))
+    if piece.find(b"\n", 0, -1) < 0:
+        return True
+    characters = np.frombuffer(piece, dtype=np.uint8)
+    breaks = np.flatnonzero(characters[:-1] == _LINE_FEED)
+    before = characters[breaks - 1]
+    if (before == _CARRIAGE_RETURN).any():
+        before = np.where(before == _CARRIAGE_RETURN, characters[breaks - 2], before)
+    return bool((before == _CLOSING).all() and (characters[breaks + 1] == _OPENING).all())
 
 
 def _line_by_line(piece: bytes, first_line: int, bad: BadRecords) -> tuple[RecordColumns, npt.NDArray[np.int64]]:
