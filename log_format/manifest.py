@@ -52,11 +52,10 @@ class _PartitionRuns:
         if run.end_offset > self.newest_end:
             self.newest, self.newest_end = segment, run.end_offset
 
-    def forget(self, segments: Sequence[int]) -> None:
+    def forget(self, segments: set[int]) -> None:
         """Drop the runs of segments that left."""
-        mask = ~np.isin(np.asarray(self.segments), segments)
-        if not mask.all():
-            self.keep(mask)
+        if not segments.isdisjoint(self.segments):
+            self.keep(~np.isin(np.asarray(self.segments), list(segments)))
         if self.newest in segments:
             self.newest = self.segments[-1] if self.segments else None
             self.newest_end = self.ends[-1] if self.ends else 0
@@ -134,7 +133,7 @@ class Manifest:
     def remove_all(self, paths: Iterable[str]) -> None:
         """Segments leave, with their runs."""
         with self._lock:
-            identities = [identity for path in paths if (identity := self._ids.pop(path, None)) is not None]
+            identities = {identity for path in paths if (identity := self._ids.pop(path, None)) is not None}
             if not identities:
                 return
             for identity in identities:
