@@ -26,7 +26,7 @@ demo: $(STAMP) ## Replay 336,776 flights: HTTP in, Delta on disk, HTTP and Spark
 	.venv/bin/tidelog demo $(ARGS)
 
 test: minio-server $(STAMP) lint ## Run every check and every test (needs Go once, to build MinIO)
-	.venv/bin/pytest $(ARGS)
+	.venv/bin/pytest -n 2 --dist loadgroup $(ARGS)
 
 gateway: $(STAMP) ## Serve the topics in ./data
 	.venv/bin/tidelog serve --store ./data $(ARGS)

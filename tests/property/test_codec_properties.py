@@ -32,7 +32,7 @@ POSITIONS = Positions(next_offset=7, high_watermark=9, log_start_offset=0)
 BOUNDED = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 CHARACTERS = st.one_of(
-    st.sampled_from('"\\/{}[]:,-0 \n\t\x00\x1f\x7fé\u2028😀'), st.characters(exclude_categories=["Cs"])
+    st.sampled_from('"\\/{}[]:,-0 \n\t\x00\x1f\x7fé\u2028\U0001f600'), st.characters(exclude_categories=["Cs"])
 )
 TEXTS = st.text(CHARACTERS, max_size=8)
 
