@@ -28,6 +28,9 @@ BACKOFF_FIRST_MS: Final = 100
 BACKOFF_LAST_MS: Final = 3_000
 """Longest rest, unless the gateway asks for a longer one by ``Retry-After``."""
 
+LATE_MS_MAX: Final = 100
+"""A request that changes something is not begun with less time left: cut off, nobody would know whether it happened."""
+
 ANSWER_BYTES_MAX: Final = 1024 * 1024 * 1024
 """An answer above this is not read: 64 MiB of records, each byte escaped as JSON does at worst, is far below."""
 

@@ -105,7 +105,12 @@ class Producer:
         )
         sender = Sender(transport, compression=compression)
         self._threads = SendingThreads(
-            transport, self._buffer, sender, max_in_flight=max_in_flight, on_delivery=on_delivery
+            transport,
+            self._buffer,
+            sender,
+            max_in_flight=max_in_flight,
+            delivery_timeout_ms=delivery_timeout_ms,
+            on_delivery=on_delivery,
         )
         self._key_serializer = key_serializer
         self._value_serializer = value_serializer

@@ -145,7 +145,6 @@ class Reader:
                 self._take(each)
         for failure in failures:
             if not isinstance(failure.error, OffsetOutOfRange):
-                self._assignment.had_turn(failure.place)
                 raise failure.error
             self._out_of_range(failure.place, failure.error)
 

@@ -48,7 +48,7 @@ class Sender:
 
     def deliver(self, batch: RecordBatch) -> list[Outcome]:
         """The outcome of each record, in order."""
-        if batch.deadline.passed:
+        if batch.deadline.near:
             error = DeliveryTimeout(
                 "Others were in the way until the time for delivery was over. The record was not sent."
             )
@@ -59,7 +59,7 @@ class Sender:
         """Send the rows and tell the table's delivery. Raises the first ``TidelogError``; nothing is sent after it."""
         waiting = [chunk.table]
         while waiting:
-            if chunk.deadline.passed:
+            if chunk.deadline.near:
                 raise DeliveryTimeout("The time for delivery is over. These rows were not sent.")
             table = waiting.pop()
             body = encode_table(table)

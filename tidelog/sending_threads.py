@@ -34,12 +34,14 @@ class SendingThreads:
         sender: Sender,
         *,
         max_in_flight: int,
+        delivery_timeout_ms: float,
         on_delivery: OnDelivery | None,
     ) -> None:
         self._transport = transport
         self._buffer = buffer
         self._sender = sender
         self._max_in_flight = max_in_flight
+        self._delivery_timeout_ms = delivery_timeout_ms
         self._on_delivery = on_delivery
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
@@ -94,7 +96,7 @@ class SendingThreads:
             self._buffer.close()
             return
         with contextlib.suppress(DeliveryFailed):
-            self.close(Deadline(None))
+            self.close(Deadline(self._delivery_timeout_ms))
 
     def _run(self) -> None:
         while (batch := self._buffer.take()) is not None:

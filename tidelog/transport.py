@@ -5,7 +5,8 @@
    kept to.
 3. A lost answer, and an error that may have happened, is followed by another try only for requests that say of
    themselves that they are ``repeatable``: reading, and writing what the gateway recognises. Otherwise ``OutcomeUnknown``.
-4. No try but the first begins after the deadline, and none outlives it unless the caller is patient.
+4. No try but the first begins after the deadline, and none outlives it unless the caller is patient. A request that changes
+   something is not begun shortly before it either, since it would end in doubt.
 5. What fails rests: an address that failed is asked again after a pause that doubles with each failure in a row.
 
 Safe from any thread. Unusable in a forked child, which would share the parent's connections: it says so there.
@@ -131,6 +132,8 @@ class Transport:
                 self.pause(min(pause_ms, deadline.remaining_ms()))
             if self._closed.is_set():
                 raise ClientClosed("the client was closed")
+            if deadline.near and not request.reads:
+                raise self._give_up(request, last or GatewayUnreachable(f"{endpoint.url} failed, and rests."), doubt)
             outcome = self._try(request, endpoint, math.inf if patient else deadline.remaining_ms())
             if isinstance(outcome, Answer):
                 endpoint.recover()

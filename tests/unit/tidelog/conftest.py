@@ -125,6 +125,7 @@ class FakeGateway:
         self.busy_produces: dict[str, int] = {}
         self.most_busy_produces: dict[str, int] = {}
         self.commit_seconds = 0.0
+        self.damaged: set[tuple[str, int]] = set()
         self._faults: list[tuple[re.Pattern[str], Fault]] = []
         self._changed = threading.Condition(threading.RLock())
         self._stopping = False
@@ -379,6 +380,8 @@ class FakeGateway:
 
     def _readable(self, name: str, partition: int, offset: int, records_max: int, bytes_max: int) -> list[Record]:
         log, start = self._log(name, partition), self._topic(name).log_starts[partition]
+        if (name, partition) in self.damaged:
+            raise Problem(500, "CORRUPT_SEGMENT", segment="segments/x.parquet")
         if not start <= offset <= len(log):
             status = 410 if offset < start else 416
             raise Problem(status, "OFFSET_OUT_OF_RANGE", log_start_offset=start, high_watermark=len(log))

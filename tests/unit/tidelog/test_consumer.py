@@ -291,14 +291,32 @@ def test_answers_that_are_no_records_are_refused(gateway: Any, body: bytes) -> N
         assert len(consumer.poll(1_000)) == 5
 
 
-def test_one_damaged_partition_does_not_stop_the_others(gateway: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_about_other_offsets_are_refused(gateway: Any, way: str) -> None:
+    """A gateway that answers with what was not asked for would make the consumer repeat records, or skip some."""
+    fill(gateway, "t", 1, 10)
+    place = TopicPartition("t", 0)
+
+    def from_the_beginning(exchange: Any) -> None:
+        if exchange.asked.query:
+            exchange.asked.query["offset"] = "0"
+        else:
+            exchange.asked.body = exchange.asked.body.replace(b'"offset":5', b'"offset":0')
+        exchange.carry_out()
+
+    gateway.misbehave("records|fetch", from_the_beginning)
+    with Consumer(bootstrap_servers=gateway.url) as consumer:
+        consumer.assign([place])
+        consumer.seek(place, 5)
+        with pytest.raises(UnexpectedAnswer, match="asked for offset 5"):
+            consumer.poll(1_000)
+        assert consumer.position(place) == 5
+        assert [record.offset for record in consumer.poll(1_000)] == [5, 6, 7, 8, 9]
+
+
+def test_one_damaged_partition_does_not_stop_the_others(gateway: Any, way: str) -> None:
     """``CORRUPT_SEGMENT`` is raised with its segment, and the records of the other partitions can be read on."""
     fill(gateway, "t", 3, 10)
-    monkeypatch.setattr("tidelog.reader.arrow_available", lambda: True)
-    faults = [gateway.refuse(500, "CORRUPT_SEGMENT", segment="segments/x.parquet", retryable=False)] * 100
-    for fault in faults:
-        fault_body = fault
-        gateway.misbehave("partitions/1/records", fault_body)
+    gateway.damaged.add(("t", 1))
     records: list[Record] = []
     errors = []
     with Consumer("t", bootstrap_servers=gateway.url) as consumer:
@@ -307,10 +325,12 @@ def test_one_damaged_partition_does_not_stop_the_others(gateway: Any, monkeypatc
                 records += consumer.poll(100)
             except CorruptSegment as error:
                 errors.append(error)
-    assert errors[0].fields["segment"] == "segments/x.parquet"
-    assert sorted((record.partition, record.offset) for record in records) == [
-        (p, o) for p in (0, 2) for o in range(10)
-    ]
+        assert sorted((record.partition, record.offset) for record in records) == [
+            (p, o) for p in (0, 2) for o in range(10)
+        ]
+        assert errors[0].fields["segment"] == "segments/x.parquet"
+        gateway.damaged.clear()
+        assert len(consumer.poll(1_000)) == 10
 
 
 def test_one_thread_at_a_time_and_close_from_any(gateway: Any) -> None:

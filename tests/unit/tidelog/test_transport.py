@@ -65,6 +65,7 @@ def test_a_connection_with_something_left_on_it_is_not_used_again(gateway: Any) 
     transport = Transport(gateway.url)
     assert transport.call(READ, Deadline(1_000)).body == b'{"a": 1}'
     assert b"gateways" in transport.call(READ, Deadline(1_000)).body
+    assert gateway.count("cluster") == 2
     transport.close()
 
 

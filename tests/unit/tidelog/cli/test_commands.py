@@ -256,6 +256,21 @@ def test_what_to_read_and_how_to_write_it(filled: Any) -> None:
     assert json.loads(lines[1])["value"] is None
 
 
+def test_without_follow_it_ends_at_what_was_there_when_it_began(filled: Any) -> None:
+    """A topic that is written meanwhile does not keep it from ending."""
+
+    def grow(exchange: Any) -> None:
+        records = filled.topics["t"].records[1]
+        records += [Record("t", 1, offset, 0, None, b"late") for offset in range(10, 30)]
+        exchange.carry_out()
+
+    filled.misbehave("GET .*/partitions/1/records", grow)
+    result = run("consume", "t", url=filled.url)
+    assert len(filled.topics["t"].records[1]) == 30
+    assert len(result.stdout.split()) == 20
+    assert "late" not in result.stdout
+
+
 def test_consume_refuses_what_is_not_there(filled: Any) -> None:
     """An offset beyond the end, a partition, a place that is none."""
     assert run("consume", "t", "--from", "11", url=filled.url).exit_code == ExitCode.REFUSED
