@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from gateway.allocator import give_memory_back
 from gateway.engine import EngineBounds, LogEngine
-from gateway.engine.bounds import LOOK_THREADS
+from gateway.engine.bounds import LOAD_THREADS, LOOK_THREADS
 from gateway.metrics import Metrics
 from gateway.proven_store import ProvenStore
 from gateway.settings import Settings, SettingsError
@@ -44,7 +44,7 @@ def assemble(settings: Settings) -> Shell:
     pa.set_memory_pool(pa.system_memory_pool())
     clock = SystemClock()
     metrics = Metrics()
-    store = ProvenStore(_open(settings.store, settings.write_threads + LOOK_THREADS))
+    store = ProvenStore(_open(settings.store, settings.write_threads + LOOK_THREADS + LOAD_THREADS))
     try:
         store.prove()
     except StoreUnavailable as problem:

@@ -48,7 +48,10 @@ LARGE_BODIES_WAITING_MAX: Final = 20_000
 PRODUCE_WAIT_MS_MAX: Final = 10_000
 """How long a request waits for its flush to begin, beyond ``flush.ms``, before it is refused (503, nothing happened)."""
 
-COMMIT_WAIT_MS_MAX: Final = 60_000
+STORE_WAIT_MS_MAX: Final = 10_000
+"""How long a request waits for a look at a log, for records from the store, or for its turn to change a topic."""
+
+COMMIT_WAIT_MS_MAX: Final = 30_000
 """How long a request waits for a commit under way before it is told that its outcome is unknown."""
 
 LOG_POLL_MS: Final = 500
@@ -77,6 +80,12 @@ CHECKPOINT_RETRY_MS: Final = 30_000
 
 LOOK_THREADS: Final = 8
 """Threads that look at logs: short requests, apart from commits and from reads of records."""
+
+LOAD_THREADS: Final = 8
+"""Threads that read the commits of logs that are being loaded."""
+
+MAP_AHEAD: Final = 64
+"""Commits read ahead of the one that is being applied."""
 
 POOL_WAITING_MAX: Final = 2_048
 """Calls that wait for a thread of one pool; beyond it 503 ``OVERLOADED``."""

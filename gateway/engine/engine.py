@@ -16,6 +16,7 @@ from gateway.engine.bounds import (
     LARGE_BODIES_WAITING_MAX,
     LARGE_BODY_BYTES,
     LARGE_BODY_WAIT_MS_MAX,
+    LOAD_THREADS,
     LOOK_THREADS,
     PRODUCE_WAIT_MS_MAX,
     EngineBounds,
@@ -76,6 +77,7 @@ class LogEngine:
         self._store = store
         self._metrics = EngineMetrics(registry)
         self._look_pool = Pool("look", LOOK_THREADS)
+        self._load_pool = Pool("load", LOAD_THREADS)
         self._write_pool = Pool("write", bounds.write_threads)
         self._cold_pool = Pool("read", bounds.read_threads)
         self._tail = TailCache(bounds.tail_cache_bytes_max)
@@ -181,6 +183,7 @@ class LogEngine:
             clock=self.clock,
             new_id=new_id,
             look_pool=self._look_pool,
+            load_pool=self._load_pool,
             write_pool=self._write_pool,
             metrics=self._metrics,
             on_flushed=self._tail.add,

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from typing import TypeVar
 
+from gateway.engine.bounds import COMMIT_WAIT_MS_MAX, STORE_WAIT_MS_MAX
 from gateway.engine.checkpointing import Checkpointing
 from gateway.engine.log_look import LogLook
 from gateway.engine.metrics import EngineMetrics
@@ -19,7 +20,7 @@ from gateway.engine.writer import OnFlushed, Writer
 from log_format.change import Change, NewId
 from log_format.clock import Clock
 from log_format.committer import Committed, Committer
-from log_format.errors import BackOff, StoreUnavailable, TidelogError, UnknownPartition, UnknownTopic
+from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable, TidelogError, UnknownPartition, UnknownTopic
 from log_format.store import ObjectStore
 from log_format.topic_log import TopicLog
 from log_format.topic_state import NO_LOG, TopicState
@@ -39,13 +40,14 @@ class OpenTopic:
         clock: Clock,
         new_id: NewId,
         look_pool: Pool,
+        load_pool: Pool,
         write_pool: Pool,
         metrics: EngineMetrics,
         on_flushed: OnFlushed,
         log_poll_ms: int,
     ) -> None:
         self.name = name
-        self.log = TopicLog(store, name, clock)
+        self.log = TopicLog(store, name, clock, fetch_all=load_pool.map)
         self.waiters = Waiters()
         self._clock = clock
         self._look_pool = look_pool
@@ -126,18 +128,33 @@ class OpenTopic:
         observed_ms = self.log.observed_ms
         # Equal is not enough: within that millisecond the look may have come first.
         if observed_ms is None or observed_ms <= arrival_ms or self.log.state.version == NO_LOG:
-            await self._look.after_now()
+            try:
+                async with asyncio.timeout(STORE_WAIT_MS_MAX / 1000):
+                    await self._look.after_now()
+            except TimeoutError:
+                raise BackOff(f"The store does not show topic {self.name!r} in time.", topic=self.name) from None
         return self.log.state
 
     async def commit(self, change: Change[ResultT]) -> Committed[ResultT]:
         """Make a change of the topic, in turn with its flushes. It goes on when the caller is cancelled.
 
-        Raises what ``Committer.commit`` raises.
+        Raises what ``Committer.commit`` raises; ``BackOff`` when its turn does not come, ``OutcomeUnknown`` when it takes long.
         """
-        task = asyncio.create_task(self._commit(change))
+        begun = asyncio.Event()
+        task = asyncio.create_task(self._commit(change, begun))
         self._changes.add(task)
         task.add_done_callback(self._change_ended)
-        return await asyncio.shield(task)
+        done, _ = await asyncio.wait((task,), timeout=STORE_WAIT_MS_MAX / 1000)
+        if not done and not begun.is_set():
+            task.cancel()
+            raise BackOff(
+                f"Other changes of topic {self.name!r} take too long: this one was not made.", topic=self.name
+            )
+        if not done:
+            done, _ = await asyncio.wait((task,), timeout=COMMIT_WAIT_MS_MAX / 1000)
+        if not done:
+            raise OutcomeUnknown(f"The change of topic {self.name!r} takes too long.", topic=self.name)
+        return task.result()
 
     def notice(self) -> None:
         """Wake those who wait for what happened since the last call, and see to what follows a commit."""
@@ -180,9 +197,10 @@ class OpenTopic:
             ) from problem
         self.notice()
 
-    async def _commit(self, change: Change[ResultT]) -> Committed[ResultT]:
+    async def _commit(self, change: Change[ResultT], begun: asyncio.Event) -> Committed[ResultT]:
         try:
             async with self._commit_lock:
+                begun.set()
                 return await self._write_pool.run(self._committer.commit, change)
         finally:
             self.notice()

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
@@ -22,6 +23,7 @@ from gateway.engine.bounds import (
     READ_AHEAD_BYTES_MAX,
     READ_AHEAD_PIECE_BYTES,
     READ_AHEAD_RECORDS,
+    STORE_WAIT_MS_MAX,
 )
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.open_topic import OpenTopic
@@ -239,7 +241,11 @@ class Reading:
 
     async def _on_store(self, read: Callable[[Located], T], located: Located) -> T:
         try:
-            return await self._pool.run(read, located)
+            async with asyncio.timeout(STORE_WAIT_MS_MAX / 1000):
+                return await self._pool.run(read, located)
+        except TimeoutError:
+            self._store_errors.inc()
+            raise BackOff("The store does not give a segment in time.") from None
         except StoreUnavailable as problem:
             self._store_errors.inc()
             raise BackOff(f"The store did not give a segment: {problem.detail}.") from problem

@@ -28,7 +28,8 @@ from log_format.topic_state import TopicState
 router = APIRouter(route_class=DirectRoute)
 
 LIST_LIMIT: Final = 1000
-"""The contract's default of ``limit``, and its most."""
+"""The contract's default of ``limit``."""
+LIST_LIMIT_MAX: Final = 10_000
 
 _CONFIG: Final = {
     "type": "object",
@@ -58,7 +59,7 @@ _EXAMPLE: Final = {
     "created_at": 1763683200000,
 }
 _LIST: Final = QueryParameters(
-    integer("limit", "At most so many", minimum=1, maximum=LIST_LIMIT, default=LIST_LIMIT),
+    integer("limit", "At most so many", minimum=1, maximum=LIST_LIMIT_MAX, default=LIST_LIMIT),
     text("after", "Go on behind a page: its `next`", length_max=1024),
     text("prefix", "Only names that start so", length_max=limits.TOPIC_NAME_CHARACTERS_MAX),
 )

@@ -137,7 +137,7 @@ def test_lists_are_sorted_and_paged(api: Any) -> None:
     assert query["after"] is None
     assert found == sorted(names)
     assert api.http.get("/v1/topics", params={"prefix": prefix, "limit": 7}).json().get("next") is None
-    for limit in ("0", "-1", "x", "1001"):
+    for limit in ("0", "-1", "x", "1e9"):
         api.refused(api.http.get("/v1/topics", params={"limit": limit}), 400, "INVALID_REQUEST")
 
 

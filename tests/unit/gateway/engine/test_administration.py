@@ -9,7 +9,7 @@ import pytest
 
 from gateway.engine.following import Ended
 from log_format.checkpoint import last_checkpoint_version
-from log_format.errors import ErrorCode, RequestRefused, StoreUnavailable, UnknownTopic
+from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, StoreUnavailable, UnknownTopic
 
 
 def test_making_a_topic_twice_is_the_same_topic(tools: Any) -> None:
@@ -240,6 +240,38 @@ def test_a_damaged_topic_does_not_hide_the_others(tools: Any, monkeypatch: pytes
             found += [state.topic for state in page.topics]
             after = page.next_after
         assert found == ["t0", "t1", "t2", "t4", "t5", "t6"]
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_a_store_that_hangs_is_not_waited_for(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks, reads and changes are refused in time, and a change whose turn did not come is never made."""
+    for module in ("open_topic", "reading"):
+        monkeypatch.setattr(f"gateway.engine.{module}.STORE_WAIT_MS_MAX", 100)
+    monkeypatch.setattr("gateway.engine.open_topic.COMMIT_WAIT_MS_MAX", 100)
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        topic = await gateway.topic(flush_ms=0)
+        with tools.Gate(gateway.store, "put_if_absent") as gate:
+            first = asyncio.create_task(gateway.engine.administration.alter("t", 2, {}))
+            await gate.wait_until_reached()
+            with pytest.raises(BackOff):
+                await gateway.engine.administration.alter("t", 9, {})
+            with pytest.raises(OutcomeUnknown):
+                await first
+            gate.open()
+        for _ in range(100):
+            if topic.state.partition_count != 1:
+                break
+            await asyncio.sleep(0.01)
+        await gateway.append(topic, [b"x"])
+        assert topic.state.partition_count == 2
+        gateway.forget_tail()
+        for operation in ("get", "list"):
+            with tools.Gate(gateway.store, operation), pytest.raises(BackOff):
+                await (gateway.fetch(0) if operation == "get" else gateway.engine.open_topic("other"))
         await gateway.engine.drain()
 
     tools.run(scenario)
