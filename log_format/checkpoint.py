@@ -273,6 +273,8 @@ def _conforming(table: pa.Table, field: pa.Field) -> pa.Array:
     if field.name not in table.column_names:
         return pa.nulls(table.num_rows, field.type)
     column = pa.concat_arrays(table.column(field.name).chunks) if table.num_rows else pa.array([], field.type)
+    if not pa.types.is_struct(column.type):
+        raise ValueError(f"{field.name} is no struct")
     names = [child.name for child in column.type]
     children = [
         pc.struct_field(column, child.name).cast(child.type)
