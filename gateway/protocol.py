@@ -8,7 +8,8 @@
 4. When the answer is given before the request has arrived whole, the connection's sending side is closed and what still comes
    is dropped for a while (as long as nginx does it): closing at once would reset the connection, and the client would lose the
    answer that says why.
-5. Past ``connections_max`` a connection's requests get 503 ``OVERLOADED``; far past it connections are cut.
+5. A request that offers to change the protocol is answered as if it did not.
+6. Past ``connections_max`` a connection's requests get 503 ``OVERLOADED``; far past it connections are cut.
 
 Half-closed clients are treated as gone: a long poll must notice that its client left.
 """
@@ -21,6 +22,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Final
 
+import httptools
 from starlette.types import Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -39,6 +41,8 @@ PIPELINE_MAX: Final = 32
 LINGER_MS: Final = 30_000
 LINGER_IDLE_MS: Final = 5_000
 PROGRESS_BYTES_MIN: Final = 1024 * 1024
+
+_UPGRADE_HEADERS: Final = frozenset({b"connection", b"upgrade", b"http2-settings"})
 
 _log = logging.getLogger("gateway.protocol")
 
@@ -136,12 +140,41 @@ class GatewayProtocol(HttpToolsProtocol):
         if self._deaf:
             return
         was_in_head = self._in_head
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        self._parse(data)
         if was_in_head and self._in_head and not self._deaf:
             self._head_bytes += len(data)
             if self._head_bytes > HEAD_BYTES_MAX:
                 self._refusal = f"The request's head is longer than {HEAD_BYTES_MAX} bytes."
                 self.send_400_response(self._refusal)
+
+    def _parse(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self.send_400_response(str(error))
+        except httptools.HttpParserUpgrade as upgrade:
+            self._go_on_without_upgrade(data[upgrade.args[0] :])
+
+    def _go_on_without_upgrade(self, rest: bytes) -> None:
+        """Read a request that offers another protocol (h2c, websocket) again, as the HTTP/1.1 request that it also is.
+
+        The parser takes such a request to have no body, whatever it says of one: it would be handled without it.
+        """
+        method = self.parser.get_method()
+        if method == b"CONNECT":
+            self.send_400_response("CONNECT is not supported")
+            return
+        kept = [(name, value) for name, value in self.headers if name not in _UPGRADE_HEADERS]
+        tokens = [token.strip() for name, value in self.headers if name == b"connection" for token in value.split(b",")]
+        tokens = [token for token in tokens if token.lower() in (b"close", b"keep-alive")]
+        if tokens:
+            kept.append((b"connection", b", ".join(tokens)))
+        version = self.parser.get_http_version().encode("ascii")
+        lines = [method + b" " + self.url + b" HTTP/" + version, *(name + b": " + value for name, value in kept)]
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._parse(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
 
     def close_gently(self) -> None:
         """Close; when the client may still be sending, only after it had the time to read the answer."""
@@ -214,6 +247,8 @@ class GatewayProtocol(HttpToolsProtocol):
         """The head is there: the request can be handled."""
         if len(self.pipeline) >= PIPELINE_MAX:
             self._stop(f"More than {PIPELINE_MAX} requests are sent ahead.")
+        if self.parser.should_upgrade():
+            return
         super().on_headers_complete()
         self._in_head = False
         self._waiting_since_ms = None
@@ -226,6 +261,8 @@ class GatewayProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """The request is there, to its end."""
+        if self.parser.should_upgrade():
+            return
         super().on_message_complete()
         if self.cycle is not None and self.cycle.response_complete:
             self.cycle.more_body = False

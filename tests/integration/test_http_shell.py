@@ -66,11 +66,10 @@ class StubProcess:
         try:
             return self.process.wait(20)
         finally:
-            if self.process.poll() is None:
-                self.process.kill()
-                self.process.wait()
-            if self.process.stdout is not None:
-                self.process.stdout.close()
+            self.process.kill()
+            self.process.wait()
+            assert self.process.stdout is not None
+            self.process.stdout.close()
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +122,16 @@ def eventually(condition: Callable[[], bool], seconds: float = 15.0) -> bool:
     return condition()
 
 
+def metric(stub: StubProcess, name: str) -> float:
+    lines = stub.get("/metrics").text.splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))
+
+
+def in_flight(stub: StubProcess) -> float:
+    """Requests under way, this one included."""
+    return metric(stub, "tidelog_http_requests_in_flight")
+
+
 def header_lines(count: int, size: int = 1) -> bytes:
     return b"".join(b"X-%d: %s\r\n" % (index, b"y" * size) for index in range(count))
 
@@ -138,6 +147,7 @@ def header_lines(count: int, size: int = 1) -> bytes:
         pytest.param(b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: h\r\n\r\n", id="a long target"),
         pytest.param(b"GET /" + b"a" * 5_000_000, id="an endless target"),
         pytest.param(b"hello\r\n\r\n", id="no HTTP"),
+        pytest.param(b"CONNECT h:80 HTTP/1.1\r\nHost: h\r\n\r\n", id="CONNECT"),
         pytest.param(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", id="TLS"),
         pytest.param(b"GET /healthz HTTP/1.1\r\nHost: h\r\nContent-Length: x\r\n\r\n", id="a bad length"),
         pytest.param(
@@ -166,6 +176,23 @@ def test_requests_sent_ahead_are_answered_in_order(stub: StubProcess) -> None:
         connection.sendall(one + b"a" + one + b"b" + one + b"c" + b"rubbish\r\n\r\n")
         answer = everything(connection)
     assert [part[-1:] for part in answer.split(b"HTTP/1.1 200 OK")[1:]] == [b"a", b"b", b"c"]
+
+
+@pytest.mark.parametrize(
+    "framing", [b"Content-Length: 2\r\n\r\nhi", b"Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"]
+)
+@pytest.mark.parametrize("pieces", [1, 7])
+def test_a_request_that_offers_another_protocol_keeps_its_body(stub: StubProcess, framing: bytes, pieces: int) -> None:
+    """Clients that would rather speak HTTP/2 say so with their first request, and its body arrives all the same."""
+    offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n"
+    head = b"POST /v1/echo HTTP/1.1\r\nHost: h\r\n"
+    sent = head + offer + framing + head + b"Connection: close\r\nContent-Length: 2\r\n\r\nho"
+    with stub.connect() as connection:
+        for start in range(0, len(sent), size := -(-len(sent) // pieces)):
+            connection.sendall(sent[start : start + size])
+            time.sleep(0.02)
+        answer = everything(connection)
+    assert [part[-2:] for part in answer.split(b"HTTP/1.1 200 OK")[1:]] == [b"hi", b"ho"]
 
 
 def test_a_body_announced_too_large_is_refused_at_once(stub: StubProcess) -> None:
@@ -207,20 +234,14 @@ def test_bodies_past_the_budget_are_overloaded_and_freed(stub: StubProcess) -> N
         holder = stub.connect()
         holder.sendall(b"POST /v1/echo HTTP/1.1\r\nHost: h\r\nContent-Length: 12582912\r\n\r\n" + b"z" * (9 * MEBIBYTE))
         holders.append(holder)
-    metric = "tidelog_request_memory_bytes %.1f" % (18 * MEBIBYTE)
-    assert eventually(lambda: float(metric.split()[1]) in memory_metrics(stub), 1.0)
+    assert eventually(lambda: metric(stub, "tidelog_request_memory_bytes") == 18 * MEBIBYTE, 1.0)
     answer = httpx.post(stub.url + "/v1/echo", content=b"z" * (4 * MEBIBYTE), timeout=20)
     assert (answer.status_code, answer.json()["error_code"]) == (503, "OVERLOADED")
     assert answer.headers["retry-after"] == "1"
     for holder in holders:
         holder.close()
-    assert eventually(lambda: 0.0 in memory_metrics(stub))
+    assert eventually(lambda: metric(stub, "tidelog_request_memory_bytes") == 0)
     assert httpx.post(stub.url + "/v1/echo", content=b"z" * (4 * MEBIBYTE), timeout=20).status_code == 200
-
-
-def memory_metrics(stub: StubProcess) -> list[float]:
-    lines = stub.get("/metrics").text.splitlines()
-    return [float(line.split()[1]) for line in lines if line.startswith("tidelog_request_memory_bytes ")]
 
 
 def test_a_body_that_stops_coming_is_refused(stub: StubProcess) -> None:
@@ -230,12 +251,11 @@ def test_a_body_that_stops_coming_is_refused(stub: StubProcess) -> None:
         assert problem_of(everything(connection)) == (400, "INVALID_REQUEST")
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\nHos"])
-def test_silent_connections_are_closed(stub: StubProcess, sent: bytes) -> None:
+def test_silent_connections_are_closed(stub: StubProcess) -> None:
     """Neither saying nothing nor half a head keeps a connection."""
-    with stub.connect() as connection:
-        connection.sendall(sent)
-        assert everything(connection) == b""
+    with stub.connect() as silent, stub.connect() as halfway:
+        halfway.sendall(b"GET /healthz HTTP/1.1\r\nHos")
+        assert (everything(silent), everything(halfway)) == (b"", b"")
 
 
 def test_a_head_in_drops_is_closed(stub: StubProcess) -> None:
@@ -258,12 +278,6 @@ def test_a_client_that_never_reads_is_cut_off(stub: StubProcess) -> None:
         assert stub.get("/healthz").status_code == 200
         assert eventually(lambda: in_flight(stub) == 1)
     assert "does not read its answer" in stub.log()
-
-
-def in_flight(stub: StubProcess) -> int:
-    """Requests under way, this one included."""
-    lines = stub.get("/metrics").text.splitlines()
-    return next(int(float(line.split()[1])) for line in lines if line.startswith("tidelog_http_requests_in_flight "))
 
 
 def test_a_slow_reader_gets_everything(stub: StubProcess) -> None:
@@ -301,17 +315,12 @@ def test_connections_past_the_limit_are_told(stub: StubProcess) -> None:
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
 def test_answers_survive_compression_on_the_wire(stub: StubProcess, encoding: str) -> None:
-    """A large compressed answer, sliced for pacing, is whole."""
+    """A large compressed answer, sliced for pacing, is whole; event streams are not compressed."""
     answer = stub.get("/v1/large?size=3000001", **{"Accept-Encoding": encoding})
     assert answer.headers["content-encoding"] == encoding
     assert answer.content == b"x" * 3000001
-
-
-def test_event_streams_are_not_compressed(stub: StubProcess) -> None:
-    """The first events arrive while the stream is open, as they are, though the client accepts compression."""
-    with httpx.stream("GET", stub.url + "/v1/stream", headers={"accept-encoding": "gzip, zstd"}, timeout=20) as answer:
-        assert "content-encoding" not in answer.headers
-        assert next(answer.iter_raw()).startswith(b"event: record\ndata: {}\n\n")
+    with httpx.stream("GET", stub.url + "/v1/stream", headers={"accept-encoding": encoding}, timeout=20) as stream:
+        assert next(stream.iter_raw()).startswith(b"event: record\ndata: {}\n\n")
 
 
 def test_every_request_is_one_line_of_the_log(stub: StubProcess) -> None:
