@@ -1,22 +1,15 @@
-"""Unit tests of ``tidelog.producer``, over the in-process gateway."""
+"""Unit tests of ``tidelog.producer`` over the in-process gateway: what becomes of records."""
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
-import gc
 import os
-import threading
 import time
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from tidelog import Producer, RecordMetadata, SentRecord, TidelogError
+from tidelog import Producer, SentRecord, TidelogError
 from tidelog.errors import (
-    BufferFull,
-    ClientClosed,
     DeliveryFailed,
     DeliveryTimeout,
     InternalError,
@@ -229,42 +222,6 @@ def test_records_are_reported_when_no_gateway_takes_them_in_time(dead_url: str) 
     assert all(isinstance(error, DeliveryTimeout) for error, _ in reported)
 
 
-def test_on_delivery_tells_of_success_and_its_own_faults_harm_nobody(gateway: Any) -> None:
-    """A callback that raises does not stop the deliveries behind it."""
-    gateway.create("t")
-    told: list[int | None] = []
-
-    def on_delivery(error: TidelogError | None, record: SentRecord) -> None:
-        told.append(record.offset)
-        raise RuntimeError("a fault of the user's")
-
-    with Producer(gateway.url, on_delivery=on_delivery) as producer:
-        futures = [producer.send("t", b"x") for _ in range(3)]
-        futures[0].add_done_callback(lambda future: told.append(future.result().offset + 100))
-    assert told == [100, 0, 1, 2]
-
-
-def test_a_callback_that_waits_for_itself_is_refused(gateway: Any) -> None:
-    """``flush`` from the sending thread could only end by its time-out; it is refused instead, and harms nobody."""
-    gateway.create("t")
-    raised: list[BaseException] = []
-
-    def on_delivery(error: TidelogError | None, record: SentRecord) -> None:
-        for wait in (producer.flush, producer.close):
-            try:
-                wait()
-            except RuntimeError as refusal:
-                raised.append(refusal)
-
-    producer = Producer(gateway.url, on_delivery=on_delivery)
-    producer.send("t", b"x")
-    deadline = time.monotonic() + 10
-    while len(raised) < 2 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    producer.close()
-    assert len(raised) == 2
-
-
 def test_one_bad_record_does_not_take_its_batch_down(gateway: Any) -> None:
     """What is refused before sending is refused alone; its neighbours are stored, in order."""
     gateway.create("t", 2, max_message_bytes=1_000)
@@ -332,212 +289,8 @@ def test_an_unknown_topic_fails_its_records_only(gateway: Any) -> None:
     producer.close()
 
 
-def test_a_full_buffer_blocks_and_then_refuses(gateway: Any) -> None:
-    """Memory is bounded: ``send`` waits for room, and raises when none comes in time; nothing of it is sent then."""
-    gateway.create("t")
-    gateway.misbehave("POST .*/records", gateway.stall(4))
-    with Producer(gateway.url, linger_ms=0, batch_bytes=1_000, buffer_bytes=4_000, max_block_ms=100) as producer:
-        producer.send("t", b"first")
-        time.sleep(0.05)
-        stored = 1
-        began = time.monotonic()
-        with pytest.raises(BufferFull) as caught:  # noqa: PT012
-            for _ in range(100):
-                producer.send("t", b"x" * 200)
-                stored += 1
-        assert 0.1 <= time.monotonic() - began < 3.5
-        assert stored < 20
-        assert caught.value.retryable
-        with pytest.raises(BufferFull, match="raise buffer_bytes"):
-            producer.send("t", b"x" * 5_000)
-    assert len(gateway.values("t")[0]) == stored
-
-
-def test_room_is_made_however_long_records_may_linger(gateway: Any) -> None:
-    """A buffer full of lingering batches is sent at once, instead of blocking until they have lingered."""
-    for name in "abcd":
-        gateway.create(name)
-    with Producer(gateway.url, linger_ms=60_000, batch_bytes=4_000, buffer_bytes=4_000) as producer:
-        for number in range(100):
-            producer.send("abcd"[number % 4], b"x" * 200)
-    assert sum(len(gateway.values(name)[0]) for name in "abcd") == 100
-
-
-def test_close_with_a_time_limit_gives_up_what_is_left(gateway: Any) -> None:
-    """It returns soon, ends the threads, and every future is finished: in doubt what was on its way, the rest not sent."""
-    gateway.create("t")
-    gateway.misbehave("POST .*/records", gateway.stall(5))
-    producer = Producer(gateway.url, linger_ms=0)
-    first = producer.send("t", b"first")
-    time.sleep(0.1)
-    second = producer.send("t", b"second")
-    began = time.monotonic()
-    with pytest.raises(DeliveryFailed):
-        producer.close(timeout=0.2)
-    assert time.monotonic() - began < 4
-    assert isinstance(first.exception(timeout=0), OutcomeUnknown)
-    assert isinstance(second.exception(timeout=0), ClientClosed)
-    with pytest.raises(RuntimeError, match="closed"):
-        producer.send("t", b"x")
-
-
-def test_the_blocks_own_exception_comes_out(gateway: Any) -> None:
-    """A failed delivery does not hide why the block ended; and what was sent before is delivered."""
-    gateway.create("t")
-    with pytest.raises(KeyError), Producer(gateway.url) as producer:  # noqa: PT012
-        producer.send("t", b"x")
-        producer.send("nowhere", b"x")
-        raise KeyError
-    assert gateway.values("t") == [[b"x"]]
-
-
-def test_a_forgotten_producer_delivers_and_ends(gateway: Any) -> None:
-    """Collected as garbage it sends what it holds and ends its threads."""
-    gateway.create("t")
-    producer = Producer(gateway.url, linger_ms=10_000)
-    producer.send("t", b"x")
-    del producer
-    gc.collect()
-    assert gateway.values("t") == [[b"x"]]
-
-
-def test_futures_are_those_of_the_standard_library(gateway: Any) -> None:
-    """``wait``, ``as_completed``, ``asyncio.wrap_future`` and several threads at once work with them."""
-    gateway.create("t")
-    gateway.commit_seconds = 0.1
-    with Producer(gateway.url) as producer:
-        futures = [producer.send("t", str(number)) for number in range(20)]
-        assert not futures[0].cancel()
-        assert futures[0].running()
-        with pytest.raises(TimeoutError):
-            futures[0].result(timeout=0.01)
-        results: list[RecordMetadata] = []
-        threads = [threading.Thread(target=lambda: results.append(futures[7].result(5))) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        done, left = concurrent.futures.wait(futures, timeout=5)
-        assert len(done) == 20
-        assert not left
-        for thread in threads:
-            thread.join()
-        assert [result.offset for result in results] == [7, 7, 7]
-        more = [producer.send("t", b"x") for _ in range(5)]
-        assert {future.result().offset for future in concurrent.futures.as_completed(more, timeout=5)} == {
-            *range(20, 25)
-        }
-
-        async def wait() -> int:
-            return (await asyncio.wrap_future(producer.send("t", b"x"))).offset
-
-        assert asyncio.run(wait()) == 25
-
-
-def test_many_threads_share_a_producer(gateway: Any) -> None:
-    """Every record of every thread is stored once, and each thread's in its order."""
-    gateway.create("t", 3)
-    with Producer(gateway.url, linger_ms=1, batch_bytes=5_000) as producer:
-
-        def send(thread: int) -> None:
-            for number in range(500):
-                producer.send("t", f"{thread} {number}", partition=thread % 3)
-
-        threads = [threading.Thread(target=send, args=(number,)) for number in range(6)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
-    values = [value.decode().split() for log in gateway.values("t") for value in log]
-    assert len(values) == 3_000
-    for thread in range(6):
-        assert [int(number) for name, number in values if int(name) == thread] == list(range(500))
-
-
-def test_serializers_and_what_is_no_record(gateway: Any) -> None:
-    """Values of any type go through their serializer; what can't be a record is refused where it is made."""
-    gateway.create("t")
-    with Producer(
-        gateway.url, key_serializer=str, value_serializer=lambda value: None if value is None else str(value)
-    ) as p:
-        p.send("t", 3, key=4)
-        p.send("t")
-    assert [(record.key, record.value) for record in gateway.topics["t"].records[0]] == [(b"4", b"3"), (b"None", None)]
-    with Producer(gateway.url) as producer:
-        for wrong in ({"value": 3}, {"key": 3}, {"headers": [(1, b"x")]}, {"headers": {"a": 1}}):
-            with pytest.raises(TypeError):
-                producer.send("t", **wrong)  # type: ignore[arg-type]
-        for outside in ({"partition": -1}, {"timestamp_ms": -1}, {"timestamp_ms": 253402300800000}):
-            with pytest.raises(ValueError, match=r"partition|timestamp_ms"):
-                producer.send("t", b"x", **outside)  # type: ignore[arg-type]
-    for wrong_setting in ({"linger_ms": -1}, {"batch_bytes": 0}, {"buffer_bytes": 1}, {"compression": "lz4"}):
-        with pytest.raises(ValueError, match=next(iter(wrong_setting))):
-            Producer(gateway.url, **wrong_setting)  # type: ignore[arg-type]
-
-
 def test_log_append_time_is_not_claimed_to_be_known(gateway: Any) -> None:
     """Where the gateway stamps records the client does not know the timestamp, and says so."""
     gateway.create("t", message_timestamp_type="LogAppendTime")
     with Producer(gateway.url) as producer:
         assert producer.send("t", b"x", timestamp_ms=5).result(timeout=10).timestamp_ms is None
-
-
-def test_tables_go_in_order_and_in_pieces(gateway: Any) -> None:
-    """A table's rows follow what was sent before it, each once, however many requests it takes."""
-    gateway.create("t", 2)
-    gateway.request_bytes_max = 60_000
-    rows = 2_000
-    table = pa.table(
-        {"value": [b"%05d" % n + b"x" * 95 for n in range(rows)], "partition": [n % 2 for n in range(rows)]}
-    )
-    with Producer(gateway.url, linger_ms=1_000) as producer:
-        producer.send("t", b"before", partition=0)
-        result = producer.send_table("t", table).result(timeout=10)
-        producer.send("t", b"after", partition=0)
-        assert producer.send_table("t", table.slice(0, 0)).result(timeout=10).count == 0
-    assert result.count == rows
-    even = gateway.values("t")[0]
-    assert even[0] == b"before"
-    assert even[-1] == b"after"
-    assert [int(value[:5]) for value in even[1:-1]] == list(range(0, rows, 2))
-    assert [int(value[:5]) for value in gateway.values("t")[1]] == list(range(1, rows, 2))
-    assert gateway.count("POST .*/records") > 3
-
-
-def test_a_tables_later_pieces_are_not_sent_when_an_earlier_one_fails(gateway: Any) -> None:
-    """No hole in the middle of a table: what is behind a failure stays out, and the error says how far it came."""
-    gateway.create("t")
-    gateway.request_bytes_max = 60_000
-    table = pa.table({"value": [b"x" * 100] * 2_000})
-    producer = Producer(gateway.url)
-    producer.send("t", b"x").result(timeout=10)
-    gateway.misbehave("POST .*/records", gateway.refuse(413, "REQUEST_TOO_LARGE", limit_bytes=60_000))
-    gateway.misbehave(
-        "POST .*/records", *[lambda exchange: exchange.carry_out()] * 2, gateway.refuse(400, "INVALID_RECORD")
-    )
-    future = producer.send_table("t", table)
-    error = future.exception(timeout=10)
-    assert error is not None
-    stored = len(gateway.values("t")[0]) - 1
-    assert 0 < stored < 2_000
-    assert error.__notes__ == [f"The first {stored} of 2000 rows are stored."]
-    with pytest.raises(DeliveryFailed) as caught:
-        producer.close()
-    assert caught.value.failed_count == 2_000 - stored
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_a_forked_child_is_refused_loudly(gateway: Any) -> None:
-    """The child has the parent's sockets and none of its threads: it must not get away with using them."""
-    gateway.create("t")
-    with Producer(gateway.url) as producer:
-        producer.send("t", b"x").result(timeout=10)
-        child = os.fork()
-        if child == 0:
-            try:
-                producer.send("t", b"y")
-            except RuntimeError as error:
-                os._exit(7 if "fork" in str(error) else 8)
-            os._exit(9)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-        producer.send("t", b"z").result(timeout=10)
-    assert gateway.values("t") == [[b"x", b"z"]]
