@@ -149,7 +149,6 @@ def header_lines(count: int, size: int = 1) -> bytes:
         pytest.param(b"hello\r\n\r\n", id="no HTTP"),
         pytest.param(b"CONNECT h:80 HTTP/1.1\r\nHost: h\r\n\r\n", id="CONNECT"),
         pytest.param(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", id="TLS"),
-        pytest.param(b"GET /healthz HTTP/1.1\r\nHost: h\r\nContent-Length: x\r\n\r\n", id="a bad length"),
         pytest.param(
             b"POST /v1/echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nno chunk", id="a bad chunk"
         ),
@@ -387,18 +386,15 @@ def test_a_second_signal_ends_the_process_at_once(start: Callable[..., StubProce
     stub = start(drain_seconds=30)
     stub.process.send_signal(signal.SIGINT)
     assert eventually(lambda: stub.get("/readyz").status_code == 503, 3)
-    begun = time.monotonic()
     stub.process.send_signal(signal.SIGINT)
-    assert stub.process.wait(10) == 1
-    assert time.monotonic() - begun < 3
+    assert stub.process.wait(3) == 1
 
 
-def test_a_port_in_use_is_said_and_fails(start: Callable[..., StubProcess], tmp_path: Path) -> None:
+def test_a_port_in_use_is_said_and_fails(start: Callable[..., StubProcess]) -> None:
     """The second server on a port ends with a status and a reason, and the first goes on."""
     stub = start()
-    second = subprocess.run(
-        [sys.executable, str(STUB), "--port", str(stub.port)], capture_output=True, timeout=30, check=False
-    )
+    command = [sys.executable, str(STUB), "--port", str(stub.port)]
+    second = subprocess.run(command, capture_output=True, timeout=30, check=False)
     assert second.returncode == 3
     assert b"address already in use" in second.stderr
     assert stub.get("/healthz").status_code == 200
