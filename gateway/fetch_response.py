@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from concurrent.futures import Executor
+from contextlib import aclosing
 from typing import Final
 
 from starlette.requests import Request
@@ -83,7 +84,7 @@ class RecordsResponse:
 class EventStreamResponse:
     """Server-sent events. Each is sent before the next is made; a client that goes away ends the stream."""
 
-    def __init__(self, request: Request, events: AsyncIterator[bytes]) -> None:
+    def __init__(self, request: Request, events: AsyncGenerator[bytes, None]) -> None:
         self._request = request
         self._events = events
 
@@ -102,5 +103,7 @@ class EventStreamResponse:
         await send({"type": "http.response.body", "body": b""})
 
     async def _send_events(self, send: Send) -> None:
-        async for event in self._events:
-            await send({"type": "http.response.body", "body": event, "more_body": True})
+        # Closed at once, also when the client goes away while an event is sent: what the stream holds is given back.
+        async with aclosing(self._events):
+            async for event in self._events:
+                await send({"type": "http.response.body", "body": event, "more_body": True})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from typing import Any, Final, Literal
 
 import pyarrow as pa
@@ -230,7 +230,7 @@ def _response(shell: Shell, kind: str, part: Fetched, found: FetchAnswer) -> Rec
 
 async def _events(
     shell: Shell, engine: LogEngine, topic: OpenTopic, partition: int, offset: int
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     with engine.following.follow(topic, partition, offset, shell.answer_memory) as stream:
         while True:
             event = await stream.next()
