@@ -109,7 +109,7 @@ def write_checkpoint(store: ObjectStore, topic: str, version: int, now_ms: int) 
     if reconciled is None:
         return
     sink = pa.BufferOutputStream()
-    pq.write_table(reconciled, sink, compression="zstd", store_schema=False)
+    pq.write_table(reconciled, sink, compression="zstd", store_schema=False, write_page_checksum=True)
     data = sink.getvalue().to_pybytes()
     store.put(layout.checkpoint_key(topic, version), data)
     if hint is None or hint < version:
@@ -220,6 +220,13 @@ def read_checkpoint(data: bytes, topic: str, version: int) -> TopicState:
     state = TopicState.absent(topic, version).with_reconciled(metadata, txns, newest_ms)
     if state.exists and len(adds):
         for segment, runs in live_segments(table):
+            for run in runs:
+                if run.partition >= state.partition_count or run.end_offset > state.high_watermark(run.partition):
+                    raise CorruptData(
+                        f"The checkpoint {version} of topic {topic!r} has a segment beyond its end: {run}.",
+                        topic=topic,
+                        segment=segment.path,
+                    )
             state.manifest.add(segment, runs, state.log_starts)
     return state
 
@@ -254,8 +261,9 @@ def is_due(version: int, checkpoint_version: int | None, segment_count: int) -> 
 def decode_checkpoint(data: bytes, topic: str, version: int) -> pa.Table:
     """The rows of a checkpoint: ``SCHEMA``. Raises ``CorruptData``."""
     try:
-        table = pq.read_table(pa.BufferReader(data), use_threads=False)
+        table = pq.read_table(pa.BufferReader(data), use_threads=False, page_checksum_verification=True)
         conforming = pa.table([_conforming(table, field) for field in SCHEMA], schema=SCHEMA)
+        conforming.validate(full=True)
         for column, name in _REQUIRED:
             if pc.struct_field(_present(conforming, column), name).null_count:
                 raise ValueError(f"{column}.{name} is null")
@@ -271,7 +279,7 @@ def decode_checkpoint(data: bytes, topic: str, version: int) -> pa.Table:
 def _conforming(table: pa.Table, field: pa.Field) -> pa.Array:
     """A column with the fields that are ours, whatever others whoever wrote the checkpoint has added or left out."""
     if field.name not in table.column_names:
-        return pa.nulls(table.num_rows, field.type)
+        raise ValueError(f"it has no column {field.name}")
     column = pa.concat_arrays(table.column(field.name).chunks) if table.num_rows else pa.array([], field.type)
     if not pa.types.is_struct(column.type):
         raise ValueError(f"{field.name} is no struct")

@@ -121,7 +121,9 @@ def write_missing() -> list[str]:
     if not checkpoint_path(CHECKPOINT_VERSION).exists():
         commits = [decode_commit(path(version).read_bytes(), "golden") for version in range(CHECKPOINT_VERSION + 1)]
         table = reconcile(SCHEMA.empty_table(), commits, NOW_MS)
-        pq.write_table(table, checkpoint_path(CHECKPOINT_VERSION), compression="zstd", store_schema=False)
+        pq.write_table(
+            table, checkpoint_path(CHECKPOINT_VERSION), compression="zstd", store_schema=False, write_page_checksum=True
+        )
         written.append(checkpoint_path(CHECKPOINT_VERSION).name)
     return written
 
