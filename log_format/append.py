@@ -43,16 +43,25 @@ class Batch:
 
     ``records`` has ``BATCH_SCHEMA`` with no null timestamp; ``partitions`` names the partition of each row (int32, same
     length); ``topic_id`` is the incarnation that it was routed for; ``record_bytes_max`` is its largest record (key, value and
-    headers).
+    headers); ``partition_count`` is the topic's count by which partitions were chosen, None when the request named them.
     """
 
-    __slots__ = ("counts", "partitions", "record_bytes_max", "records", "topic_id")
+    __slots__ = ("counts", "partition_count", "partitions", "record_bytes_max", "records", "topic_id")
 
-    def __init__(self, *, topic_id: str, records: pa.Table, partitions: Partitions, record_bytes_max: int) -> None:
+    def __init__(
+        self,
+        *,
+        topic_id: str,
+        records: pa.Table,
+        partitions: Partitions,
+        record_bytes_max: int,
+        partition_count: int | None = None,
+    ) -> None:
         assert records.num_rows == len(partitions) > 0
         self.topic_id = topic_id
         self.records = records
         self.partitions = partitions
+        self.partition_count = partition_count
         self.record_bytes_max = record_bytes_max
         self.counts = _counts(partitions)
         """(partition, count) of each partition touched, in order of partition."""
@@ -119,19 +128,16 @@ class Append:
         txns = [Txn(app_id=str(partition), version=ends[partition], last_updated=now_ms) for partition in sorted(ends)]
         return Proposal(operation="WRITE", actions=[add, *txns], result=result, segment=segment)
 
-    def _discard(self) -> None:
-        self._staged = self._staged_for = None
-
     def _stage(self, standing: Sequence[int], state: TopicState, next_offsets: Offsets) -> StagedSegment:
         touched = sorted({partition for index in standing for partition, _ in self.batches[index].counts})
         bases = tuple((partition, int(next_offsets[partition])) for partition in touched)
         compression = state.config.choice("compression.type")
         wanted = (tuple(standing), bases, compression)
-        if self._staged is None or self._staged_for != wanted:
+        if self._staged is None or self._staged.is_too_old or self._staged_for != wanted:
             batches = [self.batches[index] for index in standing]
             self.records = _place(batches, next_offsets)
             encoded = encode_segment(self.records, compression=compression)
-            self._staged = StagedSegment(segment_path(self._new_id()), encoded, self._discard)
+            self._staged = StagedSegment(segment_path(self._new_id()), encoded)
             self._staged_for = wanted
         return self._staged
 
@@ -141,6 +147,11 @@ def _refusal(batch: Batch, state: TopicState) -> TidelogError | None:
         return UnknownTopic(state.topic)
     if batch.topic_id != state.topic_id:
         return TopicReplaced(f"Topic {state.topic!r} was deleted and made anew meanwhile.", topic=state.topic)
+    if batch.partition_count not in {None, state.partition_count}:
+        # By now another gateway may send the same keys elsewhere: their order would be lost.
+        return TopicReplaced(
+            f"Topic {state.topic!r} was given {state.partition_count} partitions meanwhile.", topic=state.topic
+        )
     limit = state.config.integer("max.message.bytes")
     if batch.record_bytes_max > limit:
         return RequestRefused(

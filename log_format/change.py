@@ -27,9 +27,9 @@ class StagedSegment:
 
     path: str
     encoded: EncodedSegment
-    discard: Callable[[], None]
-    """Makes the change that staged it encode and place it anew with its next proposal."""
     uploaded_at_ms: int | None = None
+    is_too_old: bool = False
+    """Set by the committer: the change that staged it has to place it anew, under another path, with its next proposal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

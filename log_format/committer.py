@@ -119,7 +119,7 @@ class Committer:
         assert segment.uploaded_at_ms is not None
         if self._clock.monotonic_ms() - segment.uploaded_at_ms <= limits.SEGMENT_AGE_MAX_MS:
             return True
-        segment.discard()
+        segment.is_too_old = True
         return False
 
     def _publish(self, proposal: Proposal[ResultT], commit_id: str, state: TopicState, observed_ms: int | None) -> bool:

@@ -195,7 +195,7 @@ class OffsetOutOfRange(RequestRefused):
 
 
 class TopicReplaced(TidelogError):
-    """Reload and retry: the topic was deleted and made anew since the request was prepared. Nothing changed."""
+    """Reload and retry: since the request was prepared the topic was made anew, or given partitions. Nothing changed."""
 
     default_code = ErrorCode.UNAVAILABLE
 

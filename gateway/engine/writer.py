@@ -28,7 +28,7 @@ from gateway.engine.metrics import EngineMetrics
 from gateway.engine.pool import Pool
 from gateway.memory_budget import Reservation
 from log_format.append import Append, Appended, AppendResult, Batch
-from log_format.change import NewId, StagedSegment
+from log_format.change import NewId
 from log_format.committer import Committed, Committer
 from log_format.errors import OutcomeUnknown, TidelogError
 from log_format.topic_log import TopicLog
@@ -72,13 +72,6 @@ class _Flush:
     pending: list[PendingBatch]
     append: Append
     size_bytes: int
-    staged: StagedSegment | None = None
-
-    def let_go(self) -> None:
-        """Untie the append and its segment, which hold each other, so that their memory is free at once."""
-        if self.staged is not None:
-            self.staged.discard()
-            self.staged = None
 
 
 @dataclass(slots=True)
@@ -244,9 +237,9 @@ class Writer:
         return staged
 
     def _encode_and_put(self, flush: _Flush, state: TopicState, next_offsets: Offsets) -> None:
-        flush.staged = flush.append.stage(state, next_offsets)
-        if flush.staged is not None:
-            self._committer.stage(flush.staged)
+        segment = flush.append.stage(state, next_offsets)
+        if segment is not None:
+            self._committer.stage(segment)
 
     def _predicted(self) -> tuple[TopicState, Offsets] | None:
         """The state and next offsets that the flush will probably meet; None when that can't be told."""
@@ -301,7 +294,6 @@ class Writer:
 
     def _end(self, flush: _Flush) -> None:
         self._metrics.buffered_bytes.dec(flush.size_bytes)
-        flush.let_go()
         for pending in flush.pending:
             self._settle_unknown(pending)
 

@@ -258,6 +258,7 @@ def _batch(incoming: IncomingRecords, state: TopicState, sent: _Sent, turn: int)
         records=records,
         partitions=partitions,
         record_bytes_max=int(record_bytes(records).max()),
+        partition_count=state.partition_count if sent.partition is None else None,
     )
 
 

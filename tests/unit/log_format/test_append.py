@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from typing import Any
 
 import numpy as np
@@ -157,3 +159,29 @@ def test_a_topic_chooses_its_compression(bench: Any, compression: str) -> None:
     data = bench.store.get(f"topics/flights/{gateway.log.state.manifest.segments()[0].path}")
     column = pq.read_metadata(pa.BufferReader(data)).row_group(0).column(4)
     assert column.compression.lower().removesuffix("_raw") == compression
+
+
+def test_records_routed_by_a_partition_count_that_changed_are_refused(bench: Any) -> None:
+    """A key keeps to one partition: what was routed before partitions were added must be routed again. Named ones stand."""
+    gateway = bench.create(2)
+    routed, named = bench.batch(gateway, {0: [b"by key"]}), bench.batch(gateway, {1: [b"named"]})
+    routed.partition_count = 2
+    bench.gateway().committer.commit(AlterTopic(partition_count=3, config={}))
+    result = gateway.committer.commit(Append([routed, named], bench.new_id)).result
+    assert isinstance(result[0], TopicReplaced)
+    assert not result[0].may_have_happened
+    assert result[1] == (Appended(1, 0, 1),)
+
+
+def test_a_flush_is_freed_without_the_garbage_collector(bench: Any) -> None:
+    """A flush and its segment are megabytes: nothing that they hold may hold them."""
+    gateway = bench.create(1)
+    append = Append([bench.batch(gateway, {0: [b"a"]})], bench.new_id)
+    gateway.committer.commit(append)
+    freed = weakref.ref(append)
+    gc.disable()
+    try:
+        del append
+        assert freed() is None
+    finally:
+        gc.enable()
