@@ -28,7 +28,7 @@ from log_format.delta import (
     plain_path,
     segment_of_add,
 )
-from log_format.errors import CorruptData, ObjectMissing
+from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable
 from log_format.run import Run, SegmentRef
 from log_format.store import ObjectStore
 from log_format.topic_state import TopicState
@@ -134,7 +134,8 @@ def reconciled_log(store: ObjectStore, topic: str, version: int, now_ms: int) ->
                 raise CorruptData(f"The log of topic {topic!r} lacks {missing}.", topic=topic, object=missing)
             return reconciled
         base = newest  # with it, what lies below may have been cleaned away while it was read
-    raise CorruptData(f"The log of topic {topic!r} loses objects faster than it can be read.", topic=topic)
+    prefix = layout.log_prefix(topic)
+    raise StoreUnavailable(prefix, "the log goes on faster than it can be read", may_have_happened=False)
 
 
 def _newest_version(store: ObjectStore, topic: str, hint: int | None) -> int | None:

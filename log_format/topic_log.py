@@ -124,13 +124,14 @@ class TopicLog:
         missing: str | None = None
         for _ in range(limits.LOAD_ATTEMPTS_MAX):
             started_ms = self.clock.monotonic_ms()
-            missing = None
+            state, missing = None, None
             try:
                 state = self._replay()
             except ObjectMissing as problem:
-                missing = problem.key
-                continue  # a commit or checkpoint that was listed was cleaned away: a newer checkpoint covers it
-            if self.clock.monotonic_ms() - started_ms <= limits.LOAD_MS_MAX:
+                missing = problem.key  # it was listed and then cleaned away: a newer checkpoint covers it
+            if self.clock.monotonic_ms() - started_ms > limits.LOAD_MS_MAX:
+                missing = None
+            elif state is not None:
                 return state
         if missing is None:
             prefix = layout.log_prefix(self.topic)

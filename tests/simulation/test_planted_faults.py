@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from simulated.faults import CALM, CROWDED, FAULTY, HOSTILE, SLEEPY, Profile
+from simulated.faults import CALM, CROWDED, DROWSY, FAULTY, HOSTILE, SLEEPY, Profile
 from simulated.gateway import Code
 from simulated.truth import Violation
 from simulated.world import simulate
@@ -209,7 +209,7 @@ PLANTED: dict[str, Planted] = {
     "skips validation": Planted("G2", Code(committer=SkipsValidation), CROWDED),
     "keeps its segment": Planted("G2", Code(append=KeepsItsSegment), CROWDED),
     "ignores the incarnation": Planted("G3", Code(committer=IgnoresTheIncarnation), FAULTY),
-    "trusts its put after a sleep": Planted("G3", Code(committer=TrustsItsPut), SLEEPY),
+    "trusts its put after a sleep": Planted("G3", Code(committer=TrustsItsPut), DROWSY),
     "trusts its head after a sleep": Planted("G4", Code(log=TrustsItsHead), SLEEPY),
     "shows before the commit": Planted("G4", Code(committer=ShowsBeforeCommit), CROWDED),
     "answers from memory": Planted("G4", Code(log=LooksNoMore), CALM),

@@ -18,7 +18,7 @@ from simulated.faults import PROFILES, Fault
 from simulated.world import simulate
 
 ONE_SEED = os.environ.get("TIDELOG_SIMULATION_SEED")
-SEEDS = range(int(os.environ.get("TIDELOG_SIMULATION_SEEDS", "1500"))) if ONE_SEED is None else [int(ONE_SEED)]
+SEEDS = range(int(os.environ.get("TIDELOG_SIMULATION_SEEDS", "1400"))) if ONE_SEED is None else [int(ONE_SEED)]
 PARTS = min(20, len(SEEDS))
 EVENTFUL_SEEDS = 25
 """Of each profile."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 SECOND_MS = 1_000
@@ -72,10 +72,12 @@ SLEEPY = Profile(
     administration=0.2,
     turns=7,
 )
+DROWSY = replace(SLEEPY, name="drowsy", pause_at_request=0.1, fault=0.05, checkpoint=1.0, turns=5)
+"""Falls asleep in the middle of everything, again and again."""
 HOSTILE = Profile(
     name="hostile", fault=0.45, late_ms_max=3 * MINUTE_MS, think_ms_max=10 * SECOND_MS, administration=0.25
 )
-PROFILES = (CALM, FAULTY, STORMY, CROWDED, SLEEPY, HOSTILE)
+PROFILES = (CALM, FAULTY, STORMY, CROWDED, SLEEPY, DROWSY, HOSTILE)
 
 _READ_FAULTS = (Fault.REFUSED, Fault.REQUEST_LOST, Fault.ANSWER_LOST)
 _WRITE_FAULTS = (*_READ_FAULTS, Fault.LATE, Fault.TWICE, Fault.TWICE_LATE)

@@ -165,6 +165,19 @@ def test_a_load_that_takes_too_long_is_not_trusted(bench: Any) -> None:
         bench.gateway().log.refresh()
 
 
+def test_what_a_slow_load_misses_is_no_damage(bench: Any) -> None:
+    """Objects that vanish while the machine sleeps were cleaned away; only what vanishes at once is damage."""
+    grow(bench, 1)
+
+    def asleep(real: Any, key: str) -> Any:
+        bench.clock.pass_ms(limits.LOAD_MS_MAX + 1)
+        raise ObjectMissing(key)
+
+    bench.store.script["get"] = [None, asleep] * limits.LOAD_ATTEMPTS_MAX
+    with pytest.raises(StoreUnavailable):
+        bench.gateway().log.refresh()
+
+
 @pytest.mark.parametrize("missing", [0, 1, 2])
 def test_a_missing_commit_is_found_out(bench: Any, missing: int) -> None:
     """A log with a hole behind its newest checkpoint is damaged, and says which version it lacks."""
