@@ -28,6 +28,8 @@ from log_format.topic_config import TopicConfig
 from log_format.topic_log import TopicLog
 
 COMMITS = (10, 1_000, 5_000)
+METRICS_KEPT_SECONDS = 12
+"""MinIO answers with counts that are up to ten seconds old."""
 
 
 def _new_id() -> str:
@@ -119,6 +121,7 @@ def _version(server: Server) -> int:
 
 
 def _counts(server: Server) -> dict[str, int]:
+    time.sleep(METRICS_KEPT_SECONDS)
     with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/minio/v2/metrics/cluster", timeout=10) as answer:
         text = answer.read().decode()
     found = re.findall(r'minio_s3_requests_total\{api="(\w+)"[^}]*\} ([0-9.e+]+)', text)
