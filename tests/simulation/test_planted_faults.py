@@ -6,7 +6,7 @@ Each is a mistake that somebody made in a system like this one, or could make in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -27,6 +27,8 @@ from log_format.topic_log import TopicLog
 from log_format.topic_state import Offsets, TopicState
 
 SEEDS_MAX = 300
+MEDDLED = replace(CROWDED, administration=1.0)
+"""Topics are altered while records come."""
 
 
 class AcknowledgesAnyHolder(Committer):
@@ -91,6 +93,29 @@ class _ForAnyTopic:
             if state.topic_id is not None and max(batch.partitions) < state.partition_count:
                 batch.topic_id = state.topic_id
         return self._append.propose(state, now_ms)
+
+
+class IgnoresNewPartitions(Committer):
+    """Appends what was routed by another partition count: a key's records go to two partitions, and lose their order."""
+
+    def commit(self, change: Change[Any]) -> Committed[Any]:
+        if isinstance(change, Append):
+            change = _WithoutCounts(change)
+        return super().commit(change)
+
+
+class _WithoutCounts:
+    def __init__(self, append: Append) -> None:
+        self._append = append
+
+    def propose(self, state: TopicState, now_ms: int) -> Proposal[Any]:
+        counts = [batch.partition_count for batch in self._append.batches]
+        for batch in self._append.batches:
+            batch.partition_count = None
+        proposal = self._append.propose(state, now_ms)
+        for batch, count in zip(self._append.batches, counts, strict=True):
+            batch.partition_count = count
+        return proposal
 
 
 class TrustsItsPut(Committer):
@@ -208,6 +233,7 @@ PLANTED: dict[str, Planted] = {
     "acknowledges what is not in the segment": Planted("G1", Code(append=LetsEverybodyIn), CROWDED),
     "skips validation": Planted("G2", Code(committer=SkipsValidation), CROWDED),
     "keeps its segment": Planted("G2", Code(append=KeepsItsSegment), CROWDED),
+    "ignores new partitions": Planted("G2", Code(committer=IgnoresNewPartitions), MEDDLED),
     "ignores the incarnation": Planted("G3", Code(committer=IgnoresTheIncarnation), FAULTY),
     "trusts its put after a sleep": Planted("G3", Code(committer=TrustsItsPut), DROWSY),
     "trusts its head after a sleep": Planted("G4", Code(log=TrustsItsHead), SLEEPY),

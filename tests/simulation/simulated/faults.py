@@ -77,7 +77,8 @@ DROWSY = replace(SLEEPY, name="drowsy", pause_at_request=0.1, fault=0.05, checkp
 HOSTILE = Profile(
     name="hostile", fault=0.45, late_ms_max=3 * MINUTE_MS, think_ms_max=10 * SECOND_MS, administration=0.25
 )
-PROFILES = (CALM, FAULTY, STORMY, CROWDED, SLEEPY, DROWSY, HOSTILE)
+PROFILES = {CALM: 1, FAULTY: 4, STORMY: 4, CROWDED: 3, SLEEPY: 2, DROWSY: 2, HOSTILE: 4}
+"""How often each is drawn: the eventful and cheap ones more often."""
 
 _READ_FAULTS = (Fault.REFUSED, Fault.REQUEST_LOST, Fault.ANSWER_LOST)
 _WRITE_FAULTS = (*_READ_FAULTS, Fault.LATE, Fault.TWICE, Fault.TWICE_LATE)

@@ -136,6 +136,7 @@ class Gateway:
             records=pa.table(columns, schema=BATCH_SCHEMA),
             partitions=np.array(partitions, np.int32),
             record_bytes_max=request.record_bytes,
+            partition_count=count if self._rng.random() < 0.5 else None,
         )
         self._queue.append(request)
         self._queued.set()
@@ -203,6 +204,8 @@ class Gateway:
                     # Who gave up waiting may have sent something else meanwhile: this is no part of its order any more.
                     producer = f"{request.producer} {request.values}" if request.abandoned else request.producer
                     self.oracle.acknowledge(producer, request.topic_id, request.by_partition, places)
+                    if request.batch is not None:
+                        self.oracle.routed_rightly(request.values, request.batch.partition_count)
                     request.settled.set()
         finally:
             self._ahead = None
@@ -231,7 +234,9 @@ class Gateway:
                 return
 
     def _refuse(self, request: Request, error: TidelogError) -> None:
+        now_ms = self._scheduler.now_ms
+        count = request.batch.partition_count if request.batch is not None else None
         self.oracle.refuse(
-            request.values, request.topic_id, request.record_bytes, error, request.started_ms, self._scheduler.now_ms
+            request.values, request.topic_id, request.record_bytes, count, error, request.started_ms, now_ms
         )
         request.settled.set()

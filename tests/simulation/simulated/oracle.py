@@ -65,11 +65,19 @@ class Oracle:
                 raise Violation(f"{producer} got offset {place.base_offset} after {self._last_place[line]}")
             self._last_place[line] = place.base_offset + place.count - 1
 
+    def routed_rightly(self, values: Iterable[bytes], partition_count: int | None) -> None:
+        """Acknowledged values that were routed by this partition count (None: by name) stand where it was the topic's (G2)."""
+        for value in values:
+            version = self.truth.versions[value]
+            if partition_count not in {None, self.truth.state_at(version).partition_count}:
+                raise Violation(f"{value!r} was routed by {partition_count} partitions and is in version {version}")
+
     def refuse(
         self,
         values: Iterable[bytes],
         topic_id: str,
         record_bytes: int,
+        partition_count: int | None,
         error: TidelogError,
         started_ms: int,
         now_ms: int,
@@ -83,6 +91,9 @@ class Oracle:
             justified = any(state.topic_id is None for state in states)
         elif isinstance(error, TopicReplaced):
             justified = any(state.topic_id not in {None, topic_id} for state in states)
+            if partition_count is not None:
+                justified |= any(state.partition_count not in {0, partition_count} for state in states)
+            self.told["replaced"] += 1
         elif error.code is ErrorCode.RECORD_TOO_LARGE:
             justified = any(record_bytes > int(s.config.get("tidelog.max.message.bytes", "1048576")) for s in states)
         else:

@@ -49,6 +49,8 @@ class Truth:
         self.values: dict[Place, bytes] = {}
         """Which record each place names, for ever."""
         self.places: dict[bytes, Place] = {}
+        self.versions: dict[bytes, int] = {}
+        """Which commit brought each value."""
         self.ghosts = 0
 
     @property
@@ -139,4 +141,5 @@ class Truth:
                 raise Violation(f"{value!r} is in the log twice: at {self.places[value]} and {place}")
             self.values[place] = value
             self.places[value] = place
+            self.versions[value] = state.version
             next_offsets[partition] += 1

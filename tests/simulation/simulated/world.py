@@ -46,7 +46,7 @@ def simulate(
 ) -> History:
     """Run the history of ``seed``. The profile is drawn from the seed unless given; ``on_note`` gets each line of the trace."""
     rng = random.Random(seed)
-    drawn = rng.choice(PROFILES)
+    (drawn,) = rng.choices(list(PROFILES), list(PROFILES.values()))
     world = World(rng, profile if profile is not None else drawn, code if code is not None else Code())
     world.scheduler.on_note = on_note
     world.run()
