@@ -24,12 +24,10 @@ from log_format.errors import (
     StoreUnavailable,
     TidelogError,
 )
+from log_format.limits import REPORTED_ERRORS_MAX
 
 MEDIA_TYPE: Final = "application/problem+json"
 TYPE_PREFIX: Final = "urn:tidelog:problem:"
-FIELD_ERRORS_MAX: Final = 20
-"""The contract's bound on ``errors`` of one problem."""
-
 RETRY_AFTER_SECONDS: Final[Mapping[ErrorCode, int]] = {ErrorCode.UNAVAILABLE: 2, ErrorCode.DRAINING: 5}
 """How long to stay away; others: one second. A store's outage lasts longer than a full queue; a drained gateway is gone."""
 
@@ -43,7 +41,7 @@ def refused(
     """
     if not errors:
         return RequestRefused(detail, code=code)
-    listed = [{"where": where, "what": what} for where, what in errors[:FIELD_ERRORS_MAX]]
+    listed = [{"where": where, "what": what} for where, what in errors[:REPORTED_ERRORS_MAX]]
     return RequestRefused(detail, code=code, errors=listed)
 
 

@@ -26,7 +26,7 @@ COMMIT_ATTEMPTS_MAX: Final = 20
 """Versions lost to other committers before the owner steps down: with one preferred owner even two in a row are rare."""
 
 READ_BACK_ATTEMPTS_MAX: Final = 6
-"""Rounds of reading back and writing again after a lost answer; with the pauses below about ten seconds."""
+"""Rounds of reading back and writing again after a lost answer; the pauses between them are at most 1.6 seconds together."""
 
 BACKOFF_FIRST_MS: Final = 50
 """First pause between rounds; doubles each time, with jitter."""
