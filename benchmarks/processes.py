@@ -33,8 +33,9 @@ class Server:
     """One process that listens on 127.0.0.1."""
 
     def __init__(
-        self, command: list[str], port: int, ready_path: str, environment: dict[str, str] | None = None
+        self, command: list[str], port: int, ready_path: str | None, environment: dict[str, str] | None = None
     ) -> None:
+        """Started, and waited for until ``ready_path`` answers; None: until the port takes connections."""
         self.port = port
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self._process = subprocess.Popen(
@@ -43,12 +44,16 @@ class Server:
         self._seen = psutil.Process(self._process.pid)
         self._wait(ready_path)
 
-    def _wait(self, path: str) -> None:
+    def _wait(self, path: str | None) -> None:
         deadline = time.monotonic() + START_SECONDS_MAX
         while time.monotonic() < deadline:
             if self._process.poll() is not None:
                 break
-            with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=2):
+            with contextlib.suppress(OSError):
+                if path is None:
+                    socket.create_connection(("127.0.0.1", self.port), timeout=2).close()
+                else:
+                    urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=2).close()
                 return
             time.sleep(0.05)
         self.stop()
