@@ -7,7 +7,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help setup demo test gateway minio minio-server lint bench clean
+.PHONY: help setup demo test simulate gateway minio minio-server lint bench clean
 
 STAMP := .venv/.tidelog-set-up
 PACKAGES := tidelog gateway log_format compaction spark_pipeline
@@ -27,6 +27,9 @@ demo: $(STAMP) ## Replay 336,776 flights: HTTP in, Delta on disk, HTTP and Spark
 
 test: minio-server $(STAMP) lint ## Run every check and every test (needs Go once, to build MinIO)
 	.venv/bin/pytest -n 2 --dist loadgroup $(ARGS)
+
+simulate: $(STAMP) ## Run SEEDS (default 10000) histories of whole gateways under misfortune
+	TIDELOG_SERVICE_SEEDS=$(or $(SEEDS),10000) .venv/bin/pytest -n 2 tests/simulation/test_service_simulation.py -k guarantees $(ARGS)
 
 gateway: $(STAMP) ## Serve the topics in ./data
 	.venv/bin/tidelog serve --store ./data $(ARGS)

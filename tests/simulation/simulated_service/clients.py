@@ -1,0 +1,187 @@
+"""Those who use the gateways: producers, readers and an administrator, written against the HTTP contract alone."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from simulated.faults import SECOND_MS
+from simulated.scheduler import Scheduler
+from simulated_service.judge import Judge
+from simulated_service.network import Lost, Network, Reply
+from simulated_service.service import Service
+
+RETRIES_MAX = 60
+
+
+@dataclass(slots=True, kw_only=True)
+class Surroundings:
+    """What every client has."""
+
+    scheduler: Scheduler
+    rng: random.Random
+    network: Network
+    judge: Judge
+    any_service: Callable[[], Service]
+    think: Callable[[], None]
+    new_value: Callable[[], bytes]
+    topics: tuple[str, ...]
+    partitions_max: int
+    turns: int
+
+    def call(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Reply | Lost:
+        """A request to any gateway."""
+        return self.network.call(self.any_service(), method, path, body, headers)
+
+
+def _values(around: Surroundings) -> dict[int, list[bytes]]:
+    partitions = around.rng.sample(range(around.partitions_max), around.rng.randrange(1, around.partitions_max + 1))
+    return {p: [around.new_value() for _ in range(around.rng.randrange(1, 4))] for p in sorted(partitions)}
+
+
+def _records(values: dict[int, list[bytes]]) -> Any:
+    return {"records": [{"partition": p, "value": v.decode()} for p, held in values.items() for v in held]}
+
+
+def _flat(values: dict[int, list[bytes]]) -> list[bytes]:
+    return [value for held in values.values() for value in held]
+
+
+def plain_producer(around: Surroundings, name: str) -> None:
+    """Sends, and never repeats what may have happened."""
+    for _ in range(around.turns):
+        around.think()
+        topic, values = around.rng.choice(around.topics), _values(around)
+        reply = around.call("POST", f"/v1/topics/{topic}/records", _records(values))
+        if reply is Lost.NO_ANSWER:
+            around.judge.unknown("answer lost")
+        elif isinstance(reply, Reply):
+            if reply.status == 200:
+                around.judge.acknowledged(name, topic, values, reply.body)
+            elif reply.may_have_happened:
+                around.judge.unknown(reply.error_code)
+            else:
+                around.judge.refused(_flat(values), reply)
+
+
+class IdempotentProducer:
+    """Numbers its requests to a topic, and repeats each by any gateway until it knows (G5)."""
+
+    def __init__(self, around: Surroundings, name: str) -> None:
+        self._around = around
+        self._name = name
+        self._topic = around.rng.choice(around.topics)
+        self._identity: dict[str, str] = {}
+        self._life = 0
+        self._sequence = 0
+
+    def run(self) -> None:
+        """Live."""
+        around = self._around
+        for _ in range(around.turns):
+            around.think()
+            if not self._identity and not self._begin():
+                return
+            self._send(_values(around))
+
+    def _begin(self) -> bool:
+        for _ in range(RETRIES_MAX):
+            reply = self._around.call("POST", "/v1/producers", {})
+            if isinstance(reply, Reply) and reply.status == 201:
+                self._identity = {
+                    "Tidelog-Producer-Id": reply.body["producer_id"],
+                    "Tidelog-Producer-Epoch": str(reply.body["epoch"]),
+                }
+                self._sequence = 0
+                self._life += 1
+                return True
+            self._around.think()
+        return False
+
+    def _send(self, values: dict[int, list[bytes]]) -> None:
+        around = self._around
+        headers = {**self._identity, "Tidelog-Producer-Sequence": str(self._sequence)}
+        in_doubt = False
+        for _ in range(RETRIES_MAX):
+            reply = around.call("POST", f"/v1/topics/{self._topic}/records", _records(values), headers)
+            if isinstance(reply, Lost):
+                in_doubt |= reply is Lost.NO_ANSWER
+            elif reply.status == 200:
+                around.judge.acknowledged(f"{self._name}.{self._life}", self._topic, values, reply.body)
+                if in_doubt:
+                    around.judge.unknown("known after doubt")
+                self._sequence += 1
+                return
+            elif reply.may_have_happened:
+                in_doubt = True
+            elif not reply.body["retryable"]:
+                if in_doubt:
+                    # A refusal speaks of this try only: an earlier one may be in the log.
+                    around.judge.unknown("refused after doubt")
+                else:
+                    around.judge.refused(_flat(values), reply)
+                self._identity = {}
+                return
+            around.scheduler.sleep_ms(around.rng.randrange(50, 3 * SECOND_MS))
+        around.judge.unknown("given up")
+        self._identity = {}
+
+
+def reader(around: Surroundings, topic: str, busy: Callable[[], bool]) -> None:
+    """Polls every partition from where it is."""
+    positions: dict[int, int] = {}
+    while busy():
+        around.think()
+        for partition in range(around.partitions_max):
+            offset = positions.get(partition, 0)
+            wait_ms = around.rng.choice((0, 0, 300, 2 * SECOND_MS))
+            started_ms = around.scheduler.now_ms
+            reply = around.call(
+                "GET",
+                f"/v1/topics/{topic}/partitions/{partition}/records?offset={offset}&max_records=5&max_wait_ms={wait_ms}",
+            )
+            if isinstance(reply, Lost):
+                continue
+            if reply.status == 200:
+                around.judge.fetched(topic, partition, offset, reply.body, started_ms, around.scheduler.now_ms)
+                positions[partition] = reply.body["next_offset"]
+            elif reply.error_code == "OFFSET_OUT_OF_RANGE":
+                positions[partition] = reply.body["log_start_offset"]
+            elif reply.error_code == "UNKNOWN_TOPIC":
+                positions.clear()
+
+
+def administrator(around: Surroundings, share: float) -> None:
+    """Makes the topics, and then now and then deletes one and makes it anew, or moves its log start."""
+    for topic in around.topics:
+        _make(around, topic)
+    for _ in range(around.turns):
+        around.think()
+        if around.rng.random() >= share:
+            continue
+        topic = around.rng.choice(around.topics)
+        match around.rng.randrange(3):
+            case 0 | 1:
+                around.call("DELETE", f"/v1/topics/{topic}")
+                around.think()
+                _make(around, topic)
+            case _:
+                before = [
+                    {"partition": p, "offset": around.rng.choice((-1, 1, 2))} for p in range(around.partitions_max)
+                ]
+                around.call("POST", f"/v1/topics/{topic}:delete-records", {"before": before})
+
+
+def _make(around: Surroundings, topic: str) -> None:
+    body = {
+        "name": topic,
+        "partition_count": around.partitions_max,
+        "config": {"flush.ms": around.rng.choice((0, 50, 250))},
+    }
+    for _ in range(RETRIES_MAX):
+        reply = around.call("POST", "/v1/topics", body)
+        if isinstance(reply, Reply) and (reply.status < 300 or reply.error_code == "TOPIC_ALREADY_EXISTS"):
+            return
+        around.think()

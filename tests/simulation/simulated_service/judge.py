@@ -1,0 +1,110 @@
+"""The judge of whole histories: what clients were told over HTTP, against what is true in the store (G1 to G5, G8).
+
+The oracle of any log: no acknowledged record is missing; no two values at one offset; no value twice (a producer that
+repeats only with its sequence never doubles); no poll skips or goes back; one producer's records keep their order; nothing
+that was refused ever appears. Each topic has its ``Truth``, which follows the commits as they land.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from simulated.truth import Truth, Violation
+from simulated_service.network import Reply
+
+
+class Judge:
+    """Judges everything that happens to some topics."""
+
+    def __init__(self, get: Callable[[str, str], bytes]) -> None:
+        self._get = get
+        self.truths: dict[str, Truth] = {}
+        self.told: Counter[str] = Counter()
+        self._acknowledged: dict[bytes, tuple[str, int, int]] = {}
+        self._refused: dict[bytes, str] = {}
+        self._last_offset: dict[tuple[str, str, int], int] = defaultdict(lambda: -1)
+
+    def truth(self, topic: str) -> Truth:
+        """The truth about one topic."""
+        if topic not in self.truths:
+            self.truths[topic] = Truth(lambda path: self._get(topic, path))
+        return self.truths[topic]
+
+    def landed(self, topic: str, version: int, data: bytes, now_ms: int) -> None:
+        """A commit appeared in the store."""
+        self.truth(topic).landed(version, data, now_ms)
+
+    def acknowledged(self, producer: str, topic: str, sent: dict[int, list[bytes]], body: Any) -> None:
+        """A producer is told where its values are (G1, G2, G5)."""
+        self.told["duplicate" if body["duplicate"] else "acknowledged"] += 1
+        truth = self.truth(topic)
+        places = {place["partition"]: place for place in body["partitions"]}
+        if {partition: place["count"] for partition, place in places.items()} != {p: len(v) for p, v in sent.items()}:
+            raise Violation(f"{producer} sent {sent} to {topic} and got {body}")
+        for partition, values in sent.items():
+            base = places[partition]["base_offset"]
+            incarnation = ""
+            for index, value in enumerate(values):
+                place = truth.places.get(value)
+                if place is None or place[1:] != (partition, base + index):
+                    raise Violation(
+                        f"{value!r} was acknowledged at {(partition, base + index)} of {topic}, it is at {place}"
+                    )
+                if self._acknowledged.setdefault(value, place) != place:
+                    raise Violation(f"{value!r} was acknowledged at {place}, and before at {self._acknowledged[value]}")
+                incarnation = place[0]
+            line = (producer, incarnation, partition)
+            if base <= self._last_offset[line]:
+                raise Violation(f"{producer} got offset {base} after {self._last_offset[line]} in {topic}")
+            self._last_offset[line] = base + len(values) - 1
+
+    def refused(self, values: Sequence[bytes], reply: Reply) -> None:
+        """A producer is told that its values never were and never will be in the log (G8)."""
+        self.told[reply.error_code] += 1
+        for value in values:
+            self._refused[value] = f"{reply.status} {reply.body}"
+
+    def unknown(self, what: str) -> None:
+        """A client does not know what came of its request."""
+        self.told[what] += 1
+
+    def fetched(self, topic: str, partition: int, offset: int, body: Any, started_ms: int, now_ms: int) -> None:
+        """A reader's poll from ``offset`` (G3, G4): dense, true, and not older than what stood when it began."""
+        truth = self.truth(topic)
+        states = [state for state in truth.between(started_ms, now_ms) if state.topic_id is not None]
+        states = [state for state in states if partition < state.partition_count]
+        if not states:
+            raise Violation(f"{topic} was read while it did not exist: {body}")
+        expected = offset
+        for record in body["records"]:
+            if record["offset"] != expected:
+                raise Violation(f"a poll of {topic}/{partition} from {offset} gave {record['offset']}, not {expected}")
+            value = record["value"].encode()
+            found = {truth.values.get((state.topic_id or "", partition, expected)) for state in states}
+            if value not in found:
+                raise Violation(f"{value!r} was read at {topic}/{partition}/{expected}, where there is {found}")
+            expected += 1
+            self.told["read"] += 1
+        if body["next_offset"] != expected:
+            raise Violation(f"a poll of {topic}/{partition} read up to {expected} and goes on at {body['next_offset']}")
+        watermarks = {state.next_offsets[partition] for state in states}
+        if not min(watermarks) <= body["high_watermark"] <= max(watermarks):
+            raise Violation(
+                f"{topic}/{partition} was said to end at {body['high_watermark']}, it ended at {sorted(watermarks)}"
+            )
+        if expected == offset and min(watermarks) > offset:
+            raise Violation(
+                f"a poll of {topic}/{partition} from {offset} gave nothing, it ends at {sorted(watermarks)}"
+            )
+
+    def end(self) -> None:
+        """At the end: what was acknowledged is there, what was refused is not (G1, G8)."""
+        for value, place in self._acknowledged.items():
+            if all(truth.values.get(place) != value for truth in self.truths.values()):
+                raise Violation(f"{value!r} was acknowledged at {place} and is not there")
+        for value, why in self._refused.items():
+            for topic, truth in self.truths.items():
+                if value in truth.places:
+                    raise Violation(f"{value!r} was refused ({why}) and is at {truth.places[value]} of {topic}")

@@ -1,0 +1,184 @@
+"""A whole gateway on a simulated machine: the real ASGI application and engine, from its start to its crash.
+
+Requests come in by ``arrive``, as a server would hand them over, and leave by ``on_answer``. Only what touches the real world is
+replaced: the store, the clock, the loop, the threads, ids and chance.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+from simulated.scheduler import Machine, MachineClock, Scheduler
+from simulated.store import Client
+from simulated_service.event_loop import SimulatedExecutor, SimulatedLoop
+
+import gateway.engine.engine
+import gateway.engine.pool
+import gateway.shell
+from gateway.app import GatewayApplication, create_app
+from gateway.engine import EngineBounds, LogEngine
+from gateway.metrics import Metrics
+from gateway.settings import Settings
+from gateway.shell import make_shell
+from log_format.store import ObjectStore
+
+_Message = MutableMapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Code:
+    """The code under test. Planted faults put something else in its place, by ``module.attribute``."""
+
+    planted: tuple[tuple[str, Any], ...] = ()
+
+    def patches(self) -> list[Any]:
+        """What to enter around a whole history."""
+        return [mock.patch(target, replacement) for target, replacement in self.planted]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpRequest:
+    """One request."""
+
+    method: str
+    path: str
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+
+
+@dataclass(slots=True)
+class HttpAnswer:
+    """One answer."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass(slots=True, eq=False)
+class Exchange:
+    """A request that has arrived: ``hang_up`` tells the application that its client is gone."""
+
+    hang_up: Callable[[], None] = field(default=lambda: None)
+
+
+class Service:
+    """One gateway process."""
+
+    def __init__(self, scheduler: Scheduler, client: Client, machine: Machine) -> None:
+        self.machine = machine
+        self.loop = SimulatedLoop(scheduler)
+        self._scheduler = scheduler
+        self._ready = False
+        self._waiting: list[Callable[[], None]] = []
+        clock = MachineClock(scheduler, machine)
+
+        def make_executor(_threads: int, thread_name_prefix: str = "") -> SimulatedExecutor:
+            return SimulatedExecutor(scheduler, machine, thread_name_prefix)
+
+        settings = Settings(store=client.uri, gateway_id=machine.name, log_level="error")
+        metrics = Metrics()
+        with (
+            mock.patch.object(gateway.engine.pool, "ThreadPoolExecutor", make_executor),
+            mock.patch.object(gateway.shell, "ThreadPoolExecutor", make_executor),
+        ):
+            self.engine = LogEngine(
+                _as_store(client), _as_store(client), bounds=EngineBounds(), clock=clock, registry=metrics.registry
+            )
+            shell = make_shell(settings, self.engine, store_uri=client.uri, clock=clock, metrics=metrics)
+        self.app: GatewayApplication = create_app(shell)
+        scheduler.start(f"{machine.name} loop", machine, self.loop.live)
+        self.loop.call_soon_threadsafe(self._start)
+
+    def _start(self) -> None:
+        async def start() -> None:
+            await self.engine.start()
+            self._ready = True
+            for begin in self._waiting:
+                begin()
+            self._waiting.clear()
+
+        self._starting = self.loop.create_task(start())
+
+    def crash(self) -> None:
+        """End it where it stands."""
+        self._scheduler.crash(self.machine)
+
+    def arrive(self, request: HttpRequest, on_answer: Callable[[HttpAnswer], None]) -> Exchange:
+        """Hand a request over. ``on_answer`` is called when the whole answer has left, if ever."""
+        exchange = Exchange()
+
+        def begin() -> None:
+            if self._ready:
+                self.loop.create_task(self._serve(request, exchange, on_answer)).add_done_callback(_seen)
+            else:
+                self._waiting.append(begin)
+
+        self.loop.call_soon_threadsafe(begin)
+        return exchange
+
+    async def _serve(self, request: HttpRequest, exchange: Exchange, on_answer: Callable[[HttpAnswer], None]) -> None:
+        gone = asyncio.Event()
+        exchange.hang_up = lambda: None if self.loop.is_closed() else _ignore(self.loop.call_soon_threadsafe(gone.set))
+        answer = HttpAnswer(0, {}, b"")
+        body = [{"type": "http.request", "body": request.body, "more_body": False}]
+
+        async def receive() -> _Message:
+            if body:
+                return body.pop()
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: _Message) -> None:
+            if message["type"] == "http.response.start":
+                answer.status = message["status"]
+                answer.headers = {name.decode().lower(): value.decode() for name, value in message["headers"]}
+            elif message["type"] == "http.response.body":
+                answer.body += bytes(message.get("body", b""))
+                if not message.get("more_body", False):
+                    on_answer(answer)
+
+        await self._call_app(request, receive, send)
+
+    async def _call_app(
+        self,
+        request: HttpRequest,
+        receive: Callable[[], Awaitable[_Message]],
+        send: Callable[[_Message], Awaitable[None]],
+    ) -> None:
+        path, _, query = request.path.partition("?")
+        headers = [(b"host", b"gateway"), (b"content-length", str(len(request.body)).encode())]
+        headers += [(name.lower().encode(), value.encode()) for name, value in request.headers]
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": request.method,
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "headers": headers,
+            "client": ("127.0.0.1", 1),
+            "server": ("127.0.0.1", 80),
+            "root_path": "",
+            "state": {},
+        }
+        await self.app(scope, receive, send)  # type: ignore[arg-type]
+
+
+def _seen(task: Any) -> None:
+    if not task.cancelled():
+        task.exception()
+
+
+def _ignore(_handle: object) -> None:
+    return None
+
+
+def _as_store(client: Client) -> ObjectStore:
+    return client

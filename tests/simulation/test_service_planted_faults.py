@@ -1,0 +1,140 @@
+"""The service simulation can fail: each of these defects, planted into the real gateway, breaks a guarantee in some history.
+
+Where ``test_planted_faults`` plants into the log's core, these are mistakes of whole gateways: what they answer, when, and from
+what they know.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from simulated.faults import CALM, CROWDED, FAULTY, HOSTILE, Profile
+from simulated.truth import Violation
+from simulated_service.service import Code
+from simulated_service.world import simulate_service
+
+from gateway.engine.open_topic import OpenTopic
+from gateway.engine.tail_cache import TailCache
+from gateway.engine.writer import Writer
+from log_format.append import Append
+from log_format.committer import Committer, _Holder
+from log_format.errors import BackOff, CorruptData
+
+SEEDS_MAX = 300
+
+
+@pytest.fixture(autouse=True)
+def _quiet_gateways() -> Iterator[None]:
+    """Gateways log what fails, and here everything does."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def _acknowledges_before_the_commit(self: Committer, proposal: Any, *rest: Any) -> bool:
+    return True if proposal.operation == "WRITE" else _publish(self, proposal, *rest)
+
+
+def _says_that_nothing_happened(self: Committer, version: int) -> BackOff:
+    return BackOff("not committed")
+
+
+def _takes_a_412_for_its_own(self: Committer, key: str, commit_id: str) -> _Holder:
+    return _Holder.OURS
+
+
+def _takes_a_412_for_foreign(self: Committer, key: str, commit_id: str) -> _Holder:
+    return _Holder.FOREIGN
+
+
+async def _answers_from_memory(self: OpenTopic, arrival_ms: int) -> Any:
+    if not self.state.exists:
+        return await _fresh(self, arrival_ms)
+    return self.state
+
+
+_publish = Committer._publish
+_fresh = OpenTopic.fresh
+_stage_flush = Writer._stage
+_propose = Append.propose
+_take_tail = TailCache.add
+_proposed: dict[Append, Any] = {}
+
+
+async def _stages_nothing_and_says_so(self: Writer, flush: Any) -> bool:
+    """Settles a flush as soon as its segment is up."""
+    staged = await _stage_flush(self, flush)
+    for pending in flush.pending:
+        state = self._log.state
+        if staged and state.exists and max(p for p, _ in pending.batch.counts) < state.partition_count:
+            proposal = _propose(Append([pending.batch], lambda: "x"), state, 0)
+            if not isinstance(proposal.result[0], Exception):
+                pending.settle(proposal.result[0])
+    return staged
+
+
+def _proposes_once(self: Append, state: Any, now_ms: int) -> Any:
+    """Commits behind others what it had in mind before them."""
+    if self not in _proposed:
+        _proposed[self] = _propose(self, state, now_ms)
+    return _proposed[self]
+
+
+def _shifts_the_tail(self: TailCache, topic_id: str, records: Any, runs: Any) -> None:
+    """Shows each partition's flush one offset later than it is."""
+    offsets = records.column("offset").to_pylist()
+    shifted = records.set_column(1, records.schema.field("offset"), [[offset + 1 for offset in offsets]])
+    _take_tail(self, topic_id, shifted, runs)
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A defect, the guarantee that it breaks, and the histories in which that shows soon."""
+
+    guarantee: str
+    target: str
+    replacement: Any
+    profile: Profile
+
+
+PLANTED: dict[str, Planted] = {
+    "acknowledges before the commit": Planted(
+        "G1", "log_format.committer.Committer._publish", _acknowledges_before_the_commit, CALM
+    ),
+    "acknowledges when the segment is up": Planted(
+        "G1", "gateway.engine.writer.Writer._stage", _stages_nothing_and_says_so, FAULTY
+    ),
+    "takes a 412 for its own": Planted(
+        "G1", "log_format.committer.Committer._read_back", _takes_a_412_for_its_own, CROWDED
+    ),
+    "skips re-validation": Planted("G2", "log_format.append.Append.propose", _proposes_once, CROWDED),
+    "answers from memory": Planted("G4", "gateway.engine.open_topic.OpenTopic.fresh", _answers_from_memory, CROWDED),
+    "shows records in another place": Planted("G4", "gateway.engine.tail_cache.TailCache.add", _shifts_the_tail, CALM),
+    "takes a 412 for foreign": Planted(
+        "G5", "log_format.committer.Committer._read_back", _takes_a_412_for_foreign, FAULTY
+    ),
+    "says that nothing happened": Planted(
+        "G8", "log_format.committer.Committer._unknown", _says_that_nothing_happened, HOSTILE
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_fault_is_found(name: str) -> None:
+    """The simulation sees every one of these defects."""
+    assert _seeds_until_found(PLANTED[name]) is not None
+
+
+def _seeds_until_found(planted: Planted) -> int | None:
+    _proposed.clear()
+    for seed in range(SEEDS_MAX):
+        try:
+            simulate_service(seed, profile=planted.profile, code=Code(planted=((planted.target, planted.replacement),)))
+        except (Violation, CorruptData) as problem:
+            print(f"seed {seed}: {problem}")
+            return seed
+    return None

@@ -1,0 +1,80 @@
+"""Whole gateways under misfortune: thousands of histories, each from one seed (DESIGN, guarantees G1 to G5 and G8).
+
+The real application, engine and committer of several gateways over one faulty store, on a virtual clock, used by HTTP.
+``make simulate SEEDS=10000`` runs more histories; ``TIDELOG_SERVICE_SEED=123`` runs that one alone and prints what happened in
+it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from simulated.faults import Fault
+from simulated_service.world import PROFILES, simulate_service
+
+ONE_SEED = os.environ.get("TIDELOG_SERVICE_SEED")
+SEEDS = range(int(os.environ.get("TIDELOG_SERVICE_SEEDS", "500"))) if ONE_SEED is None else [int(ONE_SEED)]
+PARTS = min(20, len(SEEDS))
+EVENTFUL_SEEDS = 12
+"""Of each profile."""
+
+
+@pytest.fixture(autouse=True)
+def _quiet_gateways() -> Iterator[None]:
+    """Gateways log what fails, and here everything does."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_service_keeps_its_guarantees(part: int) -> None:
+    """Whatever happens to gateways, requests and answers, what clients are told over HTTP is true: acknowledged records are
+    in the log where it was said, once, in their order; refused ones are not; readers skip nothing and see no more than
+    there is (G1 to G5, G8)."""
+    for seed in SEEDS[part::PARTS]:
+        print(f"TIDELOG_SERVICE_SEED={seed}")
+        simulate_service(seed, on_note=_ignore if ONE_SEED is None else print)
+
+
+def _ignore(line: str) -> None:
+    """Nobody wants to read it."""
+
+
+def test_the_histories_are_eventful() -> None:
+    """The simulation is not empty: within a few histories of each profile every fault and every outcome does happen."""
+    seen: Counter[str] = Counter()
+    for profile in PROFILES:
+        for seed in range(EVENTFUL_SEEDS):
+            seen += simulate_service(seed, profile=profile).seen
+    faults = [fault.value for fault in Fault if fault is not Fault.NONE]
+    faults += ["down", "outage", "pause", "crash", "never arrives", "answer lost", "no answer in time"]
+    outcomes = ["acknowledged", "duplicate", "known after doubt", "read", "own object exists"]
+    refusals = ["UNAVAILABLE", "UNKNOWN_TOPIC", "OUTCOME_UNKNOWN"]
+    assert [name for name in (*faults, *outcomes, *refusals) if not seen[name]] == []
+    assert seen["acknowledged"] > 4 * len(PROFILES) * EVENTFUL_SEEDS, "most histories append only a little"
+
+
+@pytest.mark.parametrize("seed", [3, 17])
+def test_a_seed_is_a_history(seed: int) -> None:
+    """The same seed gives the same history byte for byte, also in another process with other hashes."""
+    program = (
+        "import hashlib, logging, sys; sys.path.insert(0, sys.argv[1]); logging.disable(logging.CRITICAL); "
+        "from simulated_service.world import simulate_service; "
+        "print(hashlib.sha256('\\n'.join(simulate_service(int(sys.argv[2])).trace).encode()).hexdigest())"
+    )
+    command = [sys.executable, "-c", program, str(Path(__file__).parent), str(seed)]
+    environment = os.environ | {"PYTHONHASHSEED": "12345"}
+    other = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
+    trace = simulate_service(seed).trace
+    assert hashlib.sha256("\n".join(trace).encode()).hexdigest() == other.stdout.strip()
+    assert trace == simulate_service(seed).trace
+    assert trace != simulate_service(seed + 1).trace
