@@ -1,0 +1,54 @@
+"""``make torture``: the long run, Spark and deltalake as further witnesses. Exit code 0 only if nothing was lost or doubled."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from tortured.checker import Log
+from tortured.final_log import by_deltalake, by_spark
+from tortured.run import TOPICS, Plan, torture
+from tortured.service import STORE, Service
+
+
+def _read_as(service: Service) -> dict[str, Log]:
+    os.environ.update(service.environment)
+    from spark_pipeline import session
+
+    spark = session(STORE, app_name="torture")
+    try:
+        return {"deltalake": by_deltalake(TOPICS, service.environment), "Spark": by_spark(spark, TOPICS)}
+    finally:
+        spark.stop()
+
+
+def main() -> int:
+    """Run and report as Markdown."""
+    parser = argparse.ArgumentParser(prog="make torture", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=300.0)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    arguments = parser.parse_args()
+    directory = Path(tempfile.mkdtemp(prefix="tidelog-torture-"))
+    show = (lambda text: print(f"\r{text:<80}", end="", file=sys.stderr)) if sys.stderr.isatty() else lambda text: None
+    outcome = torture(Plan(seconds=arguments.seconds, seed=arguments.seed), directory, read_as=_read_as, progress=show)
+    print(f"\nseed {arguments.seed}, {arguments.seconds:.0f} s of faults, {outcome.seconds:.0f} s in all\n")
+    print("| what | count |\n|---|---|")
+    for name, count in outcome.counts.items():
+        print(f"| {name} | {count:,} |")
+    for name, agrees in outcome.others_agree.items():
+        print(f"| {name} sees the same log | {'yes' if agrees else 'NO'} |")
+    print(f"| contradictions | {len(outcome.contradictions)} |")
+    for found in outcome.contradictions:
+        print(f"* {found}")
+    print(f"\nHistory and logs: {directory}", file=sys.stderr)
+    return 0 if not outcome.contradictions and all(outcome.others_agree.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""One run: start, torture, let everything come to rest, read the end, judge."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tortured import clients
+from tortured.checker import Checker, Log, summary
+from tortured.final_log import by_http
+from tortured.history import History
+from tortured.misfortune import Misfortune
+from tortured.service import Service, service
+
+TOPICS = {"orders": 4, "payments": 3}
+REST_SECONDS_MAX = 180.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How much, how long, how bad."""
+
+    seconds: float
+    seed: int
+    gateways: int = 3
+    producers: int = 8
+    readers: int = 4
+    transactional: int = 2
+    pace_seconds: float = 0.1
+    freeze_seconds: float = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of a run: ``contradictions`` is empty when every guarantee held."""
+
+    counts: dict[str, int]
+    contradictions: list[str]
+    seconds: float
+    others_agree: dict[str, bool] = field(default_factory=dict)
+
+
+def torture(
+    plan: Plan,
+    directory: Path,
+    *,
+    read_as: Callable[[Service], dict[str, Log]] = lambda _service: {},
+    progress: Callable[[str], None] = lambda text: None,
+) -> Outcome:
+    """Run the plan. ``read_as`` reads the final topics in further ways, by name. The history lies in the directory."""
+    history, failures, began = History(), list[str](), time.monotonic()
+    with service(directory, plan.gateways) as running:
+        admin = clients.Client("administrator", running.urls, history, threading.Event(), plan.seed)
+        for topic, count in TOPICS.items():
+            reply, _, _ = admin.insist(
+                "POST", "/v1/topics", {"name": topic, "partition_count": count, "config": {"flush.ms": 50}}
+            )
+            assert reply.status in {200, 201}, reply
+        stopping, calm = threading.Event(), threading.Event()
+        make = lambda name, until: clients.Client(name, running.urls, history, until, plan.seed)  # noqa: E731
+        writing = [
+            clients.start(
+                clients.produce, make(f"producer-{i}", stopping), TOPICS, plan.pace_seconds, failures=failures
+            )
+            for i in range(plan.producers)
+        ]
+        writing += [
+            clients.start(
+                clients.transact, make(f"transactor-{i}", stopping), TOPICS, plan.pace_seconds, failures=failures
+            )
+            for i in range(plan.transactional)
+        ]
+        ended = threading.Event()
+        reading = [
+            clients.start(clients.read, make(f"reader-{i}", ended), TOPICS, failures=failures)
+            for i in range(plan.readers)
+        ]
+        misfortune = threading.Thread(
+            target=Misfortune(running, history, plan.seed, calm, plan.freeze_seconds).run,
+            name="misfortune",
+            daemon=True,
+        )
+        misfortune.start()
+        deadline = time.monotonic() + plan.seconds
+        while (left := deadline - time.monotonic()) > 0 and not failures:
+            progress(
+                f"{left:.0f} s left, {len(history.writes)} writes, {len(history.reads)} polls, {len(history.faults)} faults"
+            )
+            time.sleep(min(left, 1.0))
+        calm.set()
+        misfortune.join(REST_SECONDS_MAX)
+        stopping.set()
+        for thread in writing:
+            thread.join(REST_SECONDS_MAX)
+            if thread.is_alive():
+                failures.append(f"{thread.name} hangs")
+        log = by_http(running.urls[0], TOPICS)
+        time.sleep(1.0)
+        ended.set()
+        for thread in reading:
+            thread.join(REST_SECONDS_MAX)
+        others = read_as(running)
+        failures += [
+            f"gateway {i} ended with {code}" for i, g in enumerate(running.gateways) if (code := g.stop()) != 0
+        ]
+    history.save(directory / "history.jsonl")
+    return Outcome(
+        counts=summary(history, log),
+        contradictions=failures + Checker(history, log).contradictions(),
+        seconds=time.monotonic() - began,
+        others_agree={name: other == log for name, other in others.items()},
+    )
