@@ -8,6 +8,7 @@ import typer
 
 from log_format.version import __version__
 from tidelog.cli import topic
+from tidelog.cli.collect import collect
 from tidelog.cli.consume import consume
 from tidelog.cli.demo import demo
 from tidelog.cli.exit_code import EPILOG, ExitCode
@@ -27,6 +28,7 @@ app = typer.Typer(
 app.add_typer(topic.app, name="topic")
 app.command(epilog=EPILOG)(produce)
 app.command(epilog=EPILOG)(consume)
+app.command(epilog=EPILOG)(collect)
 app.command(epilog=EPILOG)(verify)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(serve)
 app.command()(demo)

@@ -1,0 +1,171 @@
+"""``tidelog collect``: follow files and send their lines, each once."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+from rich.console import Console
+
+from tidelog.cli.console import CommandFailed, JsonOption, UrlOption, reporting
+from tidelog.cli.exit_code import ExitCode
+from tidelog.encode import Compression
+
+if TYPE_CHECKING:
+    from tidelog.collect.agent import Agent
+    from tidelog.collect.counts import Counts
+    from tidelog.collect.journal import Journal, Level
+
+NEEDED: Final = ("numpy", "prometheus_client", "pyarrow")
+"""Of the extra ``collect``."""
+_COLOURS: Final = {"info": "", "warning": "yellow", "error": "red"}
+
+
+class Start(StrEnum):
+    """Where files begin that are there when an agent first runs."""
+
+    BEGINNING = "beginning"
+    END = "end"
+
+
+def collect(
+    patterns: Annotated[
+        list[str],
+        typer.Argument(metavar="PATTERN...", help="Files, or patterns of them in quotes: '/var/log/**/*.log'."),
+    ],
+    *,
+    topic: Annotated[str, typer.Option("--topic", "-t", help="The topic, which must exist.")],
+    state: Annotated[
+        Path | None,
+        typer.Option(help="Where it remembers how far it is. Default: collect-TOPIC.state in ~/.local/state/tidelog."),
+    ] = None,
+    from_: Annotated[
+        Start, typer.Option("--from", help="Where to begin in files that are there at the very first start.")
+    ] = Start.BEGINNING,
+    once: Annotated[bool, typer.Option("--once", help="Send what is there now, and exit.")] = False,
+    multiline_start: Annotated[
+        str | None,
+        typer.Option(metavar="REGEX", help="A line that matches begins a record; the others belong to the one before."),
+    ] = None,
+    key_regex: Annotated[
+        str | None,
+        typer.Option(metavar="REGEX", help="What matches in a record is its key: group 'key', else group 1, else all."),
+    ] = None,
+    unfinished_after: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", min=0, help="How long a last line without its end waits before it is sent."),
+    ] = 5.0,
+    headers: Annotated[bool, typer.Option(help="Send the headers 'file' and 'line' with each record.")] = True,
+    compression: Annotated[Compression | None, typer.Option(help="Of requests. Default: none.")] = None,
+    metrics_port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Serve metrics for Prometheus on this port of 127.0.0.1.")
+    ] = None,
+    url: UrlOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Follow files and send each of their lines to a topic once, until Ctrl-C or SIGTERM.
+
+    Rotated files (renamed, copied and truncated, compressed) are followed. Killed at any moment, it goes on where it was at the
+    next start. On a terminal it shows what it does; else, and with --json, it writes a line of JSON for each event to standard
+    error. docs/collect.md has the details.
+
+    \b
+    Examples:
+      tidelog collect '/var/log/nginx/access.log*' --topic access
+      tidelog collect 'app/*.log' -t app --multiline-start '^\\d{4}-' --key-regex 'user=(\\w+)'
+      tidelog collect 'exports/*.csv.gz' -t exports --once --state exports.state
+    """
+    with reporting(as_json=as_json):
+        missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+        if missing:
+            raise CommandFailed(f"collecting needs {', '.join(missing)}: pip install 'tidelog[collect]'")
+        from tidelog.collect.body import RecordForm  # noqa: PLC0415
+        from tidelog.collect.collector import RecordRules  # noqa: PLC0415 - needs what is optional
+        from tidelog.collect.program import Options, start  # noqa: PLC0415
+        from tidelog.collect.sink import RecordsTooLarge  # noqa: PLC0415
+        from tidelog.collect.state_file import StateFileError  # noqa: PLC0415
+
+        rules = RecordRules(
+            form=RecordForm(key=_pattern("--key-regex", key_regex), headers=headers),
+            first_line=_pattern("--multiline-start", multiline_start),
+            unfinished_s=unfinished_after,
+        )
+        options = Options(
+            patterns=tuple(patterns),
+            topic=topic,
+            state=state or _state_directory() / f"collect-{topic}.state",
+            from_end=from_ is Start.END,
+            once=once,
+            rules=rules,
+            url=url,
+            compression=compression,
+            metrics_port=metrics_port,
+        )
+        terminal = Console(stderr=True)
+        with _status(terminal, shown=terminal.is_terminal and not as_json) as (journal, show):
+            try:
+                with start(options, journal, show) as agent, _stopping_on_signals(agent) as received:
+                    agent.run()
+            except (StateFileError, RecordsTooLarge) as error:
+                raise CommandFailed(str(error)) from None
+        if signal.SIGINT in received:
+            raise typer.Exit(ExitCode.INTERRUPTED)
+
+
+def _pattern(option: str, text: str | None) -> re.Pattern[bytes] | None:
+    try:
+        return None if text is None else re.compile(os.fsencode(text))
+    except re.error as error:
+        raise ValueError(f"{option} {text!r} is no regular expression: {error}") from error
+
+
+def _state_directory() -> Path:
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "tidelog"
+
+
+@contextlib.contextmanager
+def _status(terminal: Console, *, shown: bool) -> Iterator[tuple[Journal, Callable[[Counts], None]]]:
+    """Where events go, and what is called now and then to show how things are."""
+    from tidelog.collect.journal import JsonJournal, TextJournal  # noqa: PLC0415
+
+    if not shown:
+        yield JsonJournal(_write_line), lambda _: None
+        return
+
+    def write(level: Level, text: str) -> None:
+        terminal.print(text, style=_COLOURS[level.value], markup=False, highlight=False, soft_wrap=True)
+
+    with terminal.status("starting") as status:
+        yield TextJournal(write), lambda counts: status.update(counts.summary())
+
+
+def _write_line(line: str) -> None:
+    sys.stderr.write(line)
+    sys.stderr.flush()
+
+
+@contextlib.contextmanager
+def _stopping_on_signals(agent: Agent) -> Iterator[list[int]]:
+    """SIGTERM and Ctrl-C end it in order; which of them came."""
+    received: list[int] = []
+
+    def stop(number: int, _: FrameType | None) -> None:
+        received.append(number)
+        agent.stop()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,145 @@
+"""Runs it: one thread follows the files and gathers the next request while another sends the one before.
+
+While no gateway takes requests the files are followed on, so that what is rotated meanwhile is still open when it is its turn.
+What is read ahead is one request, whatever waits in the files.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+
+from tidelog.collect import limits
+from tidelog.collect.batch import Batch
+from tidelog.collect.collector import Collector
+from tidelog.collect.counts import Counts
+from tidelog.collect.delivery import Delivery
+from tidelog.collect.sink import GatewaySink
+from tidelog.collect.state import Intent
+from tidelog.errors import ClientClosed
+
+
+def now_ms() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+class Agent:
+    """One agent.
+
+    ``intent``: what an earlier process left. ``once``: end when everything is read that is there; else at ``stop``.
+    ``on_tick`` is called about once a second.
+    """
+
+    def __init__(
+        self,
+        collector: Collector,
+        delivery: Delivery,
+        sink: GatewaySink,
+        counts: Counts,
+        *,
+        intent: Intent | None = None,
+        once: bool = False,
+        on_tick: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._collector = collector
+        self._delivery = delivery
+        self._sink = sink
+        self._counts = counts
+        self._intent = intent
+        self._once = once
+        self._on_tick = on_tick
+        self._stopping = threading.Event()
+        self._wake = threading.Event()
+        self._looked = False
+        self._scanned_at_s = float("-inf")
+
+    def stop(self) -> None:
+        """Finish the request under way, write everything down, and let ``run`` return. May be called by a signal handler."""
+        self._stopping.set()
+        self._wake.set()
+
+    def run(self) -> None:
+        """Run until the end.
+
+        Raises ``GatewayError`` for what only an operator can mend, ``RecordsTooLarge``, and ``OSError`` when the state can't be
+        written: nothing is lost by these, and the next run goes on from there.
+        """
+        with ThreadPoolExecutor(1, thread_name_prefix="tidelog-collect") as worker:
+            try:
+                self._look()
+                if not self._finish(worker.submit(self._delivery.prepare)):
+                    return
+                left = self._intent
+                if left is not None and not self._finish(worker.submit(self._delivery.recover, left)):
+                    return
+                self._follow(worker)
+            finally:
+                self._sink.stop(abort=True)
+
+    def _follow(self, worker: ThreadPoolExecutor) -> None:
+        sending: Future[None] | None = None
+        batch: Batch | None = None
+        while not self._stopping.is_set():
+            self._look()
+            if sending is not None and sending.done():
+                sending.result()
+                sending = None
+            if batch is None:
+                # While a request is on its way a small one waits for more: it could not be sent now in any case.
+                batch = self._collector.gather(time.monotonic(), now_ms(), full_only=sending is not None)
+            if sending is None and batch is not None:
+                sending, batch = self._submit(worker, batch), None
+                continue
+            if sending is None:
+                self._delivery.settle()
+                if self._once and self._is_finished():
+                    return
+            self._wake.wait(limits.POLL_INTERVAL_S)
+            self._wake.clear()
+        if sending is None or self._finish(sending):
+            self._delivery.settle()
+
+    def _submit(self, worker: ThreadPoolExecutor, batch: Batch) -> Future[None]:
+        future = worker.submit(self._delivery.deliver, batch)
+        future.add_done_callback(lambda _: self._wake.set())
+        return future
+
+    def _finish(self, future: Future[None]) -> bool:
+        """Wait for it, following files on; False when the agent stops before it is done, with what it did in doubt."""
+        while not future.done() and not self._stopping.is_set():
+            self._look()
+            wait([future], limits.POLL_INTERVAL_S)
+        # Where no gateway answers there is nothing to wait for.
+        wait([future], 0 if self._sink.waits.is_set() else limits.STOP_WAIT_S)
+        if not future.done():
+            self._sink.stop(abort=True)
+        try:
+            future.result()
+        except ClientClosed:
+            return False
+        return True
+
+    def _look(self) -> None:
+        now_s = time.monotonic()
+        if self._once and self._looked:
+            # What is there at first is what is sent: a busy writer would keep it from ending.
+            return
+        self._looked = True
+        if now_s - self._scanned_at_s >= limits.SCAN_INTERVAL_S:
+            self._collector.scan(now_s, now_ms())
+            self._scanned_at_s = time.monotonic()
+            files, open_files = self._collector.open_count()
+            self._counts.observe(
+                unread_bytes=self._collector.unread_bytes(),
+                files=files,
+                open_files=open_files,
+                waiting=self._sink.waits.is_set(),
+            )
+            self._on_tick()
+        self._collector.look(now_s)
+
+    def _is_finished(self) -> bool:
+        return not self._collector.waits_for_ends

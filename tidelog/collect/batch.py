@@ -1,0 +1,114 @@
+"""One request: records of several files, and the bytes that they were made of."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from tidelog.collect import limits
+from tidelog.collect.body import FileRecords, RecordForm, records_table
+from tidelog.collect.position import Position, Tail
+from tidelog.collect.split import Records
+from tidelog.collect.state import Range
+from tidelog.encode import encode_table
+
+_COST_MAX: Final = limits.REQUEST_COST + limits.REQUEST_COST // 2
+"""No request costs more, unless a single record does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicForm:
+    """What of a topic decides the shape of requests. ``record_bytes_max``: of key, value and headers."""
+
+    partition_count: int
+    record_bytes_max: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A request that is ready. ``reached``: by file id, the position behind it and the bytes before that position."""
+
+    table: pa.Table
+    ranges: tuple[Range, ...]
+    reached: Mapping[int, tuple[Position, Tail]]
+
+    @property
+    def record_count(self) -> int:
+        """How many records."""
+        count: int = self.table.num_rows
+        return count
+
+    @property
+    def file_bytes(self) -> int:
+        """How many bytes of files."""
+        return sum(each.end_offset - each.start.offset for each in self.ranges)
+
+    def body(self) -> bytes:
+        """The request's body."""
+        return encode_table(self.table)
+
+
+@dataclass(slots=True)
+class BatchBuilder:
+    """Collects records until a request is full."""
+
+    form: RecordForm
+    partition_for: Callable[[str], int]
+    ranges: list[Range] = field(default_factory=list)
+    _tables: list[pa.Table] = field(default_factory=list)
+    _reached: dict[int, tuple[Position, Tail]] = field(default_factory=dict)
+    _cost: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is as large as a request should be."""
+        return self._cost >= limits.REQUEST_COST
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing in it."""
+        return not self.ranges
+
+    def fitting_bytes(self, path: str, records: Records) -> int:
+        """How many bytes of the block to use so that the request stays within its bound; 0: none of it fits behind the rest."""
+        room = _COST_MAX - self._cost
+        for_key = 1 if self.form.key is None else 2
+        record_cost = self.form.cost_bytes(path)
+        if records.consumed * for_key + records.count * record_cost <= room:
+            return records.consumed
+        costs = records.ends * for_key + record_cost * (1 + records.end_indices)
+        fitting = int((costs <= room).sum())
+        if fitting:
+            return int(records.ends[fitting - 1])
+        if not self.is_empty:
+            return 0
+        return int(records.ends[0]) if len(records.ends) else records.consumed
+
+    def add(self, file_id: int, path: str, start: Position, block: bytes, records: Records) -> None:
+        """Take the records of ``block[:records.consumed]``, which begins at ``start``."""
+        consumed = block[: records.consumed]
+        if records.count:
+            part = FileRecords(path=path, partition=self.partition_for(path), records=records)
+            table = records_table(part, self.form)
+            self._tables.append(table)
+            self._cost += table.nbytes
+        self.ranges.append(
+            Range(
+                file_id=file_id,
+                start=start,
+                end_offset=start.offset + len(consumed),
+                whole=records.whole,
+                crc32=zlib.crc32(consumed),
+            )
+        )
+        self._reached[file_id] = records.next, Tail.of(consumed)
+
+    def build(self) -> Batch | None:
+        """The request; None when there is no record in it."""
+        if not self._tables:
+            return None
+        return Batch(table=pa.concat_tables(self._tables), ranges=tuple(self.ranges), reached=self._reached)

@@ -1,0 +1,80 @@
+"""What the agent has done, and as Prometheus has it."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+
+class Counts:
+    """Counters of one agent. Safe from any thread."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._records = self._counter("tidelog_collect_records", "Records stored in the topic.")
+        self._file_bytes = self._counter("tidelog_collect_file_bytes", "Bytes of files that are in the topic.")
+        self._requests = self._counter("tidelog_collect_requests", "Requests stored.")
+        self._duplicates = self._counter(
+            "tidelog_collect_duplicate_requests", "Requests that were stored already when they were repeated."
+        )
+        self._lost_bytes = self._counter(
+            "tidelog_collect_lost_bytes", "Bytes of files that may be missing from the topic; the log names them."
+        )
+        self._unread_bytes = self._gauge("tidelog_collect_unread_bytes", "Bytes of files that wait to be sent.")
+        self._files = self._gauge("tidelog_collect_files", "Files that are remembered.")
+        self._open_files = self._gauge("tidelog_collect_open_files", "Files that are open.")
+        self._waiting = self._gauge("tidelog_collect_waiting", "1 while no gateway takes requests.")
+        self._stored_at = self._gauge(
+            "tidelog_collect_last_stored_timestamp_seconds", "When a request was stored last, since the epoch."
+        )
+        self.record_count = 0
+        self.file_bytes = 0
+        self.duplicate_count = 0
+        self.lost_bytes = 0
+        self.unread_bytes = 0
+        self.waiting = False
+
+    def stored(self, *, records: int, file_bytes: int, duplicate: bool) -> None:
+        """A request is in the topic."""
+        self.record_count += records
+        self.file_bytes += file_bytes
+        self._records.inc(records)
+        self._file_bytes.inc(file_bytes)
+        self._requests.inc()
+        if duplicate:
+            self.duplicate_count += 1
+            self._duplicates.inc()
+        self._stored_at.set_to_current_time()
+
+    def lost(self, size_bytes: int) -> None:
+        """So many bytes may be missing."""
+        self.lost_bytes += size_bytes
+        self._lost_bytes.inc(size_bytes)
+
+    def observe(self, *, unread_bytes: int, files: int, open_files: int, waiting: bool) -> None:
+        """How things are now."""
+        self.unread_bytes = unread_bytes
+        self.waiting = waiting
+        self._unread_bytes.set(unread_bytes)
+        self._files.set(files)
+        self._open_files.set(open_files)
+        self._waiting.set(waiting)
+
+    def totals(self) -> dict[str, int]:
+        """What was done so far, by name."""
+        return {
+            "records": self.record_count,
+            "file_bytes": self.file_bytes,
+            "duplicate_requests": self.duplicate_count,
+            "lost_bytes": self.lost_bytes,
+        }
+
+    def summary(self) -> str:
+        """How things are, in a line for people."""
+        text = f"{self.record_count:,} records, {self.file_bytes / 1e6:,.1f} MB sent, {self.unread_bytes / 1e6:,.1f} MB to go"
+        return f"{text}, no gateway" if self.waiting else text
+
+    def _counter(self, name: str, text: str) -> Counter:
+        return Counter(name, text, registry=self.registry)
+
+    def _gauge(self, name: str, text: str) -> Gauge:
+        return Gauge(name, text, registry=self.registry)

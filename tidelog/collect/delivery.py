@@ -1,0 +1,134 @@
+"""One request after the other, each once in the topic whatever happens in between.
+
+For each request: write down under which sequence it goes and what it is made of (and with it how far the one before got), send
+it, wait until it is stored. Killed anywhere, the next process finds the intent and sends the same bytes under the same
+sequence: what was stored is answered as a duplicate.
+
+A producer id lives as long as the process, and one request longer: two machines that began from copies of one state file
+would otherwise take each other's requests for their own.
+"""
+
+from __future__ import annotations
+
+from tidelog.collect import limits
+from tidelog.collect.batch import Batch
+from tidelog.collect.collector import Collector, LostRange
+from tidelog.collect.counts import Counts
+from tidelog.collect.journal import Journal, Level
+from tidelog.collect.sink import ProducerLost, RecordsTooLarge, Sink
+from tidelog.collect.state import Intent, ProducerIdentity, Range
+from tidelog.collect.state_file import StateFile
+
+
+class Delivery:
+    """Delivers the batches of one collector."""
+
+    def __init__(self, collector: Collector, sink: Sink, states: StateFile, journal: Journal, counts: Counts) -> None:
+        self._collector = collector
+        self._sink = sink
+        self._states = states
+        self._journal = journal
+        self._counts = counts
+        self._producer: ProducerIdentity | None = None
+        self._sequence = 0
+        self._dirty = True
+
+    def prepare(self) -> None:
+        """Ask for the topic's form. Raises ``GatewayError`` when there is no such topic, ``ValueError`` when it is unfit."""
+        form = self._sink.topic_form()
+        self._collector.check(form)
+        self._collector.topic_form = form
+
+    def recover(self, intent: Intent) -> None:
+        """Finish what the process before this one had begun. To be called after the first scan, before anything is gathered."""
+        batch, lost = self._collector.read_again(intent.ranges)
+        if batch is None:
+            self._report_lost(
+                lost, "Bytes may be missing: they were sent, no answer came, and they can't be read again"
+            )
+            return
+        try:
+            stored = self._sink.store(batch.body(), intent.producer, intent.sequence, in_doubt=True)
+        except ProducerLost as error:
+            self._report_doubtful(batch.ranges, str(error))
+            self.deliver(batch)
+        except RecordsTooLarge:
+            self._journal.tell(Level.INFO, "The topic takes smaller records than before, they are cut anew")
+            self.prepare()
+            self.recover(intent)
+            return
+        else:
+            self._count(batch, duplicate=stored.duplicate)
+            if lost and not stored.duplicate:
+                self._report_lost(lost, "Bytes are missing: they were not stored, and can't be read again")
+        self._collector.resume_behind(batch)
+        self._dirty = True
+
+    def deliver(self, batch: Batch) -> None:
+        """Store it. Raises what ``Sink.store`` raises for an operator to mend, and ``OSError`` when the state can't be kept."""
+        while True:
+            if self._producer is None:
+                self._producer, self._sequence = self._sink.open_producer(), 0
+            intent = Intent(
+                producer=self._producer,
+                sequence=self._sequence,
+                record_count=batch.record_count,
+                ranges=batch.ranges,
+            )
+            self._states.save(self._collector.snapshot(intent))
+            try:
+                stored = self._sink.store(batch.body(), self._producer, self._sequence, in_doubt=False)
+            except ProducerLost as error:
+                self._producer = None
+                if error.in_doubt:
+                    self._report_doubtful(batch.ranges, str(error))
+            except RecordsTooLarge as error:
+                batch = self._cut_anew(batch, error)
+            else:
+                break
+        if stored.record_count != batch.record_count:
+            self._journal.tell(
+                Level.ERROR, "The gateway stored another number of records than were sent",
+                sent=batch.record_count, stored=stored.record_count, ranges=self._named(batch.ranges),
+            )  # fmt: skip
+        self._sequence += 1
+        self._collector.accept(batch)
+        self._count(batch, duplicate=stored.duplicate)
+        self._dirty = True
+
+    def settle(self) -> None:
+        """Write down where everything is, when nothing is on its way. Raises ``OSError``."""
+        if self._dirty:
+            self._states.save(self._collector.snapshot(None))
+            self._dirty = False
+
+    def _cut_anew(self, batch: Batch, error: RecordsTooLarge) -> Batch:
+        before = self._collector.topic_form
+        self.prepare()
+        if self._collector.topic_form == before:
+            raise error
+        again, lost = self._collector.read_again(batch.ranges)
+        self._report_lost(lost, "Bytes are missing: they were not stored, and can't be read again")
+        if again is None:
+            raise error
+        return again
+
+    def _count(self, batch: Batch, *, duplicate: bool) -> None:
+        self._counts.stored(records=batch.record_count, file_bytes=batch.file_bytes, duplicate=duplicate)
+
+    def _report_doubtful(self, ranges: tuple[Range, ...], reason: str) -> None:
+        self._journal.tell(
+            Level.ERROR, "Records may be twice in the topic: whether they were stored can't be found out any more",
+            reason=reason, ranges=self._named(ranges),
+        )  # fmt: skip
+
+    def _report_lost(self, lost: list[LostRange], event: str) -> None:
+        if not lost:
+            return
+        self._counts.lost(sum(each.end_offset - each.start_offset for each in lost))
+        ranges = [f"{each.path}[{each.start_offset}:{each.end_offset}]" for each in lost]
+        self._journal.tell(Level.ERROR, event, ranges=ranges[: limits.MISSING_SHOWN_MAX])
+
+    def _named(self, ranges: tuple[Range, ...]) -> list[str]:
+        shown = ranges[: limits.MISSING_SHOWN_MAX]
+        return [f"{self._collector.path_of(each.file_id)}[{each.start.offset}:{each.end_offset}]" for each in shown]

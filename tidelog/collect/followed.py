@@ -1,0 +1,145 @@
+"""One file that is followed: what is kept of it, and how far it was read in this process."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tidelog.collect import limits
+from tidelog.collect.content import Content, ContentDamaged
+from tidelog.collect.position import Position, Tail
+from tidelog.collect.state import FileState
+
+
+class Truncated(Exception):
+    """The bytes before the position are not the ones that were read: the file was cut, or written anew."""
+
+
+class Followed:
+    """``state`` is what is in the topic for certain; ``read`` and ``tail`` are ahead of it by what is on its way there."""
+
+    def __init__(self, state: FileState) -> None:
+        self.state = state
+        self.read = state.position
+        self.tail = state.tail
+        self.content: Content | None = None
+        self.present = False
+        """It was found by the newest scan."""
+        self.stored_bytes = 0
+        """Its size on disk when it was last looked at."""
+        self.grown_at_s = 0.0
+        """When it was last seen to have grown, on the clock of the agent."""
+        self.exhausted_bytes: int | None = None
+        """The size on disk at which everything but an unfinished record was read; None: there may be more."""
+        self.unfinished = False
+        """Bytes behind ``read`` wait for the end of their record."""
+        self.failed = False
+        """It can't be read, and that was said."""
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether there may be something to read, besides an unfinished record."""
+        return not self.failed and self.exhausted_bytes != self.stored_bytes
+
+    @property
+    def detached(self) -> bool:
+        """Whether the file that is described is no more: it was truncated."""
+        return self.state.inode == 0
+
+    @property
+    def delivered(self) -> bool:
+        """Whether nothing that was read is on its way."""
+        return self.read == self.state.position
+
+    def unread_bytes(self) -> int:
+        """Bytes behind ``read``, where that can be known; of a compressed file its size as long as it is not read."""
+        if self.failed:
+            return 0
+        if self.state.compression is not None:
+            return self.stored_bytes if self.has_unread else 0
+        return max(0, self.stored_bytes - self.read.offset)
+
+    def open(self) -> None:
+        """Open it by its newest name. Raises ``Truncated`` when that is another file by now, ``OSError``."""
+        if self.content is not None:
+            return
+        content = Content(self.state.last_path, self.state.compression)
+        try:
+            if (content.device, content.inode) != (self.state.device, self.state.inode):
+                raise FileNotFoundError(f"{self.state.last_path} is another file by now")
+            self.attach(content)
+        except BaseException:
+            self.content = None
+            content.close()
+            raise
+
+    def attach(self, content: Content) -> None:
+        """Read from ``content`` from now on. Raises ``Truncated`` when what was read before is not in it."""
+        self.content = content
+        self.stored_bytes = content.stored_bytes()
+        self.check_before()
+        self.learn_head()
+
+    def check_before(self) -> None:
+        """Raise ``Truncated`` when the bytes before ``read`` are other ones."""
+        assert self.content is not None
+        head = self.content.read(0, len(self.state.head))
+        if head != self.state.head or not self.tail.matches(self._before()):
+            raise Truncated
+
+    def look(self, now_s: float) -> None:
+        """Take in its size."""
+        if self.content is None:
+            return
+        size = self.content.stored_bytes()
+        if size == self.stored_bytes:
+            return
+        self.stored_bytes = size
+        self.grown_at_s = now_s
+        if self.state.compression is not None:
+            self.content.rewind()
+
+    def learn_head(self) -> None:
+        """Keep the first bytes by which it is known again, as far as they are there."""
+        if self.content is not None and len(self.state.head) < limits.HEAD_BYTES:
+            head = self.content.read(0, limits.HEAD_BYTES)
+            if head != self.state.head and head.startswith(self.state.head):
+                self.state = dataclasses.replace(self.state, head=head)
+
+    def read_block(self, size: int) -> bytes:
+        """What follows ``read``, up to ``size`` bytes. Raises ``Truncated``, ``ContentDamaged``, ``OSError``."""
+        self.open()
+        assert self.content is not None
+        if self.state.compression is not None:
+            # Such a file is not cut; looking back would mean decompressing it anew.
+            return self.content.read(self.read.offset, size)
+        # One read for both, so that what is checked is what is used.
+        data = self.content.read(self.read.offset - self.tail.length, self.tail.length + size)
+        if not self.tail.matches(data[: self.tail.length]):
+            raise Truncated
+        return data[self.tail.length :]
+
+    def advance(self, consumed: bytes, position: Position) -> None:
+        """``consumed``, which followed ``read``, was taken."""
+        if consumed:
+            self.tail = Tail.of(consumed)
+        self.read = position
+        self.learn_head()
+
+    def go_back(self) -> None:
+        """Forget what was read and is not in the topic."""
+        self.read = self.state.position
+        self.tail = self.state.tail
+        self.exhausted_bytes = None
+
+    def close(self) -> None:
+        """Close it; it can be opened again."""
+        if self.content is not None:
+            self.content.close()
+            self.content = None
+
+    def _before(self) -> bytes:
+        assert self.content is not None
+        try:
+            return self.content.read(self.read.offset - self.tail.length, self.tail.length)
+        except ContentDamaged:
+            return b""

@@ -1,0 +1,306 @@
+"""Which file is which, through every kind of rotation.
+
+1. A file is its device and inode, whatever it is called, as long as it still has the bytes that were read of it.
+2. What is open is read to its end, renamed or deleted; a name that leads to another file is another file.
+3. A file that is smaller than what was read of it, or has other bytes before the position, was truncated: it begins anew.
+4. A new file that begins like a known one, has the same bytes before the position that was reached there, and a name that
+   rotation could have made of the known one's, is a copy of it. While the known one is there the copy is left alone; after
+   that reading goes on in the copy where it ended. So compressed and copied logs are not read twice, and what was written to
+   the old file last is read from the copy.
+
+Not safe from several threads at a time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+
+from tidelog.collect import limits
+from tidelog.collect.content import Content, ContentDamaged
+from tidelog.collect.discovery import Found, find, find_beside, may_be_copy
+from tidelog.collect.followed import Followed, Truncated
+from tidelog.collect.journal import Journal, Level
+from tidelog.collect.position import Position, Tail
+from tidelog.collect.state import FileState
+
+
+class Following:
+    """The files that ``patterns`` name, and those that they named. ``from_end``: begin at the end of what is there at first."""
+
+    def __init__(
+        self,
+        patterns: Sequence[str],
+        known: Iterable[FileState],
+        next_file_id: int,
+        journal: Journal,
+        *,
+        from_end: bool = False,
+    ) -> None:
+        self.files = {state.id: Followed(state) for state in known}
+        self.next_file_id = next_file_id
+        self._patterns = tuple(patterns)
+        self._journal = journal
+        self._from_end = from_end
+        self._first = True
+        self._unreadable: dict[str, str] = {}
+
+    def scan(self, now_s: float, now_ms: int) -> None:
+        """Match the patterns again: new files, new names, files that are gone. ``now_s`` on any clock that never goes back."""
+        found = find(self._patterns)
+        missing = []
+        for followed in [each for each in self.files.values() if not each.detached]:
+            seen = found.pop((followed.state.device, followed.state.inode), None)
+            followed.present = seen is not None
+            if seen is not None:
+                self._meet(followed, seen, now_s, now_ms)
+            else:
+                missing.append(followed)
+                self._miss(followed, now_ms)
+        if self._first and missing:
+            self._find_moved(missing, found, now_s, now_ms)
+        for seen in found.values():
+            self._consider(seen, now_s)
+        self._first = False
+        self._let_go(now_s, now_ms)
+
+    def look(self, now_s: float) -> None:
+        """Take in the sizes of the open files."""
+        for followed in self.files.values():
+            followed.look(now_s)
+
+    def in_turn(self) -> Iterator[Followed]:
+        """Files with something to read; of one name the older first, and the newer only when nothing is left in that."""
+        held: set[str] = set()
+        for followed in sorted(self.files.values(), key=lambda each: each.state.id):
+            if followed.detached and followed.content is None:
+                continue
+            if followed.state.path in held:
+                continue
+            if followed.has_unread:
+                held.add(followed.state.path)
+                yield followed
+            elif followed.unfinished:
+                yield followed
+
+    def truncated(self, followed: Followed, now_ms: int) -> None:
+        """It is not the file any more that it was: forget where it is, and remember what it was."""
+        self._journal.tell(
+            Level.INFO, "File was truncated, it is read from its beginning", file=followed.state.last_path,
+            read_bytes=followed.read.offset,
+        )  # fmt: skip
+        followed.close()
+        followed.present = False
+        followed.unfinished = False
+        followed.stored_bytes = 0
+        followed.exhausted_bytes = 0
+        gone = followed.state.gone_since_ms or now_ms
+        followed.state = dataclasses.replace(followed.state, device=0, inode=0, gone_since_ms=gone)
+
+    def unreadable(self, followed: Followed, error: Exception) -> None:
+        """It can't be read on; the rest goes on without it."""
+        self._complain(followed.state.last_path, str(error))
+        if isinstance(error, ContentDamaged):
+            followed.failed = True
+            followed.unfinished = False
+            followed.close()
+        else:
+            followed.exhausted_bytes = followed.stored_bytes
+
+    def close(self) -> None:
+        """Close every file."""
+        for followed in self.files.values():
+            followed.close()
+
+    def _meet(self, followed: Followed, seen: Found, now_s: float, now_ms: int) -> None:
+        """A known file is there."""
+        state = followed.state
+        if seen.path != state.last_path or state.gone_since_ms is not None:
+            followed.state = dataclasses.replace(state, last_path=seen.path, gone_since_ms=None)
+        if followed.content is not None or followed.failed:
+            return
+        if not self._first and seen.stored_bytes == followed.stored_bytes:
+            return
+        try:
+            followed.open()
+        except Truncated:
+            self.truncated(followed, now_ms)
+            self._consider(seen, now_s)
+        except (OSError, ContentDamaged) as error:
+            self._complain(seen.path, str(error))
+        else:
+            followed.grown_at_s = now_s
+
+    def _miss(self, followed: Followed, now_ms: int) -> None:
+        """A known file is not there."""
+        if followed.state.gone_since_ms is None:
+            followed.state = dataclasses.replace(followed.state, gone_since_ms=now_ms)
+        if followed.content is None and not self._first and followed.unread_bytes() > 0:
+            self._journal.tell(
+                Level.ERROR, "File went away before it was read to its end", file=followed.state.last_path,
+                from_offset=followed.read.offset, to_offset=followed.stored_bytes,
+            )  # fmt: skip
+            followed.exhausted_bytes = followed.stored_bytes = 0
+
+    def _find_moved(
+        self, missing: list[Followed], found: dict[tuple[int, int], Found], now_s: float, now_ms: int
+    ) -> None:
+        """What was rotated out of the patterns while no agent ran is finished where it is now."""
+        beside = find_beside(followed.state.last_path for followed in missing)
+        for followed in missing:
+            seen = beside.pop((followed.state.device, followed.state.inode), None)
+            if seen is not None:
+                self._meet(followed, seen, now_s, now_ms)
+        lost = [followed for followed in missing if followed.content is None]
+        known = {(followed.state.device, followed.state.inode) for followed in self.files.values()}
+        for identity, seen in beside.items():
+            names = [name for followed in lost for name in (followed.state.path, followed.state.last_path)]
+            if identity not in known and identity not in found and may_be_copy(seen.path, names):
+                self._consider(seen, now_s, only_copies=True)
+
+    def _consider(self, seen: Found, now_s: float, *, only_copies: bool = False) -> None:
+        """A file that is not known by its inode: new, or a copy of a known one."""
+        try:
+            content = Content(seen.path, seen.compression)
+        except OSError as error:
+            self._complain(seen.path, str(error))
+            return
+        kept = False
+        try:
+            # An empty file may be a copy that is about to be written; there is nothing to miss in it yet.
+            head = content.read(0, limits.HEAD_BYTES)
+            if head and (content.device, content.inode) == (seen.device, seen.inode):
+                kept = self._place(seen, content, head, now_s, only_copies)
+        except (OSError, ContentDamaged) as error:
+            self._complain(seen.path, str(error))
+        finally:
+            if not kept:
+                content.close()
+
+    def _place(self, seen: Found, content: Content, head: bytes, now_s: float, only_copies: bool) -> bool:
+        """Follow it; whether ``content`` is used from now on."""
+        originals = [each for each in self.files.values() if _is_copy(each, seen, content, head)]
+        if any(_is_alive(original) for original in originals):
+            return False
+        if originals:
+            self._take_over(max(originals, key=lambda each: each.read.offset), seen, content, now_s)
+            return True
+        if only_copies:
+            return False
+        if len(self.files) >= limits.FILES_MAX:
+            self._complain("", f"more than {limits.FILES_MAX} files: {seen.path} and others are not followed")
+            return False
+        position, tail = _end(content) if self._first and self._from_end else (Position(), Tail())
+        state = FileState(
+            id=self.next_file_id,
+            device=seen.device,
+            inode=seen.inode,
+            path=seen.path,
+            last_path=seen.path,
+            compression=seen.compression,
+            position=position,
+            head=head,
+            tail=tail,
+        )
+        self.next_file_id += 1
+        followed = Followed(state)
+        self._adopt(followed, content, now_s)
+        self._journal.tell(Level.INFO, "File is followed", file=seen.path, from_offset=position.offset)
+        return True
+
+    def _take_over(self, original: Followed, seen: Found, content: Content, now_s: float) -> None:
+        """The copy is what the original was."""
+        original.close()
+        position, tail = original.state.position, original.state.tail
+        if seen.compression is None and content.stored_bytes() < position.offset:
+            position = dataclasses.replace(position, offset=content.stored_bytes())
+            tail = Tail.of(content.read(max(0, position.offset - limits.TAIL_BYTES), limits.TAIL_BYTES))
+        original.state = dataclasses.replace(
+            original.state,
+            device=seen.device,
+            inode=seen.inode,
+            last_path=seen.path,
+            compression=seen.compression,
+            position=position,
+            tail=tail,
+            gone_since_ms=None,
+        )
+        original.failed = False
+        original.go_back()
+        self._adopt(original, content, now_s)
+        self._journal.tell(
+            Level.INFO, "File is a copy of one that was followed", file=seen.path, of=original.state.path,
+            from_offset=position.offset,
+        )  # fmt: skip
+
+    def _adopt(self, followed: Followed, content: Content, now_s: float) -> None:
+        followed.content = content
+        followed.stored_bytes = content.stored_bytes()
+        followed.exhausted_bytes = None
+        followed.present = True
+        followed.grown_at_s = now_s
+        followed.learn_head()
+        self.files[followed.state.id] = followed
+
+    def _let_go(self, now_s: float, now_ms: int) -> None:
+        """Close what is over, and what is too much; forget what is long gone."""
+        for followed in list(self.files.values()):
+            quiet = not followed.has_unread and not followed.unfinished
+            if followed.present:
+                continue
+            if followed.content is not None and quiet and now_s - followed.grown_at_s > limits.GONE_CLOSED_AFTER_S:
+                followed.close()
+            gone_since_ms = followed.state.gone_since_ms
+            long_gone = gone_since_ms is not None and now_ms - gone_since_ms > limits.GONE_FORGOTTEN_AFTER_MS
+            if long_gone and followed.content is None and followed.delivered:
+                del self.files[followed.state.id]
+        opened = [followed for followed in self.files.values() if followed.content is not None]
+        excess = len(opened) - limits.OPEN_FILES_MAX
+        if excess > 0:
+            # What is present can be opened again by its name; what was read to its end is not missed soon.
+            closable = sorted((each for each in opened if each.present), key=lambda e: (e.has_unread, e.grown_at_s))
+            for followed in closable[:excess]:
+                followed.close()
+
+    def _complain(self, path: str, reason: str) -> None:
+        """Once for each reason."""
+        if self._unreadable.get(path) == reason:
+            return
+        if len(self._unreadable) >= limits.FILES_MAX:
+            self._unreadable.clear()
+        self._unreadable[path] = reason
+        self._journal.tell(Level.WARNING, "File can't be read", file=path, reason=reason)
+
+
+def _is_alive(followed: Followed) -> bool:
+    """Whether the original itself is still to be read."""
+    return followed.present or not followed.delivered or (followed.content is not None and followed.has_unread)
+
+
+def _is_copy(original: Followed, seen: Found, content: Content, head: bytes) -> bool:
+    """Whether ``content`` has what was read of ``original``, or begins as that does."""
+    length = min(len(original.state.head), len(head))
+    if length == 0 or original.state.head[:length] != head[:length]:
+        return False
+    if not may_be_copy(seen.path, (original.state.path, original.state.last_path)):
+        return False
+    before = content.read(original.read.offset - original.tail.length, original.tail.length)
+    if len(before) == original.tail.length:
+        return original.tail.matches(before)
+    if seen.compression is not None or original.content is None:
+        return True  # a stream that is still written, or a copy made before the last lines that were read
+    end = content.stored_bytes()
+    size = min(end, limits.TAIL_BYTES)
+    return content.read(end - size, size) == original.content.read(end - size, size)
+
+
+def _end(content: Content) -> tuple[Position, Tail]:
+    """Behind the last line that has its end; the lines before it are counted, so that later ones have their numbers."""
+    offset = line_end = breaks = 0
+    while block := content.read(offset, limits.BLOCK_BYTES):
+        if found := block.count(b"\n"):
+            breaks += found
+            line_end = offset + block.rindex(b"\n") + 1
+        offset += len(block)
+    before = min(line_end, limits.TAIL_BYTES)
+    return Position(offset=line_end, line=breaks + 1), Tail.of(content.read(line_end - before, before))

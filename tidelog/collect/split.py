@@ -1,0 +1,190 @@
+"""Bytes of a file -> records. A pure function: the same bytes from the same position are the same records.
+
+A record is a line without its line break (LF or CR LF), or, with a pattern for first lines, a line that matches and those
+behind it that don't. A record above the size that a topic takes is cut into parts; so is one whose end has not come in time.
+Nothing is decoded: bytes that are no UTF-8 stay as they are. Blank lines are records with an empty value.
+
+The work is done on whole blocks with numpy; only a pattern for first lines costs a step of Python for each line.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+
+from tidelog.collect.position import Position
+
+Numbers = npt.NDArray[np.int64]
+
+_LF = 10
+_CR = 13
+
+
+class Rest(Enum):
+    """What to make of the bytes behind the last record that is known to have ended."""
+
+    LEAVE = "leave"
+    """More may come: they stay for the next block, but for what is above a record's size."""
+    WHOLE = "whole"
+    """They are a record that ended."""
+    PART = "part"
+    """They are a record whose end may still come: it is numbered as a part."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records:
+    """Records of one block, in order.
+
+    Value ``i`` is ``data[offsets[i]:offsets[i + 1]]``, its line ``lines[i]``; ``parts[i]`` is 0 for a record that was whole,
+    else which part it is, from 1. ``consumed`` bytes of the block were used up and ``next`` is the position behind them;
+    ``whole`` says that it is no place inside a record. ``ends`` are the places in the block where whole records end, and
+    ``end_indices`` which record, counted as ``lines`` are, ends at each.
+    """
+
+    data: bytes
+    offsets: Numbers
+    lines: Numbers
+    parts: Numbers
+    consumed: int
+    next: Position
+    whole: bool
+    ends: Numbers
+    end_indices: Numbers
+
+    @property
+    def count(self) -> int:
+        """How many records."""
+        return len(self.lines)
+
+
+@dataclass(frozen=True, slots=True)
+class _Spans:
+    """Records as places in the block: content ``[start, end)``, behind it the line break up to ``following``; line indices."""
+
+    starts: Numbers
+    ends: Numbers
+    following: Numbers
+    line_indices: Numbers
+
+
+def split(
+    block: bytes, start: Position, *, rest: Rest, value_bytes_max: int, first_line: re.Pattern[bytes] | None = None
+) -> Records:
+    """The records of ``block``, which begins at ``start``; none of them is above ``value_bytes_max`` (at least 1) bytes."""
+    array = np.frombuffer(block, dtype=np.uint8)
+    breaks = np.flatnonzero(array == _LF)
+    unfinished = int(breaks[-1]) + 1 if len(breaks) else 0
+    open_end = len(block)
+    if first_line is None:
+        spans, open_start = _lines(breaks), unfinished
+    else:
+        # Nobody knows yet whether a line without its end is a first line: it waits, unless it is too large for that.
+        if rest is Rest.LEAVE and open_end - unfinished <= value_bytes_max:
+            open_end = unfinished
+        spans, open_start = _events(block[:open_end], breaks, first_line)
+    # A record that is open at the end of the block and too large already gives up its first parts.
+    if rest is Rest.LEAVE and open_end > open_start:
+        open_end = open_start + (open_end - open_start - 1) // value_bytes_max * value_bytes_max
+    opened = open_end > open_start
+    if opened:
+        trimmed = open_end
+        if rest is not Rest.LEAVE and first_line is not None and block[open_end - 1] == _LF:
+            trimmed -= 1
+        index = int(np.searchsorted(breaks, open_start))
+        spans = _Spans(
+            np.append(spans.starts, open_start),
+            np.append(spans.ends, trimmed),
+            np.append(spans.following, open_end),
+            np.append(spans.line_indices, index),
+        )
+    open_part = opened and rest is not Rest.WHOLE
+    ends = spans.ends.copy()
+    ended = ends > spans.starts
+    ended[ended] = array[ends[ended] - 1] == _CR
+    if opened and (rest is Rest.LEAVE or spans.ends[-1] == spans.following[-1]):
+        ended[-1] = False  # a CR before a line break is part of that; before anything else it is content
+    ends -= ended
+    data = _without_gaps(array, ends, spans.following)
+    offsets, lines, parts, last_part, last_indices = _cut(spans, ends, start, value_bytes_max, open_part)
+    consumed = int(spans.following[-1]) if len(spans.following) else 0
+    whole = consumed > 0 and not open_part
+    return Records(
+        data=data,
+        offsets=offsets,
+        lines=lines,
+        parts=parts,
+        consumed=consumed,
+        next=Position(
+            offset=start.offset + consumed,
+            line=start.line + int(np.searchsorted(breaks, consumed)),
+            part=(last_part if open_part else 0) if consumed else start.part,
+        ),
+        whole=whole,
+        ends=spans.following[:-1] if open_part else spans.following,
+        end_indices=last_indices[:-1] if open_part else last_indices,
+    )
+
+
+def _lines(breaks: Numbers) -> _Spans:
+    """Every line that has its end."""
+    following = breaks + 1
+    starts = np.concatenate((np.zeros(1, np.int64), following[:-1])) if len(breaks) else following
+    return _Spans(starts, breaks, following, np.arange(len(breaks)))
+
+
+def _events(block: bytes, breaks: Numbers, first_line: re.Pattern[bytes]) -> tuple[_Spans, int]:
+    """Every record of several lines that another one follows, and where the last begins, which may go on."""
+    line_starts = np.concatenate((np.zeros(1, np.int64), breaks + 1))
+    search = first_line.search
+    lines = block.split(b"\n")
+    if not lines[-1]:
+        del lines[-1]
+    firsts = [index for index, line in enumerate(lines) if index == 0 or search(line) is not None]
+    indices = np.array(firsts or [0], dtype=np.int64)
+    starts = line_starts[indices]
+    return _Spans(starts[:-1], starts[1:] - 1, starts[1:], indices[:-1]), int(starts[-1])
+
+
+def _without_gaps(array: npt.NDArray[np.uint8], ends: Numbers, following: Numbers) -> bytes:
+    """The values one behind the other, without the line breaks between them."""
+    consumed = int(following[-1]) if len(following) else 0
+    gaps = following - ends
+    dropped = [ends[gaps >= 1], ends[gaps >= 2] + 1]
+    kept = np.ones(consumed, dtype=np.bool_)
+    for places in dropped:
+        kept[places] = False
+    return array[:consumed][kept].tobytes()
+
+
+def _cut(
+    spans: _Spans, ends: Numbers, start: Position, value_bytes_max: int, open_part: bool
+) -> tuple[Numbers, Numbers, Numbers, int, Numbers]:
+    """Offsets, line and part numbers of the values, the number of the last part, and which value is each record's last."""
+    lengths = ends - spans.starts
+    bounds = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+    numbers = start.line + spans.line_indices
+    continued = start.part > 0 and len(lengths) > 0
+    if not continued and not open_part and (not len(lengths) or int(lengths.max()) <= value_bytes_max):
+        return bounds, numbers, np.zeros(len(lengths), np.int64), 0, np.arange(len(lengths))
+    counts = np.maximum(-(-lengths // value_bytes_max), 1)
+    if continued and lengths[0] == 0:
+        counts[0] = 0  # only the line break of what was sent before
+    record = np.repeat(np.arange(len(lengths)), counts)
+    nth = np.arange(len(record)) - np.repeat(np.cumsum(counts) - counts, counts)
+    offsets = np.concatenate(
+        (np.zeros(1, np.int64), np.minimum(bounds[record] + (nth + 1) * value_bytes_max, bounds[record + 1]))
+    )
+    numbered = counts > 1
+    base = np.zeros(len(lengths), np.int64)
+    if continued:
+        numbered[0] = True
+        base[0] = start.part
+    if open_part:
+        numbered[-1] = True
+    parts = np.where(numbered[record], base[record] + nth + 1, 0)
+    last_part = int(parts[-1]) if open_part and len(parts) and record[-1] == len(lengths) - 1 else start.part
+    return offsets, numbers[record], parts, last_part, np.cumsum(counts) - 1

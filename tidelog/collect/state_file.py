@@ -1,0 +1,90 @@
+"""The state on disk: one agent at a time, replaced as a whole, on the disk before anything relies on it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tidelog.collect.state import State, StateDamaged, decode_state, encode_state
+
+
+class StateFileError(Exception):
+    """The state can't be used as it is; the message says what to do."""
+
+
+class StateFile:
+    """A state file held by this process.
+
+    After ``save`` returns the state survives a crash of the process and of the machine. ``FILE.lock`` beside it is locked for as
+    long as the process lives, and stays there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Raises ``StateFileError`` when another agent holds it, ``OSError`` when the directory can't be written."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self._lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._lock)
+            raise StateFileError(
+                f"another agent uses {path}: stop it, or give this one a state file of its own with --state"
+            ) from None
+        except OSError:
+            os.close(self._lock)
+            raise
+
+    def load(self, topic: str) -> State:
+        """The state, a fresh one when there is none. Raises ``StateFileError`` when it is damaged or another topic's."""
+        try:
+            data = self.path.read_bytes()
+        except FileNotFoundError:
+            return State(topic=topic)
+        try:
+            state = decode_state(data)
+        except StateDamaged as error:
+            raise StateFileError(
+                f"{self.path} is damaged: {error}. Put a copy of it back if you have one. Without it nobody knows what was "
+                f"sent: move it away, then '--from beginning' sends everything again (what was sent before is twice in the "
+                f"topic), and '--from end' skips what was written since."
+            ) from error
+        if state.topic != topic:
+            raise StateFileError(
+                f"{self.path} belongs to the topic {state.topic}, not to {topic}: give another file with --state"
+            )
+        return state
+
+    def save(self, state: State) -> None:
+        """Replace it. Raises ``OSError``; the old state is then still there."""
+        temporary = Path(f"{self.path}.new")
+        with temporary.open("wb", buffering=0) as file:
+            data = memoryview(encode_state(state))
+            while data:
+                data = data[file.write(data) :]
+            os.fsync(file.fileno())
+        temporary.replace(self.path)
+        directory = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+    def close(self) -> None:
+        """Let another agent have it."""
+        with contextlib.suppress(OSError):
+            os.close(self._lock)
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close it."""
+        self.close()
