@@ -23,11 +23,18 @@ from gateway.asgi.request_id import RequestIdMiddleware
 from gateway.direct_route import DirectRoute
 from gateway.dispatch import Dispatcher
 from gateway.openapi import document
-from gateway.routes import fetch, offsets, operations, produce, topics
+from gateway.routes import fetch, offsets, operations, produce, producers, topics
 from gateway.shell import Shell
 from log_format.version import __version__
 
-ROUTERS: Sequence[APIRouter] = (produce.router, fetch.router, offsets.router, topics.router, operations.router)
+ROUTERS: Sequence[APIRouter] = (
+    produce.router,
+    producers.router,
+    fetch.router,
+    offsets.router,
+    topics.router,
+    operations.router,
+)
 
 
 class GatewayApplication(FastAPI):

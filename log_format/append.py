@@ -3,7 +3,8 @@
 A batch is the records of one produce request for this topic. Its records for one partition get consecutive offsets in the
 order in which they came, and the batches of an append follow each other in the order given; everything in one append
 becomes visible together. A batch that does not stand against the head any more (the topic was replaced, a record is larger
-than the topic now allows) is refused by itself; the others are committed.
+than the topic now allows, its producer's sequence is out of order) is refused by itself, one that is in the log already is
+answered with its places; the others are committed.
 
 Offsets are inside the segment, so it depends on where each partition stands: ``stage`` encodes for expected next offsets
 before the commit's turn has come, and ``propose`` encodes anew when another committer got there first.
@@ -12,30 +13,22 @@ before the commit's turn has come, and ``propose`` encodes anew when another com
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from log_format.appended import Appended, Duplicate
 from log_format.change import NewId, Proposal, StagedSegment
-from log_format.delta import Txn, add_segment
+from log_format.delta import Action, Txn, add_segment
 from log_format.errors import ErrorCode, RequestRefused, TidelogError, TopicReplaced, UnknownTopic
 from log_format.layout import segment_path
+from log_format.producers import ProducerStamp, SequenceCheck, StampedBatch, out_of_order
 from log_format.records import BATCH_SCHEMA, RECORD_SCHEMA
 from log_format.segment import encode_segment
-from log_format.topic_state import Offsets, TopicState
+from log_format.topic_state import EMPTY_REQUEST_APP_ID, Offsets, TopicState
 
 Partitions = npt.NDArray[np.int32]
-
-
-@dataclass(frozen=True, slots=True)
-class Appended:
-    """Where the records of a batch for one partition are: ``[base_offset, base_offset + count)``."""
-
-    partition: int
-    base_offset: int
-    count: int
 
 
 class Batch:
@@ -44,9 +37,20 @@ class Batch:
     ``records`` has ``BATCH_SCHEMA`` with no null timestamp; ``partitions`` names the partition of each row (int32, same
     length); ``topic_id`` is the incarnation that it was routed for; ``record_bytes_max`` is its largest record (key, value and
     headers); ``partition_count`` is the topic's count by which partitions were chosen, None when the request named them.
+    ``stamp`` makes it idempotent, and only then it may be without records: its sequence is used up all the same.
+    ``expected_offset``: append only when that is the next offset of its one partition.
     """
 
-    __slots__ = ("counts", "partition_count", "partitions", "record_bytes_max", "records", "topic_id")
+    __slots__ = (
+        "counts",
+        "expected_offset",
+        "partition_count",
+        "partitions",
+        "record_bytes_max",
+        "records",
+        "stamp",
+        "topic_id",
+    )
 
     def __init__(
         self,
@@ -56,19 +60,28 @@ class Batch:
         partitions: Partitions,
         record_bytes_max: int,
         partition_count: int | None = None,
+        stamp: ProducerStamp | None = None,
+        expected_offset: int | None = None,
     ) -> None:
-        assert records.num_rows == len(partitions) > 0
+        assert records.num_rows == len(partitions)
+        assert records.num_rows or stamp is not None
         self.topic_id = topic_id
         self.records = records
         self.partitions = partitions
         self.partition_count = partition_count
         self.record_bytes_max = record_bytes_max
+        self.stamp = stamp
+        self.expected_offset = expected_offset
         self.counts = _counts(partitions)
         """(partition, count) of each partition touched, in order of partition."""
 
 
-AppendResult = Sequence[tuple[Appended, ...] | TidelogError]
-"""For each batch where its records are, or why it was refused."""
+Outcome = tuple[Appended, ...] | Duplicate | TidelogError
+"""Where a batch's records are, where they are since an earlier try, or why it was refused."""
+AppendResult = Sequence[Outcome]
+"""One for each batch."""
+_Verdict = Duplicate | TidelogError | int | None
+"""Of one batch: None: append it; a number: it is the same request as that batch of this flush."""
 
 
 class Append:
@@ -85,7 +98,8 @@ class Append:
 
     def stage(self, state: TopicState, next_offsets: Offsets) -> StagedSegment | None:
         """Encode what stands against ``state`` as if its partitions were at ``next_offsets``; None when nothing stands."""
-        standing = [index for index, batch in enumerate(self.batches) if _refusal(batch, state) is None]
+        verdicts = self._judge(state, next_offsets, now_ms=0, assume_order=True)
+        standing = [index for index, verdict in enumerate(verdicts) if verdict is None and self.batches[index].counts]
         return self._stage(standing, state, next_offsets) if standing else None
 
     def counts(self) -> dict[int, int]:
@@ -98,35 +112,76 @@ class Append:
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[AppendResult]:
         """One ``add``, one ``txn`` per partition touched. Never raises but for damaged input: refusals are in the result."""
-        refusals = [_refusal(batch, state) for batch in self.batches]
-        standing = [index for index, refusal in enumerate(refusals) if refusal is None]
-        if not standing:
-            return Proposal(
-                operation="WRITE", actions=(), result=[refusal for refusal in refusals if refusal is not None]
-            )
-        segment = self._stage(standing, state, state.next_offsets)
+        verdicts = self._judge(state, state.next_offsets, now_ms, assume_order=False)
+        result: list[Outcome] = []
         ends: dict[int, int] = {}
-        result: list[tuple[Appended, ...] | TidelogError] = []
-        for batch, refusal in zip(self.batches, refusals, strict=True):
-            if refusal is not None:
-                result.append(refusal)
-                continue
-            places = []
-            for partition, count in batch.counts:
-                base = ends.get(partition)
-                if base is None:
-                    base = state.high_watermark(partition)
-                places.append(Appended(partition, base, count))
-                ends[partition] = base + count
-            result.append(tuple(places))
+        stamped: list[StampedBatch] = []
+        txns: list[Txn] = []
+        for batch, verdict in zip(self.batches, verdicts, strict=True):
+            if isinstance(verdict, int):
+                same = result[verdict]
+                assert isinstance(same, tuple)
+                result.append(Duplicate(same))
+            elif verdict is not None:
+                result.append(verdict)
+            else:
+                places = _places(batch, state, ends)
+                result.append(places)
+                if batch.stamp is not None and places:
+                    stamped.append(StampedBatch(batch.stamp, places))
+                elif batch.stamp is not None:
+                    producer_id, epoch, sequence = batch.stamp
+                    txns.append(
+                        Txn(
+                            app_id=f"{EMPTY_REQUEST_APP_ID}{producer_id}-{epoch}", version=sequence, last_updated=now_ms
+                        )
+                    )
+        standing = [index for index, verdict in enumerate(verdicts) if verdict is None and self.batches[index].counts]
+        if not standing:
+            return Proposal(operation="WRITE", actions=txns, result=result)
+        segment = self._stage(standing, state, state.next_offsets)
         add = add_segment(
             segment.encoded.ref(segment.path),
             segment.encoded.runs,
             modification_time_ms=max(now_ms, state.modification_time_ms + 1),
             data_change=True,
+            stamped=stamped,
         )
-        txns = [Txn(app_id=str(partition), version=ends[partition], last_updated=now_ms) for partition in sorted(ends)]
-        return Proposal(operation="WRITE", actions=[add, *txns], result=result, segment=segment)
+        txns += [Txn(app_id=str(partition), version=ends[partition], last_updated=now_ms) for partition in sorted(ends)]
+        actions: list[Action] = [add, *txns]
+        return Proposal(operation="WRITE", actions=actions, result=result, segment=segment)
+
+    def _judge(
+        self, state: TopicState, next_offsets: Offsets, now_ms: int, *, assume_order: bool
+    ) -> Sequence[_Verdict]:
+        """What becomes of each batch against ``state``, given those before it."""
+        check = SequenceCheck(
+            state.producers, now_ms, state.config.integer("producer.id.expiration.ms"), assume_order=assume_order
+        )
+        taken: dict[ProducerStamp, int] = {}
+        counts: dict[int, int] = {}
+        verdicts: list[_Verdict] = []
+        for index, batch in enumerate(self.batches):
+            verdict: _Verdict = _absence(batch, state)
+            if verdict is None and batch.stamp is not None:
+                same = taken.get(batch.stamp)
+                verdict = same if same is not None else check.judge(batch.stamp)
+                if verdict is None and not batch.counts and self._has_empty_one_of(batch.stamp.producer_id, taken):
+                    # One empty request of a commit is told by its txn; another one waits for the next commit.
+                    verdict = out_of_order(batch.stamp, batch.stamp.sequence - 1)
+            if verdict is None:
+                verdict = _refusal(batch, state) or _mismatch(batch, next_offsets, counts)
+            if verdict is None:
+                for partition, count in batch.counts:
+                    counts[partition] = counts.get(partition, 0) + count
+                if batch.stamp is not None:
+                    taken[batch.stamp] = index
+                    check.take(batch.stamp)
+            verdicts.append(verdict)
+        return verdicts
+
+    def _has_empty_one_of(self, producer_id: str, taken: dict[ProducerStamp, int]) -> bool:
+        return any(stamp.producer_id == producer_id and not self.batches[i].counts for stamp, i in taken.items())
 
     def _stage(self, standing: Sequence[int], state: TopicState, next_offsets: Offsets) -> StagedSegment:
         touched = sorted({partition for index in standing for partition, _ in self.batches[index].counts})
@@ -142,11 +197,15 @@ class Append:
         return self._staged
 
 
-def _refusal(batch: Batch, state: TopicState) -> TidelogError | None:
+def _absence(batch: Batch, state: TopicState) -> TidelogError | None:
     if not state.exists:
         return UnknownTopic(state.topic)
     if batch.topic_id != state.topic_id:
         return TopicReplaced(f"Topic {state.topic!r} was deleted and made anew meanwhile.", topic=state.topic)
+    return None
+
+
+def _refusal(batch: Batch, state: TopicState) -> TidelogError | None:
     if batch.partition_count not in {None, state.partition_count}:
         # By now another gateway may send the same keys elsewhere: their order would be lost.
         return TopicReplaced(
@@ -162,9 +221,36 @@ def _refusal(batch: Batch, state: TopicState) -> TidelogError | None:
     return None
 
 
+def _mismatch(batch: Batch, next_offsets: Offsets, counts: dict[int, int]) -> TidelogError | None:
+    if batch.expected_offset is None or not batch.counts:
+        return None
+    ((partition, _),) = batch.counts
+    actual = int(next_offsets[partition]) + counts.get(partition, 0)
+    if actual == batch.expected_offset:
+        return None
+    return RequestRefused(
+        f"The next offset of partition {partition} is {actual}, not {batch.expected_offset} as expected.",
+        code=ErrorCode.EXPECTED_OFFSET_MISMATCH,
+        expected=batch.expected_offset,
+        actual=actual,
+    )
+
+
+def _places(batch: Batch, state: TopicState, ends: dict[int, int]) -> tuple[Appended, ...]:
+    """Where the batch's records go, behind those at ``ends``, which moves on."""
+    places = []
+    for partition, count in batch.counts:
+        base = ends.get(partition)
+        if base is None:
+            base = state.high_watermark(partition)
+        places.append(Appended(partition, base, count))
+        ends[partition] = base + count
+    return tuple(places)
+
+
 def _counts(partitions: Partitions) -> tuple[tuple[int, int], ...]:
-    if len(partitions) == 1:
-        return ((int(partitions[0]), 1),)
+    if len(partitions) < 2:
+        return tuple((int(partition), 1) for partition in partitions)
     counts = np.bincount(partitions)
     touched = np.flatnonzero(counts)
     return tuple(zip(touched.tolist(), counts[touched].tolist(), strict=True))

@@ -3,6 +3,8 @@
 It is written by whoever commits, since nobody else would: from the checkpoint before it and the commits in between, column by
 column, so that it costs no more memory than its own bytes and those of its predecessor. The object is whole or absent, and its
 content follows from the log alone, so two writers of one version do no harm. ``_last_checkpoint`` is a hint.
+
+What the topic remembers of its producers is in the file's metadata (``checkpoint_producers``).
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from log_format import layout, limits
+from log_format.checkpoint_producers import PRODUCERS_KEY, follow, producers_of, with_producers
 from log_format.delta import (
     TAG_FOOTER,
     TAG_RUNS,
@@ -29,9 +32,10 @@ from log_format.delta import (
     segment_of_add,
 )
 from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable
+from log_format.producers import NO_PRODUCERS
 from log_format.run import Run, SegmentRef
 from log_format.store import ObjectStore
-from log_format.topic_state import TopicState
+from log_format.topic_state import EMPTY_REQUEST_APP_ID, TopicState
 
 _TEXT_MAP: Final = pa.map_(pa.string(), pa.string())
 _TXN: Final = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])
@@ -154,7 +158,7 @@ def _reconciled(
 ) -> tuple[pa.Table | None, str | None]:
     """The log at ``version``, from the checkpoint ``base`` on; or the key of what is missing."""
     try:
-        table = SCHEMA.empty_table()
+        table = with_producers(SCHEMA.empty_table(), NO_PRODUCERS)
         if base is not None:
             table = decode_checkpoint(store.get(layout.checkpoint_key(topic, base)), topic, base)
         keys = (layout.commit_key(topic, number) for number in range(0 if base is None else base + 1, version + 1))
@@ -167,6 +171,7 @@ def reconcile(table: pa.Table, commits: Iterable[Commit], now_ms: int) -> pa.Tab
     """A checkpoint's table (``SCHEMA``) moved on by commits (protocol, "Action Reconciliation")."""
     protocol = _last(table, "protocol")
     metadata = _last(table, "metaData")
+    producers = producers_of(table)
     txns = {txn["appId"]: txn for txn in _present(table, "txn").to_pylist()}
     adds: dict[str, dict[str, Any]] = {}
     removes = {remove["path"]: remove for remove in _present(table, "remove").to_pylist()}
@@ -175,8 +180,13 @@ def reconcile(table: pa.Table, commits: Iterable[Commit], now_ms: int) -> pa.Tab
         if commit.protocol is not None:
             protocol = _protocol(commit.protocol)
         if commit.metadata is not None:
+            is_same = metadata is not None and metadata["id"] == commit.metadata.id
+            producers = producers if is_same else NO_PRODUCERS
             metadata = _metadata(commit.metadata)
+        producers = follow(producers, commit, dict(metadata["configuration"] or ()) if metadata else {})
         for txn in commit.txns:
+            if txn.app_id.startswith(EMPTY_REQUEST_APP_ID):
+                continue  # the producers' state says it
             txns[txn.app_id] = {"appId": txn.app_id, "version": txn.version, "lastUpdated": txn.last_updated}
         for remove in commit.removes:
             adds.pop(remove.path, None)
@@ -198,7 +208,8 @@ def reconcile(table: pa.Table, commits: Iterable[Commit], now_ms: int) -> pa.Tab
         ("add", kept),
         ("add", pa.array(list(adds.values()), _ADD)),
     ]
-    return pa.concat_tables([_rows(name, values) for name, values in parts if len(values)])
+    rows = [_rows(name, values) for name, values in parts if len(values)]
+    return with_producers(pa.concat_tables(rows or [SCHEMA.empty_table()]), producers)
 
 
 def read_checkpoint(data: bytes, topic: str, version: int) -> TopicState:
@@ -218,7 +229,7 @@ def read_checkpoint(data: bytes, topic: str, version: int) -> TopicState:
     adds = _present(table, "add")
     times = pc.struct_field(adds, "modificationTime")
     newest_ms = (pc.max(times).as_py() or 0) if len(adds) else 0
-    state = TopicState.absent(topic, version).with_reconciled(metadata, txns, newest_ms)
+    state = TopicState.absent(topic, version).with_reconciled(metadata, txns, newest_ms, producers_of(table))
     if state.exists and len(adds):
         for segment, runs in live_segments(table):
             for run in runs:
@@ -265,6 +276,10 @@ def decode_checkpoint(data: bytes, topic: str, version: int) -> pa.Table:
         table = pq.read_table(pa.BufferReader(data), use_threads=False, page_checksum_verification=True)
         conforming = pa.table([_conforming(table, field) for field in SCHEMA], schema=SCHEMA)
         conforming.validate(full=True)
+        conforming = conforming.replace_schema_metadata(
+            {key: value for key, value in (table.schema.metadata or {}).items() if key == PRODUCERS_KEY}
+        )
+        producers_of(conforming)
         for column, name in _REQUIRED:
             if pc.struct_field(_present(conforming, column), name).null_count:
                 raise ValueError(f"{column}.{name} is null")

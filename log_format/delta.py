@@ -6,6 +6,7 @@ is read are ignored, as the protocol asks. Tidelog's own facts travel in ``add.t
 
 ``tidelog.runs``    JSON ``[[partition, base offset, end offset, records, bytes, min timestamp ms, max timestamp ms], …]``
 ``tidelog.footer``  JSON ``[position of the Parquet footer, its CRC-32]``
+``tidelog.producers``  JSON ``[[producer id, epoch, sequence, [[partition, base offset, records], …]], …]``, where there are any
 
 Invariants of a commit that is written: never two ``txn`` with one appId; never two actions for one path; ``txn.lastUpdated`` is
 set; never an ``add`` with ``dataChange`` beside a ``remove`` with ``dataChange`` (a Delta stream would stop or skip).
@@ -13,7 +14,7 @@ set; never an ``add`` with ``dataChange`` beside a ``remove`` with ``dataChange`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final
 from urllib.parse import quote, unquote
@@ -21,10 +22,12 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from log_format.errors import CorruptData
+from log_format.producers import StampedBatch, decode_stamps, encode_stamps
 from log_format.run import Run, SegmentRef
 
 TAG_RUNS: Final = "tidelog.runs"
 TAG_FOOTER: Final = "tidelog.footer"
+TAG_PRODUCERS: Final = "tidelog.producers"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PATH_SAFE: Final = "/-_.~"
 
@@ -160,8 +163,15 @@ def decode_commit(data: bytes, key: str) -> Commit:
     )
 
 
-def add_segment(segment: SegmentRef, runs: Sequence[Run], *, modification_time_ms: int, data_change: bool) -> Add:
-    """The ``add`` of a segment, with its statistics and tags."""
+def add_segment(
+    segment: SegmentRef,
+    runs: Sequence[Run],
+    *,
+    modification_time_ms: int,
+    data_change: bool,
+    stamped: Sequence[StampedBatch] = (),
+) -> Add:
+    """The ``add`` of a segment, with its statistics and tags; ``stamped``: the idempotent requests that it brings."""
     return Add(
         path=quote(segment.path, safe=_PATH_SAFE),
         size=segment.size_bytes,
@@ -184,6 +194,7 @@ def add_segment(segment: SegmentRef, runs: Sequence[Run], *, modification_time_m
                 ]
             ).decode(),
             TAG_FOOTER: f"[{segment.footer_start},{segment.footer_crc32}]",
+            **({TAG_PRODUCERS: encode_stamps(stamped)} if stamped else {}),
         },
     )
 
@@ -218,6 +229,16 @@ def segment_of_add(
     except (ValueError, msgspec.DecodeError) as problem:
         raise CorruptData(f"The log's entry for segment {plain} can't be used: {problem}.", segment=plain) from problem
     return SegmentRef(plain, size_bytes, footer_start, footer_crc32), runs
+
+
+def stamped_batches(path: str, tags: Mapping[str, str | None]) -> list[StampedBatch]:
+    """The idempotent requests that an ``add`` with these tags brings. Raises ``CorruptData``."""
+    tag = tags.get(TAG_PRODUCERS)
+    try:
+        return [] if tag is None else decode_stamps(tag)
+    except ValueError as problem:
+        plain = unquote(path)
+        raise CorruptData(f"The log's entry for segment {plain} can't be used: {problem}.", segment=plain) from problem
 
 
 def plain_path(path: str) -> str:

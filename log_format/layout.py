@@ -14,6 +14,8 @@ from __future__ import annotations
 import re
 
 TOPICS = "topics/"
+SYSTEM = "system/"
+CLUSTER_KEY = f"{SYSTEM}cluster.json"
 VERSION_DIGITS = 20
 _COMMIT = re.compile(r"([0-9]{20})\.json")
 _CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint\.parquet")

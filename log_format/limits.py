@@ -68,6 +68,15 @@ assert HEAD_TRUSTED_MS * 10 <= LOG_KEPT_MS_MIN
 assert LOAD_MS_MAX * 2 <= LOG_KEPT_MS_MIN
 assert SEGMENT_AGE_MAX_MS * 10 <= ORPHAN_GRACE_MS
 
+PRODUCERS_PER_TOPIC_MAX: Final = 16_384
+"""Producers that a topic remembers; beyond it the least recently used is forgotten. One takes about 1 KiB of memory."""
+
+PRODUCER_REQUESTS_REMEMBERED: Final = 5
+"""Newest requests of a producer whose places are known again: as many as Kafka's clients have in flight at most."""
+
+PRODUCER_EXPIRATION_MS: Final = 86_400_000
+"""Default of ``producer.id.expiration.ms``, Kafka's."""
+
 ROW_GROUP_BYTES_MAX: Final = 4 * 1024 * 1024
 """Uncompressed bytes of records after which a run goes on in another row group (one record more may be inside): what a
 reader decodes at once to get at one record."""

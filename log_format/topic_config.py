@@ -71,8 +71,12 @@ SETTINGS: Final[Mapping[str, IntegerSetting | ChoiceSetting]] = MappingProxyType
         "flush.bytes": IntegerSetting(8 * 1024 * 1024, 1),
         "compression.type": ChoiceSetting("zstd", ("zstd", "lz4", "snappy", "gzip", "uncompressed")),
         "message.timestamp.type": ChoiceSetting("CreateTime", ("CreateTime", "LogAppendTime")),
+        "producer.id.expiration.ms": IntegerSetting(limits.PRODUCER_EXPIRATION_MS, 1),
     }
 )
+
+OWN_SETTINGS: Final = frozenset({"producer.id.expiration.ms"})
+"""Settings beyond those that the contract lists."""
 
 
 def check_topic_name(name: object) -> str:
@@ -153,8 +157,12 @@ class TopicConfig:
         return {PROPERTY_PREFIX + name: str(value) for name, value in self.overrides.items()}
 
     def effective(self) -> dict[str, ConfigValue]:
-        """Every setting with its value, defaults included, in the contract's order."""
-        return {name: self.overrides.get(name, setting.default) for name, setting in SETTINGS.items()}
+        """Every setting of the contract with its value, defaults included, in its order; ours where somebody set them."""
+        return {
+            name: self.overrides.get(name, setting.default)
+            for name, setting in SETTINGS.items()
+            if name not in OWN_SETTINGS or name in self.overrides
+        }
 
     def integer(self, name: str) -> int:
         """The value of an integer setting."""

@@ -6,7 +6,8 @@ Invariants, checked as each commit is applied (a violation raises ``CorruptData`
 2. The ``txn`` of a partition names the next offset that its runs lead to; next offsets and log starts never go back.
 3. A ``metaData`` with another id is another incarnation: nothing of the old one remains.
 
-``appId`` of the ``txn`` actions: the partition's number for its next offset, ``log-start-<partition>`` for its log start.
+``appId`` of the ``txn`` actions: the partition's number for its next offset, ``log-start-<partition>`` for its log start,
+``empty-request-<producer id>-<epoch>`` for the sequence of an idempotent request that had no records.
 """
 
 from __future__ import annotations
@@ -21,14 +22,25 @@ import numpy as np
 import numpy.typing as npt
 
 from log_format import limits
-from log_format.delta import TAG_FOOTER, TAG_RUNS, Commit, MetaData, Txn, plain_path, segment_of_add
+from log_format.delta import (
+    TAG_FOOTER,
+    TAG_RUNS,
+    Commit,
+    MetaData,
+    Txn,
+    plain_path,
+    segment_of_add,
+    stamped_batches,
+)
 from log_format.errors import CorruptData
 from log_format.manifest import Manifest
+from log_format.producers import NO_PRODUCERS, Producers, ProducerStamp, StampedBatch
 from log_format.topic_config import PROPERTY_PREFIX, TopicConfig
 
 PARTITION_COUNT_PROPERTY: Final = PROPERTY_PREFIX + "partition.count"
 DELETED_PROPERTY: Final = PROPERTY_PREFIX + "deleted"
 LOG_START_APP_ID: Final = "log-start-"
+EMPTY_REQUEST_APP_ID: Final = "empty-request-"
 NO_LOG: Final = -1
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 
@@ -52,6 +64,7 @@ class TopicState:
     next_offsets: Offsets
     log_starts: Offsets
     manifest: Manifest
+    producers: Producers
 
     @classmethod
     def absent(cls, topic: str, version: int = NO_LOG) -> TopicState:
@@ -67,6 +80,7 @@ class TopicState:
             next_offsets=_frozen(np.zeros(0, np.int64)),
             log_starts=_frozen(np.zeros(0, np.int64)),
             manifest=Manifest(),
+            producers=NO_PRODUCERS,
         )
 
     @property
@@ -117,11 +131,22 @@ class TopicState:
             raise state._corrupt("the next offsets of its txn actions are not those of its segments")
         for partition in np.flatnonzero(log_starts != state.log_starts):
             state.manifest.trim(int(partition), int(log_starts[partition]))
+        stamped = stamped_requests(commit)
+        producers = state.producers
+        if stamped:
+            used_ms = max([time for time in commit_times(commit) if time is not None], default=newest)
+            producers = producers.with_batches(stamped, used_ms, state.config.integer("producer.id.expiration.ms"))
         return replace(
-            state, next_offsets=_frozen(next_offsets), log_starts=_frozen(log_starts), modification_time_ms=newest
+            state,
+            next_offsets=_frozen(next_offsets),
+            log_starts=_frozen(log_starts),
+            modification_time_ms=newest,
+            producers=producers,
         )
 
-    def with_reconciled(self, metadata: MetaData, offsets: Mapping[str, int], modification_time_ms: int) -> Self:
+    def with_reconciled(
+        self, metadata: MetaData, offsets: Mapping[str, int], modification_time_ms: int, producers: Producers
+    ) -> Self:
         """The state that a checkpoint gives, but for its manifest: ``offsets`` are the ``txn`` versions by appId."""
         state = self._with_metadata(metadata)
         if not state.exists:
@@ -135,6 +160,7 @@ class TopicState:
             next_offsets=_frozen(next_offsets),
             log_starts=_frozen(log_starts),
             modification_time_ms=modification_time_ms,
+            producers=producers,
         )
 
     def _with_metadata(self, metadata: MetaData) -> Self:
@@ -144,7 +170,7 @@ class TopicState:
         if deleted or metadata.id != self.topic_id:
             changes |= {"next_offsets": _frozen(np.zeros(0, np.int64)), "log_starts": _frozen(np.zeros(0, np.int64))}
             changes |= {"manifest": Manifest(), "topic_id": None if deleted else metadata.id}
-            changes |= {"created_at_ms": metadata.created_time or 0}
+            changes |= {"created_at_ms": metadata.created_time or 0, "producers": NO_PRODUCERS}
         count_text = properties.get(PARTITION_COUNT_PROPERTY, "")
         count = int(count_text) if _NUMBER.fullmatch(count_text) else 0
         old = 0 if "manifest" in changes else self.partition_count
@@ -185,6 +211,22 @@ class TopicState:
             topic=self.topic,
             table_version=self.version,
         )
+
+
+def stamped_requests(commit: Commit) -> list[StampedBatch]:
+    """The idempotent requests that a commit brings, with and without records. Raises ``CorruptData``."""
+    stamped = [batch for add in commit.adds if add.data_change for batch in stamped_batches(add.path, add.tags or {})]
+    for txn in commit.txns:
+        if txn.app_id.startswith(EMPTY_REQUEST_APP_ID):
+            producer_id, _, epoch = txn.app_id.removeprefix(EMPTY_REQUEST_APP_ID).rpartition("-")
+            if _NUMBER.fullmatch(epoch):
+                stamped.append(StampedBatch(ProducerStamp(producer_id, int(epoch), txn.version), ()))
+    return stamped
+
+
+def commit_times(commit: Commit) -> list[int | None]:
+    """What a commit says of when it was made."""
+    return [*(add.modification_time for add in commit.adds), *(txn.last_updated for txn in commit.txns)]
 
 
 def _frozen(offsets: Offsets) -> Offsets:

@@ -10,11 +10,12 @@ from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from gateway import producer_headers
 from gateway.problem import refused
 from log_format.errors import BackOff, ErrorCode
 
 OWN_PREFIX: Final = b"tidelog-"
-UNDERSTOOD: Final[frozenset[bytes]] = frozenset()
+UNDERSTOOD: Final = frozenset(name.lower().encode() for name in producer_headers.NAMES)
 """``Tidelog-*`` request headers that work, in lower case."""
 _WORK: Final = "/v1/"
 _NOT_WORK: Final = "/v1/cluster"

@@ -21,6 +21,9 @@ TOPICS_LOADED_MAX: Final = 2_000
 TOPICS_LOADED_BYTES_MAX: Final = 64 * _MEBIBYTE
 """What the manifests of loaded topics may take; idle topics beyond it are forgotten."""
 
+PRODUCER_BYTES: Final = 1_536
+"""What a topic's state holds for each producer that it remembers, with places of five requests over a few partitions each."""
+
 COLD_RUNS_PER_READ_MAX: Final = 64
 """Runs that one read takes from the store: a partition of tiny flushes must not hold a request for minutes."""
 
@@ -50,6 +53,15 @@ PRODUCE_WAIT_MS_MAX: Final = 10_000
 
 STORE_WAIT_MS_MAX: Final = 10_000
 """How long a request waits for a look at a log, for records from the store, or for its turn to change a topic."""
+
+SEQUENCE_WAIT_MS_MAX: Final = 5_000
+"""How long an idempotent request waits for those before it (the contract's)."""
+
+SEQUENCE_AHEAD_MAX: Final = 4
+"""How far ahead of the producer's next request one may be, to be waited with at all (the contract's)."""
+
+SEQUENCES_WAITING_MAX: Final = 4_096
+"""Idempotent requests to one topic that wait for those before them; their bodies count as in flight as well."""
 
 COMMIT_WAIT_MS_MAX: Final = 30_000
 """How long a request waits for a commit under way before it is told that its outcome is unknown."""

@@ -26,11 +26,12 @@ from gateway.engine.following import Following
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.pool import Pool
+from gateway.engine.producer_ids import ProducerIds
 from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
 from gateway.engine.tail_cache import TailCache
 from gateway.engine.waiting import WaitingPlaces
-from gateway.engine.writer import PendingBatch, Places
+from gateway.engine.writer import Acknowledgement, PendingBatch
 from gateway.memory_budget import MemoryBudget, Reservation
 from log_format import layout
 from log_format.append import Batch
@@ -106,6 +107,7 @@ class LogEngine:
             cold_pool=self._cold_pool,
             request_bytes_max=bounds.request_bytes_max,
         )
+        self.producer_ids = ProducerIds(store, pool=self._look_pool, clock=clock, new_id=new_id)
         self._large_bodies = MemoryBudget(bounds.large_bodies_bytes_max, "large bodies")
         self._drained: asyncio.Task[None] | None = None
 
@@ -156,9 +158,12 @@ class LogEngine:
         """
         if self.draining:
             raise BackOff("The gateway is shutting down and takes no new work.", code=ErrorCode.DRAINING)
-        return topic.writer.submit(batch, reservation)
+        pending = topic.writer.submit(batch, reservation)
+        if batch.stamp is not None:
+            topic.sequencing.under_way(batch.stamp, pending.settled)
+        return pending
 
-    async def acknowledged(self, topic: OpenTopic, pending: PendingBatch) -> Places:
+    async def acknowledged(self, topic: OpenTopic, pending: PendingBatch) -> Acknowledgement:
         """Where the batch's records are, once the commit that holds them stands.
 
         Raises ``UnknownTopic``, ``TopicReplaced``, ``RequestRefused`` (too large now), ``BackOff`` (nothing happened),
@@ -188,6 +193,7 @@ class LogEngine:
             metrics=self._metrics,
             on_flushed=self._tail.add,
             log_poll_ms=self.bounds.log_poll_ms,
+            is_draining=lambda: self.draining,
         )
 
     def _ask_store(self) -> None:

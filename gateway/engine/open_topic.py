@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import TypeVar
 
-from gateway.engine.bounds import COMMIT_WAIT_MS_MAX, STORE_WAIT_MS_MAX
+from gateway.engine.bounds import COMMIT_WAIT_MS_MAX, PRODUCER_BYTES, STORE_WAIT_MS_MAX
 from gateway.engine.checkpointing import Checkpointing
 from gateway.engine.log_look import LogLook
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.pool import Pool
+from gateway.engine.sequencing import Sequencing
 from gateway.engine.waiting import Waiters
 from gateway.engine.writer import OnFlushed, Writer
 from log_format.change import Change, NewId
@@ -45,6 +47,7 @@ class OpenTopic:
         metrics: EngineMetrics,
         on_flushed: OnFlushed,
         log_poll_ms: int,
+        is_draining: Callable[[], bool],
     ) -> None:
         self.name = name
         self.log = TopicLog(store, name, clock, fetch_all=load_pool.map)
@@ -62,6 +65,9 @@ class OpenTopic:
         self._turn = -1
         self._changes: set[asyncio.Task[object]] = set()
         self._checkpointing = Checkpointing(self.log, clock, pool=look_pool, metrics=metrics)
+        self.sequencing = Sequencing(
+            state=lambda: self.log.state, fresh=self.fresh, clock=clock, is_draining=is_draining
+        )
         self.writer = Writer(
             self.log,
             self._committer,
@@ -97,6 +103,7 @@ class OpenTopic:
             and not self._changes
             and not self.waiters
             and not self._commit_lock.locked()
+            and self.sequencing.is_idle
             and self._checkpointing.is_idle
         )
 
@@ -104,7 +111,8 @@ class OpenTopic:
     def memory_bytes(self) -> int:
         """About how much memory the state takes."""
         state = self.log.state
-        return 4096 + 16 * state.partition_count + 400 * state.manifest.segment_count()
+        producers_bytes = PRODUCER_BYTES * len(state.producers)
+        return 4096 + producers_bytes + 16 * state.partition_count + 400 * state.manifest.segment_count()
 
     def existing(self) -> TopicState:
         """The state. Raises ``UnknownTopic`` when the topic does not exist in it."""
@@ -162,6 +170,7 @@ class OpenTopic:
         before, self._noticed = self._noticed, state
         if state.version == before.version:
             return
+        self.sequencing.wake()
         if state.topic_id != before.topic_id or state.config is not before.config:
             self.writer.reconsider()
         if state.topic_id != before.topic_id:
@@ -180,6 +189,7 @@ class OpenTopic:
 
     async def drain(self) -> None:
         """Flush, acknowledge, end."""
+        self.sequencing.wake()
         await self.writer.drain()
         while self._changes:
             await asyncio.wait(self._changes)

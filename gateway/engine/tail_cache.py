@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from log_format.append import Appended
+from log_format.appended import Appended
 from log_format.record_bytes import record_bytes
 
 _FLUSH_OVERHEAD_BYTES = 2048

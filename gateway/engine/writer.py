@@ -27,7 +27,8 @@ from gateway.engine.bounds import FLUSH_BATCHES_CAP, FLUSH_BYTES_CAP
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.pool import Pool
 from gateway.memory_budget import Reservation
-from log_format.append import Append, Appended, AppendResult, Batch
+from log_format.append import Append, AppendResult, Batch
+from log_format.appended import Appended, Duplicate
 from log_format.change import NewId
 from log_format.committer import Committed, Committer
 from log_format.errors import OutcomeUnknown, TidelogError
@@ -37,6 +38,8 @@ from log_format.topic_state import Offsets, TopicState
 _log = logging.getLogger("gateway.writer")
 
 Places = tuple[Appended, ...]
+Acknowledgement = Places | Duplicate
+"""Where a batch's records are, by this request or by an earlier try of it."""
 OnFlushed = Callable[[str, pa.Table, Sequence[Appended]], None]
 """Takes the topic's incarnation, and the records and runs (in order of partition) of a flush that stands."""
 
@@ -52,9 +55,9 @@ class PendingBatch:
     size_bytes: int
     reservation: Reservation | None
     arrived: float
-    settled: asyncio.Future[Places]
+    settled: asyncio.Future[Acknowledgement]
 
-    def settle(self, outcome: Places | TidelogError) -> None:
+    def settle(self, outcome: Acknowledgement | TidelogError) -> None:
         """Tell whoever waits, and give the memory back. Only the first call counts."""
         if self.reservation is not None:
             self.reservation.release()
@@ -277,7 +280,7 @@ class Writer:
         standing = [
             (pending.batch.topic_id, places)
             for pending, places in zip(flush.pending, committed.result, strict=True)
-            if not isinstance(places, TidelogError)
+            if isinstance(places, tuple) and places
         ]
         if standing and records is not None:
             self._on_flushed(standing[0][0], records, _runs(places for _, places in standing))

@@ -18,7 +18,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.body import request_body
+from gateway.body import Body, request_body
 from gateway.codec.arrow_body import decode_arrow
 from gateway.codec.incoming import IncomingRecords
 from gateway.codec.json_body import decode_json
@@ -28,20 +28,23 @@ from gateway.codec.raw_body import decode_raw
 from gateway.codec.record_size import refuse_large
 from gateway.codec.route import route
 from gateway.direct_route import DirectRoute
+from gateway.engine.bounds import SEQUENCE_WAIT_MS_MAX
 from gateway.engine.engine import LogEngine
 from gateway.engine.open_topic import OpenTopic
-from gateway.engine.writer import Places
+from gateway.engine.writer import Acknowledgement
 from gateway.engine_access import engine_of
 from gateway.openapi import answer, media, operation
 from gateway.openapi import request_body as body_of
 from gateway.openapi_schemas import NEW_RECORD_EXAMPLE, TOPIC_NAME, list_of, object_of, ref
 from gateway.parameters import Parameter, QueryParameters, choice, integer, path_partition, path_topic, text
+from gateway.producer_headers import PARAMETERS, ProducerHeaders, producer_headers
 from gateway.shell import Shell, shell_of
 from log_format.append import Batch
+from log_format.appended import Duplicate
 from log_format.errors import ErrorCode, RequestRefused, TopicReplaced, UnknownPartition
 from log_format.partitioner import partition_for_key
 from log_format.record_bytes import record_bytes
-from log_format.records import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+from log_format.records import BATCH_SCHEMA, TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 from log_format.topic_state import TopicState
 
 router = APIRouter(route_class=DirectRoute)
@@ -96,6 +99,9 @@ _ERRORS: Final = (
     ErrorCode.RECORD_TOO_LARGE,
     ErrorCode.UNSUPPORTED_MEDIA_TYPE,
     ErrorCode.OUTCOME_UNKNOWN,
+    ErrorCode.UNKNOWN_PRODUCER,
+    ErrorCode.FENCED_PRODUCER,
+    ErrorCode.SEQUENCE_OUT_OF_ORDER,
 )
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -107,6 +113,7 @@ _encode: Final = msgspec.json.Encoder().encode
         tag="produce",
         path=("topic",),
         query=_ONE,
+        headers=PARAMETERS[:3],
         body=_BODY,
         answers=_ANSWERS,
         errors=_ERRORS,
@@ -124,9 +131,10 @@ async def produce(request: Request) -> Response:
         tag="produce",
         path=("topic", "partition"),
         query=_ONE,
+        headers=PARAMETERS,
         body=_BODY,
         answers=_ANSWERS,
-        errors=_ERRORS,
+        errors=(*_ERRORS, ErrorCode.EXPECTED_OFFSET_MISMATCH),
     ),
 )
 async def produce_to_partition(request: Request) -> Response:
@@ -140,16 +148,19 @@ async def _produce(request: Request, partition: int | None) -> Response:
     name = path_topic(request)
     kind = content_type(request.headers.get("content-type"), default=JSON)
     query = (_ONE if kind in (OCTET_STREAM, TEXT_PLAIN) else _BATCHES).parse(request)
+    headers = producer_headers(request, partition=partition, acks=query["acks"])
+    if headers.stamp is not None:
+        await engine.producer_ids.check(headers.stamp)
     with await engine.turn_of(_length(request, shell.settings.request_bytes_max)):
-        return await _append(request, name, partition, kind, query)
+        return await _append(request, name, _Asked(partition, headers), kind, query)
 
 
-async def _append(request: Request, name: str, partition: int | None, kind: str, query: Mapping[str, Any]) -> Response:
+async def _append(request: Request, name: str, asked: _Asked, kind: str, query: Mapping[str, Any]) -> Response:
     shell = shell_of(request)
     engine = engine_of(request)
     async with request_body(request, shell.body_limits, shell.request_memory) as body:
         parse = partial(_decoded, kind, body.data, shell.settings.request_bytes_max, query)
-        sent = _Sent(parse=parse, size_bytes=len(body.data), partition=partition, arrived_at_ms=shell.clock.now_ms())
+        sent = _Sent(parse=parse, size_bytes=len(body.data), asked=asked, arrived_at_ms=shell.clock.now_ms())
         topic = await engine.open_topic(name)
         incoming, batch = await _prepared(shell, engine, topic, sent)
         if batch is None:
@@ -157,19 +168,37 @@ async def _append(request: Request, name: str, partition: int | None, kind: str,
         surplus = batch.records.nbytes - body.reservation.size_bytes
         if surplus > 0:
             body.reservation.grow(surplus)
-        pending = engine.append(topic, batch, body.reservation)
+        if query["acks"] == "0":
+            engine.append(topic, batch, body.keep())
+            return _answer(name, (), "0")
+        route_again = partial(_batch, incoming, sent=sent)
+        return _answer(name, await _acknowledged(engine, topic, batch, body, route_again), "all")
+
+
+async def _acknowledged(
+    engine: LogEngine, topic: OpenTopic, batch: Batch, body: Body, route_again: Callable[..., Batch]
+) -> Acknowledgement:
+    """Append in the order of the producer's sequences; once more where the topic or those before it made that necessary."""
+    deadline_ms = engine.clock.monotonic_ms() + SEQUENCE_WAIT_MS_MAX
+    replaced = False
+    while True:
+        if batch.stamp is not None:
+            await topic.sequencing.turn(batch.stamp, deadline_ms)
+        pending = engine.append(topic, batch, None if body.kept else body.reservation)
         body.keep()
         body.data = b""
-        if query["acks"] == "0":
-            return _answer(name, (), "0")
         try:
-            places = await engine.acknowledged(topic, pending)
+            return await engine.acknowledged(topic, pending)
         except TopicReplaced:
-            # Once more, for the topic that is there now; a second time somebody replaces it for a living.
+            if replaced:  # somebody replaces it for a living
+                raise
+            replaced = True
             await topic.fresh(engine.clock.monotonic_ms())
-            batch = _batch(incoming, topic.existing(), sent, topic.next_in_turn())
-            places = await engine.acknowledged(topic, engine.append(topic, batch, None))
-        return _answer(name, places, "all")
+            batch = route_again(topic.existing(), turn=topic.next_in_turn())
+        except RequestRefused as refusal:
+            is_ahead = refusal.code is ErrorCode.SEQUENCE_OUT_OF_ORDER and refusal.retryable
+            if not is_ahead or engine.clock.monotonic_ms() >= deadline_ms:
+                raise
 
 
 def _length(request: Request, bytes_max: int) -> int:
@@ -181,14 +210,27 @@ def _length(request: Request, bytes_max: int) -> int:
     return length if length <= bytes_max else 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The partition that the route names, and what the headers ask for."""
+
+    partition: int | None
+    headers: ProducerHeaders
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sent:
-    """What a client sent: how to parse it, its length, the partition that the route names, when it came."""
+    """What a client sent: how to parse it, its length, what was asked beside it, when it came."""
 
     parse: Callable[[], IncomingRecords]
     size_bytes: int
-    partition: int | None
+    asked: _Asked
     arrived_at_ms: int
+
+    @property
+    def partition(self) -> int | None:
+        """The partition that the route names."""
+        return self.asked.partition
 
 
 async def _prepared(
@@ -215,7 +257,8 @@ async def _prepared(
 def _prepare(sent: _Sent, state: TopicState, turn: int) -> tuple[IncomingRecords, Batch | None]:
     _check_partition(sent, state)
     incoming = sent.parse()
-    return incoming, _batch(incoming, state, sent, turn) if len(incoming) else None
+    is_used_up = sent.asked.headers.stamp is not None
+    return incoming, _batch(incoming, state, sent, turn) if len(incoming) or is_used_up else None
 
 
 def _decoded(kind: str, data: bytes, bytes_max: int, query: Mapping[str, Any]) -> IncomingRecords:
@@ -242,6 +285,10 @@ def _batch(incoming: IncomingRecords, state: TopicState, sent: _Sent, turn: int)
     """The records routed for a state of the topic. Raises ``UnknownPartition``, ``RequestRefused``."""
     assert state.topic_id is not None
     _check_partition(sent, state)
+    if not len(incoming):
+        nothing, nowhere = BATCH_SCHEMA.empty_table(), np.zeros(0, np.int32)
+        stamp = sent.asked.headers.stamp
+        return Batch(topic_id=state.topic_id, records=nothing, partitions=nowhere, record_bytes_max=0, stamp=stamp)
     refuse_large(incoming, state.config.integer("max.message.bytes"))
     records, partitions = route(
         incoming,
@@ -259,6 +306,8 @@ def _batch(incoming: IncomingRecords, state: TopicState, sent: _Sent, turn: int)
         partitions=partitions,
         record_bytes_max=int(record_bytes(records).max()),
         partition_count=state.partition_count if sent.partition is None else None,
+        stamp=sent.asked.headers.stamp,
+        expected_offset=sent.asked.headers.expected_offset,
     )
 
 
@@ -275,7 +324,9 @@ def _check_partition(sent: _Sent, state: TopicState) -> None:
         raise UnknownPartition(state.topic, sent.partition, state.partition_count)
 
 
-def _answer(name: str, places: Places, acks: str | None) -> Response:
+def _answer(name: str, acknowledged: Acknowledgement, acks: str | None) -> Response:
+    is_duplicate = isinstance(acknowledged, Duplicate)
+    places = acknowledged.places if isinstance(acknowledged, Duplicate) else acknowledged
     if acks == "0":
         return Response(_encode({"topic": name}), status_code=202, media_type=JSON)
     partitions = [
@@ -287,4 +338,4 @@ def _answer(name: str, places: Places, acks: str | None) -> Response:
         }
         for place in places
     ]
-    return Response(_encode({"topic": name, "partitions": partitions, "duplicate": False}), media_type=JSON)
+    return Response(_encode({"topic": name, "partitions": partitions, "duplicate": is_duplicate}), media_type=JSON)

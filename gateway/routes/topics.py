@@ -9,17 +9,14 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.body import request_body
-from gateway.codec.media_type import JSON, content_type
 from gateway.direct_route import DirectRoute
 from gateway.engine_access import engine_of
-from gateway.json_request import Members, parse_object
+from gateway.json_members import json_members
 from gateway.json_response import json_response
 from gateway.openapi import answer, operation
 from gateway.openapi import request_body as body_of
 from gateway.openapi_schemas import OFFSET, PARTITION, TOPIC_NAME, list_of, object_of, ref
 from gateway.parameters import NO_PARAMETERS, QueryParameters, integer, path_topic, text
-from gateway.problem import refused
 from gateway.shell import shell_of
 from log_format import layout, limits
 from log_format.errors import ErrorCode
@@ -88,7 +85,7 @@ _LIST: Final = QueryParameters(
 async def create_topic(request: Request) -> Response:
     """201 when it was made, 200 when the same exists."""
     NO_PARAMETERS.parse(request)
-    members = await _members(request)
+    members = await json_members(request)
     name = members.text("name")
     partition_count = members.integer("partition_count", minimum=1, maximum=limits.PARTITION_COUNT_MAX, default=1)
     given = members.object("config")
@@ -154,7 +151,7 @@ async def alter_topic(request: Request) -> Response:
     """All of it or nothing."""
     NO_PARAMETERS.parse(request)
     topic = path_topic(request)
-    members = await _members(request)
+    members = await json_members(request)
     partition_count = None
     if members.has("partition_count"):
         partition_count = members.integer("partition_count", minimum=1, maximum=limits.PARTITION_COUNT_MAX)
@@ -209,7 +206,7 @@ async def delete_records(request: Request) -> Response:
     """Offsets below the one given can't be read any more; -1: all there are now."""
     NO_PARAMETERS.parse(request)
     topic = path_topic(request)
-    members = await _members(request)
+    members = await json_members(request)
     before: dict[int, int] = {}
     for entry in members.objects("before", count_max=limits.PARTITION_COUNT_MAX):
         partition = entry.integer("partition", minimum=0, maximum=(1 << 31) - 1)
@@ -222,15 +219,6 @@ async def delete_records(request: Request) -> Response:
     starts = await engine_of(request).administration.delete_records(topic, before)
     listed = [{"partition": partition, "log_start_offset": start} for partition, start in starts.items()]
     return json_response({"partitions": listed})
-
-
-async def _members(request: Request) -> Members:
-    shell = shell_of(request)
-    async with request_body(request, shell.body_limits, shell.request_memory) as body:
-        content_type(body.content_type, (JSON,), JSON)
-        if not body.data.strip():
-            raise refused("The body is empty: a JSON object is needed.", [("", "must be an object")])
-        return parse_object(body.data)
 
 
 def _described(request: Request, state: TopicState) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from simulated.truth import TrueState, Truth, Violation
 
-from log_format.append import Appended
+from log_format.appended import Appended
 from log_format.errors import ErrorCode, OffsetOutOfRange, TidelogError, TopicReplaced, UnknownTopic
 from log_format.topic_state import TopicState
 

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from log_format.append import Append, Appended, Batch
+from log_format.append import Append, Batch
+from log_format.appended import Appended
 from log_format.committer import Committed, Committer
 from log_format.records import BATCH_SCHEMA
 from log_format.stores.memory import MemoryStore

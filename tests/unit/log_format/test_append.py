@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from log_format.append import Append, Appended
+from log_format.append import Append
+from log_format.appended import Appended
 from log_format.errors import ErrorCode, TopicReplaced, UnknownTopic
 from log_format.records import RECORD_SCHEMA
 from log_format.topic_changes import AlterTopic, DeleteTopic

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from log_format import limits
-from log_format.append import Append, Appended
+from log_format.append import Append
+from log_format.appended import Appended
 from log_format.delta import CommitInfo, encode_commit
 from log_format.errors import (
     BackOff,

@@ -6,7 +6,7 @@ import pytest
 
 from log_format import limits
 from log_format.errors import ErrorCode, RequestRefused
-from log_format.topic_config import SETTINGS, TopicConfig, check_topic_name
+from log_format.topic_config import OWN_SETTINGS, SETTINGS, TopicConfig, check_topic_name
 
 DEFAULTS = {
     "retention.ms": 604_800_000,
@@ -145,4 +145,6 @@ def test_overrides_are_what_somebody_asked_for() -> None:
     config = TopicConfig.parse({"flush.ms": 250})
     assert config.properties() == {"tidelog.flush.ms": "250"}
     assert (config.integer("flush.ms"), config.choice("compression.type")) == (250, "zstd")
-    assert set(config.effective()) == set(SETTINGS)
+    assert set(config.effective()) == set(SETTINGS) - OWN_SETTINGS
+    own = TopicConfig.parse({name: SETTINGS[name].default for name in OWN_SETTINGS})
+    assert set(own.effective()) == set(SETTINGS)

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from gateway.engine.tail_cache import TailCache
-from log_format.append import Appended
+from log_format.appended import Appended
 from log_format.records import RECORD_SCHEMA
 
 

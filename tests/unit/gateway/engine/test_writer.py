@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.memory_budget import MemoryBudget
-from log_format.append import Appended
+from log_format.appended import Appended
 from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable, TopicReplaced, UnknownTopic
 
 

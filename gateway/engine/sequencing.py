@@ -1,0 +1,119 @@
+"""Puts the idempotent requests to one topic in the order of their sequences, before the writer sees them.
+
+A request is let through when those before it are in the log or on their way there; then it shares their flush, and nobody waits
+for an acknowledgement. One that is ahead waits. What is let through may still be refused by the commit, which is where
+sequences are judged (``log_format.producers``): this is only about order, and knows nothing that must last.
+
+Belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from gateway.engine.bounds import SEQUENCE_AHEAD_MAX, SEQUENCES_WAITING_MAX
+from gateway.engine.writer import Acknowledgement
+from gateway.problem import overloaded
+from log_format.clock import Clock
+from log_format.errors import BackOff, ErrorCode, TidelogError
+from log_format.producers import ProducerStamp, SequenceCheck, out_of_order
+from log_format.topic_state import TopicState
+
+_LOOK_MS: Final = 200
+"""How often the log is looked at while somebody waits: those before it may come in through other gateways."""
+
+
+class Sequencing:
+    """``state`` and ``fresh`` are those of the topic (``OpenTopic``)."""
+
+    def __init__(
+        self,
+        *,
+        state: Callable[[], TopicState],
+        fresh: Callable[[int], Awaitable[TopicState]],
+        clock: Clock,
+        is_draining: Callable[[], bool],
+    ) -> None:
+        self._state = state
+        self._fresh = fresh
+        self._clock = clock
+        self._is_draining = is_draining
+        self._under_way: dict[tuple[str, int], set[int]] = {}
+        """(id, epoch) -> sequences that were let through and are not settled."""
+        self._waiting = 0
+        self._changed = asyncio.Event()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody waits here, and nothing that was let through is under way."""
+        return not self._waiting and not self._under_way
+
+    def wake(self) -> None:
+        """Something changed: those who wait look again."""
+        if self._waiting:
+            self._changed.set()
+            self._changed = asyncio.Event()
+
+    async def turn(self, stamp: ProducerStamp, deadline_ms: int) -> None:
+        """Return when the request may be submitted: its turn has come, or it is for the commit to judge.
+
+        It must be submitted, and ``under_way`` called, before anything else is awaited. Raises ``RequestRefused``
+        (``SEQUENCE_OUT_OF_ORDER``) when it is too far ahead, or still ahead at ``deadline_ms`` (monotonic); ``BackOff``.
+        """
+        arrived_ms = self._clock.monotonic_ms()
+        if self._missing_before(stamp) is None:
+            return
+        if self._waiting >= SEQUENCES_WAITING_MAX:
+            raise overloaded("Too many idempotent requests wait for those before them.")
+        self._waiting += 1
+        try:
+            await self._fresh(arrived_ms)
+            while (refusal := self._missing_before(stamp)) is not None:
+                left_ms = deadline_ms - self._clock.monotonic_ms()
+                if left_ms <= 0 or stamp.sequence - refusal.fields["expected_sequence"] > SEQUENCE_AHEAD_MAX:
+                    raise refusal
+                if self._is_draining():
+                    raise BackOff("The gateway is shutting down and takes no new work.", code=ErrorCode.DRAINING)
+                await self._change(min(left_ms, _LOOK_MS))
+        finally:
+            self._waiting -= 1
+
+    def under_way(self, stamp: ProducerStamp, settled: asyncio.Future[Acknowledgement]) -> None:
+        """The request was submitted; ``settled`` is done when its fate is known."""
+        lane = (stamp.producer_id, stamp.epoch)
+        self._under_way.setdefault(lane, set()).add(stamp.sequence)
+        settled.add_done_callback(lambda _: self._settled(lane, stamp.sequence))
+        self.wake()
+
+    def _settled(self, lane: tuple[str, int], sequence: int) -> None:
+        sequences = self._under_way.get(lane, set())
+        sequences.discard(sequence)
+        if not sequences:
+            self._under_way.pop(lane, None)
+        self.wake()
+
+    def _missing_before(self, stamp: ProducerStamp) -> TidelogError | None:
+        """The refusal to give if requests before this one are missing; None when it is to be let through."""
+        state = self._state()
+        if not state.exists:
+            return None
+        producers = state.producers
+        expiration_ms = state.config.integer("producer.id.expiration.ms")
+        verdict = SequenceCheck(producers, self._clock.now_ms(), expiration_ms).judge(stamp)
+        if not isinstance(verdict, TidelogError) or verdict.code is not ErrorCode.SEQUENCE_OUT_OF_ORDER:
+            return None
+        expected = producers.expected_sequence(stamp.producer_id, stamp.epoch)
+        under_way = self._under_way.get((stamp.producer_id, stamp.epoch), set())
+        while expected in under_way:
+            expected += 1
+        return out_of_order(stamp, expected) if stamp.sequence > expected else None
+
+    async def _change(self, wait_ms: int) -> None:
+        started_ms = self._clock.monotonic_ms()
+        try:
+            async with asyncio.timeout(wait_ms / 1000):
+                await self._changed.wait()
+        except TimeoutError:
+            await self._fresh(started_ms)

@@ -1,0 +1,26 @@
+"""Reads a small JSON body of a request: the counterpart of the records' decoders for everything else."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+
+from gateway.body import request_body
+from gateway.codec.media_type import JSON, content_type
+from gateway.json_request import Members, parse_object
+from gateway.problem import refused
+from gateway.shell import shell_of
+
+
+async def json_members(request: Request, *, may_be_empty: bool = False) -> Members:
+    """The members of the body's JSON object; an empty body is an empty object where that is allowed.
+
+    Raises ``RequestRefused`` (``INVALID_REQUEST``, ``UNSUPPORTED_MEDIA_TYPE``, ``REQUEST_TOO_LARGE``).
+    """
+    shell = shell_of(request)
+    async with request_body(request, shell.body_limits, shell.request_memory) as body:
+        if may_be_empty and not body.data.strip():
+            return parse_object(b"{}")
+        content_type(body.content_type, (JSON,), JSON)
+        if not body.data.strip():
+            raise refused("The body is empty: a JSON object is needed.", [("", "must be an object")])
+        return parse_object(body.data)

@@ -1,0 +1,91 @@
+"""The request headers that make a produce request idempotent or conditional, parsed and checked.
+
+``Tidelog-Producer-Id``, ``-Epoch`` and ``-Sequence`` come all three or not at all; ``Tidelog-Expected-Offset`` goes with a
+partition.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from starlette.requests import Request
+
+from gateway.problem import refused
+from log_format.producers import ProducerStamp
+
+PRODUCER_ID: Final = "Tidelog-Producer-Id"
+PRODUCER_EPOCH: Final = "Tidelog-Producer-Epoch"
+PRODUCER_SEQUENCE: Final = "Tidelog-Producer-Sequence"
+EXPECTED_OFFSET: Final = "Tidelog-Expected-Offset"
+NAMES: Final = (PRODUCER_ID, PRODUCER_EPOCH, PRODUCER_SEQUENCE, EXPECTED_OFFSET)
+
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,255}")
+_NUMBER: Final = re.compile(r"[0-9]{1,18}")
+EPOCH_MAX: Final = 2**31 - 1
+_ID_MEANING: Final = "must be 1 to 255 characters of A-Z a-z 0-9 _ -"
+_NUMBER_MEANING: Final = "must be a number of 1 to 18 digits"
+
+
+def _parameter(name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"name": name, "in": "header", "required": False, "description": description, "schema": dict(schema)}
+
+
+PARAMETERS: Final = (
+    _parameter(PRODUCER_ID, "From `POST /v1/producers`", {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,255}$"}),
+    _parameter(PRODUCER_EPOCH, "From there, too", {"type": "integer", "minimum": 0, "maximum": EPOCH_MAX}),
+    _parameter(
+        PRODUCER_SEQUENCE,
+        "Numbers this producer's requests to this topic, from 0; the same again appends nothing",
+        {"type": "integer", "minimum": 0, "maximum": 10**18 - 1},
+    ),
+    _parameter(
+        EXPECTED_OFFSET,
+        "Append only when this is the partition's next offset",
+        {"type": "integer", "minimum": 0, "maximum": 10**18 - 1},
+    ),
+)
+"""For OpenAPI."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerHeaders:
+    """What the headers ask for; None: they do not."""
+
+    stamp: ProducerStamp | None
+    expected_offset: int | None
+
+
+NONE: Final = ProducerHeaders(None, None)
+
+
+def producer_headers(request: Request, *, partition: int | None, acks: str) -> ProducerHeaders:
+    """The headers of a request to a route that names ``partition`` (None: it does not).
+
+    Raises ``RequestRefused`` (``INVALID_REQUEST``) that names each header that is missing, malformed or out of place.
+    """
+    given = {name: values for name in NAMES if (values := request.headers.getlist(name))}
+    if not given:
+        return NONE
+    errors = [(name, "must be given once") for name, values in given.items() if len(values) > 1]
+    if any(name != EXPECTED_OFFSET for name in given):
+        missing = [name for name in (PRODUCER_ID, PRODUCER_EPOCH, PRODUCER_SEQUENCE) if name not in given]
+        errors += [(name, "is missing: the three producer headers go together") for name in missing]
+    for name, values in given.items():
+        pattern, meaning = (_ID, _ID_MEANING) if name == PRODUCER_ID else (_NUMBER, _NUMBER_MEANING)
+        if not pattern.fullmatch(values[0]):
+            errors.append((name, meaning))
+    if EXPECTED_OFFSET in given and partition is None:
+        errors.append((EXPECTED_OFFSET, "needs a route that names a partition"))
+    if acks == "0":
+        errors += [(name, "does not go with acks=0") for name in given]
+    if not errors and PRODUCER_EPOCH in given and int(given[PRODUCER_EPOCH][0]) > EPOCH_MAX:
+        errors.append((PRODUCER_EPOCH, f"must not be above {EPOCH_MAX}"))
+    if errors:
+        raise refused(f"{errors[0][0]} {errors[0][1]}.", errors)
+    stamp = None
+    if PRODUCER_ID in given:
+        stamp = ProducerStamp(given[PRODUCER_ID][0], int(given[PRODUCER_EPOCH][0]), int(given[PRODUCER_SEQUENCE][0]))
+    return ProducerHeaders(stamp, int(given[EXPECTED_OFFSET][0]) if EXPECTED_OFFSET in given else None)

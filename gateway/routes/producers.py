@@ -1,0 +1,50 @@
+"""Producers: ids for idempotent requests."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.direct_route import DirectRoute
+from gateway.engine.producer_ids import PLAIN_EPOCH
+from gateway.engine_access import engine_of
+from gateway.json_members import json_members
+from gateway.json_response import json_response
+from gateway.openapi import answer, operation
+from gateway.openapi import request_body as body_of
+from gateway.openapi_schemas import object_of
+from gateway.parameters import NO_PARAMETERS
+from log_format.errors import ErrorCode
+
+router = APIRouter(route_class=DirectRoute)
+
+_NEW_PRODUCER: Final = object_of({}, required=(), closed=True)
+_PRODUCER: Final = object_of(
+    {
+        "producer_id": {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"},
+        "epoch": {"type": "integer", "format": "int32", "minimum": 0},
+    }
+)
+_EXAMPLE: Final = {"producer_id": "p019aa7d9b4003f2a9c0d1e5b7f6a8c0d_91b3c5d7e9f0a2b4c6d8", "epoch": 0}
+
+
+@router.post(
+    "/v1/producers",
+    **operation(
+        summary="Get a producer id, with which requests to append are in the log once however often they are sent",
+        tag="produce",
+        body=body_of(_NEW_PRODUCER, required=False, example={}),
+        answers={201: answer("An id that nobody else has", _PRODUCER, example=_EXAMPLE)},
+        errors=(ErrorCode.REQUEST_TOO_LARGE, ErrorCode.UNSUPPORTED_MEDIA_TYPE),
+    ),
+)
+async def create_producer(request: Request) -> Response:
+    """Nothing is written: the id proves itself."""
+    NO_PARAMETERS.parse(request)
+    members = await json_members(request, may_be_empty=True)
+    members.finish()
+    producer_id = await engine_of(request).producer_ids.issue()
+    return json_response({"producer_id": producer_id, "epoch": PLAIN_EPOCH}, 201)

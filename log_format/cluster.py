@@ -1,0 +1,51 @@
+"""What the gateways of one store share for ever: its id, and the key that proves producer ids.
+
+One object, ``system/cluster.json``, put if absent by whoever needs it first and never changed:
+``{"cluster_id": text, "producer_key": hexadecimal digits}``. The key keeps ids from being made up by accident or mischief;
+whoever reads the store knows it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from log_format import layout
+from log_format.change import NewId
+from log_format.errors import CorruptData, ObjectExists, ObjectMissing
+from log_format.store import ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The gateways of one store."""
+
+    cluster_id: str
+    producer_key: bytes
+
+
+class _Stored(msgspec.Struct, frozen=True):
+    cluster_id: str
+    producer_key: str
+
+
+def load_cluster(store: ObjectStore, new_id: NewId) -> Cluster:
+    """The store's cluster, made if nobody has made it. ``new_id`` must be hard to guess (a random UUID is).
+
+    Raises ``StoreUnavailable``, ``CorruptData``.
+    """
+    try:
+        data = store.get(layout.CLUSTER_KEY)
+    except ObjectMissing:
+        key = (new_id() + new_id()).replace("-", "")
+        data = msgspec.json.encode(_Stored(cluster_id=new_id(), producer_key=key))
+        try:
+            store.put_if_absent(layout.CLUSTER_KEY, data)
+        except ObjectExists:
+            data = store.get(layout.CLUSTER_KEY)
+    try:
+        stored = msgspec.json.decode(data, type=_Stored)
+        return Cluster(stored.cluster_id, bytes.fromhex(stored.producer_key))
+    except (msgspec.DecodeError, ValueError) as problem:
+        raise CorruptData(f"{layout.CLUSTER_KEY} can't be used: {problem}.", object=layout.CLUSTER_KEY) from problem
