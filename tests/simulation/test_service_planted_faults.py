@@ -21,8 +21,10 @@ from gateway.engine.open_topic import OpenTopic
 from gateway.engine.tail_cache import TailCache
 from gateway.engine.writer import Writer
 from log_format.append import Append
+from log_format.appended import Duplicate
 from log_format.committer import Committer, _Holder
 from log_format.errors import BackOff, CorruptData
+from log_format.producers import NO_PRODUCERS, SequenceCheck
 
 SEEDS_MAX = 300
 
@@ -62,6 +64,7 @@ _fresh = OpenTopic.fresh
 _stage_flush = Writer._stage
 _propose = Append.propose
 _take_tail = TailCache.add
+_judge_stamp = SequenceCheck.judge
 _proposed: dict[Append, Any] = {}
 
 
@@ -91,6 +94,11 @@ def _shifts_the_tail(self: TailCache, topic_id: str, records: Any, runs: Any) ->
     _take_tail(self, topic_id, shifted, runs)
 
 
+def _appends_duplicates(self: SequenceCheck, stamp: Any) -> Any:
+    verdict = _judge_stamp(self, stamp)
+    return None if isinstance(verdict, Duplicate) else verdict
+
+
 @dataclass(frozen=True, slots=True)
 class Planted:
     """A defect, the guarantee that it breaks, and the histories in which that shows soon."""
@@ -117,6 +125,13 @@ PLANTED: dict[str, Planted] = {
     "takes a 412 for foreign": Planted(
         "G5", "log_format.committer.Committer._read_back", _takes_a_412_for_foreign, FAULTY
     ),
+    "forgets producers at a checkpoint": Planted(
+        "G5", "log_format.checkpoint.producers_of", lambda _table: NO_PRODUCERS, FAULTY
+    ),
+    "forgets producers at a takeover": Planted(
+        "G5", "log_format.topic_state.stamped_requests", lambda _commit: [], FAULTY
+    ),
+    "appends duplicates": Planted("G5", "log_format.producers.SequenceCheck.judge", _appends_duplicates, FAULTY),
     "says that nothing happened": Planted(
         "G8", "log_format.committer.Committer._unknown", _says_that_nothing_happened, HOSTILE
     ),

@@ -39,10 +39,14 @@ Place = tuple[str, int, int]
 
 
 class Truth:
-    """The log of one topic as it came about. ``get`` reads an object of the topic's table from the store itself."""
+    """The log of one topic as it came about. ``get`` reads an object of the topic's table from the store itself.
 
-    def __init__(self, get: Callable[[str], bytes]) -> None:
+    ``across_incarnations``: a value is there once for ever, not only in each incarnation of the topic.
+    """
+
+    def __init__(self, get: Callable[[str], bytes], *, across_incarnations: bool = True) -> None:
         self._get = get
+        self._across_incarnations = across_incarnations
         self.commits: list[bytes] = []
         self.states: list[TrueState] = [TrueState(-1, -1, None, 0)]
         """By version + 1: the first one is that of an empty log."""
@@ -137,7 +141,8 @@ class Truth:
             place = (state.topic_id, partition, offset)
             if place in self.values:
                 raise Violation(f"{place} names {value!r} and {self.values[place]!r}")
-            if value in self.places:
+            earlier = self.places.get(value)
+            if earlier is not None and (self._across_incarnations or earlier[0] == place[0]):
                 raise Violation(f"{value!r} is in the log twice: at {self.places[value]} and {place}")
             self.values[place] = value
             self.places[value] = place

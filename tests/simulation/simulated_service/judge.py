@@ -29,7 +29,8 @@ class Judge:
     def truth(self, topic: str) -> Truth:
         """The truth about one topic."""
         if topic not in self.truths:
-            self.truths[topic] = Truth(lambda path: self._get(topic, path))
+            # A producer in doubt repeats its request; when the topic was made anew meanwhile, both may have it once.
+            self.truths[topic] = Truth(lambda path: self._get(topic, path), across_incarnations=False)
         return self.truths[topic]
 
     def landed(self, topic: str, version: int, data: bytes, now_ms: int) -> None:
