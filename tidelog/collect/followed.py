@@ -113,6 +113,11 @@ class Followed:
             # Such a file is not cut; looking back would mean decompressing it anew.
             return self.content.read(self.read.offset, size)
         # One read for both, so that what is checked is what is used.
+        if self.read.offset < len(self.state.head):
+            data = self.content.read(0, max(self.read.offset + size, len(self.state.head)))
+            if not data.startswith(self.state.head):
+                raise Truncated
+            return data[self.read.offset : self.read.offset + size]
         data = self.content.read(self.read.offset - self.tail.length, self.tail.length + size)
         if not self.tail.matches(data[: self.tail.length]):
             raise Truncated

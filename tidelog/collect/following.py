@@ -48,17 +48,15 @@ class Following:
     def scan(self, now_s: float, now_ms: int) -> None:
         """Match the patterns again: new files, new names, files that are gone. ``now_s`` on any clock that never goes back."""
         found = find(self._patterns)
-        missing = []
         for followed in [each for each in self.files.values() if not each.detached]:
             seen = found.pop((followed.state.device, followed.state.inode), None)
             followed.present = seen is not None
             if seen is not None:
                 self._meet(followed, seen, now_s, now_ms)
             else:
-                missing.append(followed)
                 self._miss(followed, now_ms)
-        if self._first and missing:
-            self._find_moved(missing, found, now_s, now_ms)
+        if self._first:
+            self._find_moved(found, now_s, now_ms)
         for seen in found.values():
             self._consider(seen, now_s)
         self._first = False
@@ -142,10 +140,9 @@ class Following:
             )  # fmt: skip
             followed.exhausted_bytes = followed.stored_bytes = 0
 
-    def _find_moved(
-        self, missing: list[Followed], found: dict[tuple[int, int], Found], now_s: float, now_ms: int
-    ) -> None:
+    def _find_moved(self, found: dict[tuple[int, int], Found], now_s: float, now_ms: int) -> None:
         """What was rotated out of the patterns while no agent ran is finished where it is now."""
+        missing = [followed for followed in self.files.values() if not followed.present]
         beside = find_beside(followed.state.last_path for followed in missing)
         for followed in missing:
             seen = beside.pop((followed.state.device, followed.state.inode), None)
