@@ -8,12 +8,16 @@ import typer
 
 from log_format.version import __version__
 from tidelog.cli import topic
+from tidelog.cli.cat import cat
+from tidelog.cli.cluster import cluster
 from tidelog.cli.collect import collect
+from tidelog.cli.completion import completion
 from tidelog.cli.consume import consume
 from tidelog.cli.demo import demo
 from tidelog.cli.exit_code import EPILOG, ExitCode
 from tidelog.cli.produce import produce
 from tidelog.cli.serve import serve
+from tidelog.cli.tail import tail
 from tidelog.cli.verify import verify
 from tidelog.cli.version import version
 
@@ -29,9 +33,13 @@ app.add_typer(topic.app, name="topic")
 app.command(epilog=EPILOG)(produce)
 app.command(epilog=EPILOG)(consume)
 app.command(epilog=EPILOG)(collect)
+app.command(epilog=EPILOG)(tail)
+app.command(epilog=EPILOG)(cat)
 app.command(epilog=EPILOG)(verify)
+app.command(epilog=EPILOG)(cluster)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(serve)
 app.command()(demo)
+app.command()(completion)
 app.command()(version)
 
 

@@ -79,6 +79,11 @@ def print_json(value: object) -> None:
     sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
 
 
+def note_json(value: object) -> None:
+    """One JSON value and a line break on standard error: for programs, where standard output is the records'."""
+    sys.stderr.write(msgspec.json.encode(value).decode() + "\n")
+
+
 def output() -> Console:
     """For results that people read."""
     return Console(soft_wrap=True, highlight=False)

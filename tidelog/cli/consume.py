@@ -1,176 +1,228 @@
-"""``tidelog consume``: a topic onto standard output."""
+"""``tidelog consume``: a topic onto standard output or into a file."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable
-from datetime import UTC, datetime
-from enum import StrEnum
-from typing import Annotated, BinaryIO
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
 
-import msgspec
 import typer
-from rich.progress import Progress
 
 from tidelog.admin import Admin
-from tidelog.cli.console import STREAM_TIMEOUT_S, TimeoutOption, UrlOption, progress, reporting
+from tidelog.cli.console import (
+    STREAM_TIMEOUT_S,
+    TimeoutOption,
+    UrlOption,
+    note,
+    note_json,
+    print_json,
+    progress,
+    reporting,
+)
+from tidelog.cli.copying import Copied, copy
+from tidelog.cli.interrupt import Interrupts
+from tidelog.cli.output_file import OutputFile
+from tidelog.cli.record_text import OutputFormat, Writer, json_writer, value_writer
+from tidelog.cli.sinks import ParquetSink, Sink, StreamSink
+from tidelog.cli.where import Where, find, parse_where
 from tidelog.consumer import Consumer
-from tidelog.json_record import as_json_record
-from tidelog.record import Record, TopicPartition
-from tidelog.topic import PartitionOffsets
 
-_BATCH_RECORDS = 5_000
-_FOLLOW_WAIT_MS = 10_000
+_SUFFIXES_JSON = frozenset({".json", ".jsonl", ".ndjson"})
+_ESCAPES = {"\\n": "\n", "\\r": "\r", "\\t": "\t", "\\0": "\0"}
 
 
-class OutputFormat(StrEnum):
-    """What is written for a record."""
-
-    TEXT = "text"
-    JSON = "json"
-    RAW = "raw"
-
-
-Writer = Callable[[Record], bytes]
+FromOption = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="WHERE",
+        help="beginning (the default), end, an offset, PARTITION:OFFSET,… as an earlier run named it, "
+        "a time (2025-01-31T08:00:00Z), or @ and milliseconds since the epoch.",
+    ),
+]
+LastOption = Annotated[int | None, typer.Option("--last", min=1, help="Begin so many before each partition's end.")]
+PartitionOption = Annotated[
+    list[int] | None, typer.Option("--partition", "-p", min=0, help="Only this one; may be given many times.")
+]
+MaxOption = Annotated[int | None, typer.Option("--max", "-n", min=1, help="End after so many records.")]
+FollowOption = Annotated[
+    bool, typer.Option("--follow", help="Go on as records come, until Ctrl-C. Else: up to what is there now.")
+]
+FormatOption = Annotated[
+    OutputFormat,
+    typer.Option(
+        "--format",
+        "-f",
+        help="text: the value, what no terminal can show escaped. json: the HTTP API's record, a line each. "
+        "raw: the value's bytes.",
+    ),
+]
+KeyOption = Annotated[
+    str | None, typer.Option("--key-separator", "-k", help="text and raw: write the key and this before the value.")
+]
+HeadersOption = Annotated[
+    bool, typer.Option("--headers", help="text and raw: write name=value,… and a tab before the rest.")
+]
+DelimiterOption = Annotated[
+    str, typer.Option("--delimiter", help="raw: what is written behind a record. Empty: nothing; \\0: a zero byte.")
+]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="Write there. FILE.parquet: Parquet. FILE.ndjson, .jsonl: JSON."
+    ),
+]
+AppendOption = Annotated[bool, typer.Option("--append", help="With --output: add to the file. Not for Parquet.")]
+RecordsAsJsonOption = Annotated[
+    bool, typer.Option("--json", help="Records as --format json; with --output: the summary as JSON instead.")
+]
 
 
 def consume(
     topic: Annotated[str, typer.Argument(help="The topic's name.")],
     *,
-    from_: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            metavar="WHERE",
-            help="beginning, end, an offset, a time (2025-01-31T08:00:00Z), or @ and milliseconds since the epoch.",
-        ),
-    ] = "beginning",
-    partition: Annotated[
-        list[int] | None, typer.Option("--partition", "-p", min=0, help="Only this one; may be given many times.")
-    ] = None,
-    max_: Annotated[int | None, typer.Option("--max", "-n", min=1, help="End after so many records.")] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Go on as records come, until Ctrl-C. Else: up to what is there now.")
-    ] = False,
-    format_: Annotated[
-        OutputFormat,
-        typer.Option(
-            "--format",
-            "-f",
-            help="text: the value, what is no UTF-8 escaped. json: the HTTP API's record, a line each. raw: its bytes.",
-        ),
-    ] = OutputFormat.TEXT,
-    key_separator: Annotated[
-        str | None, typer.Option("--key-separator", "-k", help="text and raw: write the key and this before the value.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    from_: FromOption = None,
+    last: LastOption = None,
+    partition: PartitionOption = None,
+    max_: MaxOption = None,
+    follow: FollowOption = False,
+    format_: FormatOption = OutputFormat.TEXT,
+    key_separator: KeyOption = None,
+    headers: HeadersOption = False,
+    delimiter: DelimiterOption = "\\n",
+    output: OutputOption = None,
+    append: AppendOption = False,
+    as_json: RecordsAsJsonOption = False,
     url: UrlOption = None,
     timeout: TimeoutOption = STREAM_TIMEOUT_S,
 ) -> None:
-    """Write the records of a topic to standard output, a line each.
+    """Write the records of a topic to standard output, a line each, or to a file.
 
-    Records of one partition come in the order of their offsets. A null value is an empty line in text and raw.
+    Records of one partition come in the order of their offsets. A null value is an empty line in text and raw. At the end,
+    also by Ctrl-C, it says where to go on: every record before that was written, and none behind it. A new file gets
+    its name when it is whole; with --append it grows line by line.
 
     \b
     Examples:
       tidelog consume orders
       tidelog consume orders --from end --follow
+      tidelog consume orders --last 10 --key-separator ' ' --headers
       tidelog consume orders --from 2025-01-31T08:00:00Z --partition 3 --max 10 --json
-      tidelog consume orders --format raw --key-separator : > backup.txt
+      tidelog consume orders --from 0:1,2:1 --output orders.ndjson --append
+      tidelog consume orders --output orders.parquet
+      tidelog consume orders --format raw --delimiter '' > values.bin
     """
-    chosen = OutputFormat.JSON if as_json else format_
+    if (as_json and output is None) or (output is not None and output.suffix in _SUFFIXES_JSON):
+        format_ = OutputFormat.JSON
+    layout = _Layout(format_, key_separator, headers, delimiter)
     api_timeout_ms = timeout * 1000
-    with (
-        reporting(as_json=chosen is OutputFormat.JSON),
-        Consumer(bootstrap_servers=url, auto_offset_reset="none", api_timeout_ms=api_timeout_ms) as consumer,
-        Admin(url, timeout_ms=api_timeout_ms) as admin,
-    ):
-        if chosen is OutputFormat.JSON and key_separator is not None:
-            raise ValueError("--key-separator is for text and raw: JSON has a member for the key")
-        positions, ends = _range(admin, topic, from_, partition)
-        write = _writer(chosen, key_separator)
-        # On one terminal a progress bar and records would write over each other.
-        with progress(f"from {topic}", shown=not sys.stdout.isatty()) as bar:
-            _copy(consumer, positions, ends=None if follow else ends, records_max=max_, write=write, bar=bar)
+    copied = Copied()
+    with reporting(as_json=as_json):
+        where = _where(from_, last)
+        layout.check(output, append=append)
+        with (
+            Consumer(bootstrap_servers=url, auto_offset_reset="none", api_timeout_ms=api_timeout_ms) as consumer,
+            Admin(url, timeout_ms=api_timeout_ms) as admin,
+        ):
+            range_ = find(admin, topic, where, partition)
+            sink = layout.sink(output, append=append)
+            interrupts = Interrupts()
+            # On one terminal a progress bar and records would write over each other.
+            shown = not as_json and (output is not None or not sys.stdout.isatty())
+            with (
+                interrupts.caught(),
+                _kept(sink, copied, output, as_json=as_json),
+                progress(f"from {topic}", shown=shown) as bar,
+            ):
+                copy(consumer, range_, sink, copied, follow=follow, records_max=max_, interrupts=interrupts, bar=bar)
 
 
-def _range(
-    admin: Admin, topic: str, where: str, partitions: list[int] | None
-) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """Where to begin in each partition, and where its log ends now."""
-    timestamp_ms = _timestamp_ms(where)
-    offsets = admin.offsets(topic, sorted(set(partitions)) if partitions else None, timestamp_ms=timestamp_ms)
-    begin = {TopicPartition(topic, each): _begin(found, where, timestamp_ms) for each, found in offsets.items()}
-    return begin, {TopicPartition(topic, each): found.high_watermark for each, found in offsets.items()}
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """What a record looks like."""
+
+    format_: OutputFormat
+    key_separator: str | None
+    headers: bool
+    delimiter: str
+
+    def check(self, output: Path | None, *, append: bool) -> None:
+        """Raises ``ValueError`` for options that contradict each other."""
+        with_own_places = self.format_ is OutputFormat.JSON or _is_parquet(output)
+        if with_own_places and (self.key_separator is not None or self.headers):
+            raise ValueError(
+                "--key-separator and --headers are for text and raw: JSON and Parquet have a place for both"
+            )
+        if append and (output is None or _is_parquet(output)):
+            raise ValueError("--append is for --output, and a Parquet file can't be appended to")
+
+    def sink(self, output: Path | None, *, append: bool) -> Sink:
+        """Where records go. Raises ``CommandFailed``."""
+        if output is not None and _is_parquet(output):
+            return ParquetSink(output)
+        return StreamSink(self._writer(), None if output is None else OutputFile(output, append=append))
+
+    def _writer(self) -> Writer:
+        if self.format_ is OutputFormat.JSON:
+            return json_writer()
+        separator = None if self.key_separator is None else self.key_separator.encode()
+        delimiter = b"\n" if self.format_ is OutputFormat.TEXT else _unescaped(self.delimiter).encode()
+        return value_writer(self.format_, key_separator=separator, headers=self.headers, delimiter=delimiter)
 
 
-def _begin(found: PartitionOffsets, where: str, timestamp_ms: int | None) -> int:
-    if timestamp_ms is not None:
-        return found.high_watermark if found.offset is None else found.offset
-    if where == "beginning":
-        return found.log_start_offset
-    return found.high_watermark if where == "end" else int(where)
+def _is_parquet(output: Path | None) -> bool:
+    return output is not None and output.suffix == ".parquet"
 
 
-def _timestamp_ms(where: str) -> int | None:
-    """The time that ``--from`` names; None when it names something else. Raises ``ValueError`` when it names nothing."""
-    if where in {"beginning", "end"} or where.isdecimal():
-        return None
-    if where.startswith("@") and where[1:].isdecimal():
-        return int(where[1:])
+@contextlib.contextmanager
+def _kept(sink: Sink, copied: Copied, output: Path | None, *, as_json: bool) -> Iterator[None]:
+    """At the end, by whatever: what was written is kept where that is worth something, and it is said how far it came."""
+    began = time.monotonic()
     try:
-        time = datetime.fromisoformat(where)
-    except ValueError:
-        raise ValueError(f"--from {where!r} is not beginning, end, an offset, a time or @milliseconds") from None
-    return int((time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp() * 1000)
+        yield
+    except BrokenPipeError:
+        raise
+    except BaseException:
+        if copied.record_count:
+            sink.close()
+            _report(copied, output, time.monotonic() - began, as_json)
+        else:
+            sink.discard()
+        raise
+    sink.close()
+    _report(copied, output, time.monotonic() - began, as_json)
 
 
-def _copy(
-    consumer: Consumer,
-    positions: dict[TopicPartition, int],
-    *,
-    ends: dict[TopicPartition, int] | None,
-    records_max: int | None,
-    write: Writer,
-    bar: Progress,
-) -> None:
-    """Write records until ``ends`` are reached (None: never) or ``records_max`` are written."""
-    left = {place for place in positions if ends is None or positions[place] != ends[place]}
-    consumer.assign(positions)
-    for place, position in positions.items():
-        consumer.seek(place, position)
-    consumer.pause(*(place for place in positions if place not in left))
-    out: BinaryIO = sys.stdout.buffer
-    task = bar.add_task("records", total=None)
-    written = 0
-    while left and (records_max is None or written < records_max):
-        batch_max = _BATCH_RECORDS if records_max is None else min(_BATCH_RECORDS, records_max - written)
-        records = consumer.poll(_FOLLOW_WAIT_MS, batch_max)
-        if ends is not None:
-            records = [
-                record for record in records if record.offset < ends[TopicPartition(record.topic, record.partition)]
-            ]
-        out.writelines(map(write, records))
-        out.flush()
-        written += len(records)
-        bar.update(task, completed=written)
-        if ends is not None:
-            reached = {place for place in left if consumer.position(place) >= ends[place]}
-            consumer.pause(*reached)
-            left -= reached
+def _report(copied: Copied, output: Path | None, elapsed_s: float, as_json: bool) -> None:
+    summary = {
+        "record_count": copied.record_count,
+        "elapsed_ms": int(elapsed_s * 1000),
+        "next_offsets": [
+            {"partition": place.partition, "offset": offset} for place, offset in sorted(copied.positions.items())
+        ],
+    }
+    if as_json:
+        # Without a file standard output is the records'.
+        (note_json if output is None else print_json)(summary)
+        return
+    into = "" if output is None else f" in {output}"
+    records = f"{copied.record_count:,} record{'' if copied.record_count == 1 else 's'}"
+    note(f"{records}{into}. Go on with --from {copied.next_offsets()}")
 
 
-def _writer(format_: OutputFormat, key_separator: str | None) -> Writer:
-    if format_ is OutputFormat.JSON:
-        return lambda record: msgspec.json.encode(as_json_record(record)) + b"\n"
-    separator = None if key_separator is None else key_separator.encode()
+def _where(from_: str | None, last: int | None) -> Where:
+    if last is None:
+        return parse_where(from_ or "beginning")
+    if from_ is not None:
+        raise ValueError("--from and --last exclude each other")
+    return Where(last=last)
 
-    def write(record: Record) -> bytes:
-        line = record.value or b""
-        if separator is not None:
-            line = (record.key or b"") + separator + line
-        if format_ is OutputFormat.TEXT:
-            line = line.decode("utf-8", "backslashreplace").encode()
-        return line + b"\n"
 
-    return write
+def _unescaped(text: str) -> str:
+    for escape, meant in _ESCAPES.items():
+        text = text.replace(escape, meant)
+    return text

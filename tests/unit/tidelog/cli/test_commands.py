@@ -291,7 +291,7 @@ def start(*arguments: str, url: str) -> subprocess.Popen[bytes]:
 
 
 def test_following_until_ctrl_c(filled: Any) -> None:
-    """Records are written as they come; Ctrl-C ends it with one word and no trace of where it was."""
+    """Records are written as they come; Ctrl-C ends it and says where to go on."""
     process = start("consume", "t", "--from", "end", "--follow", url=filled.url)
     try:
         while filled.count("POST /v1/fetch") == 0:
@@ -305,7 +305,7 @@ def test_following_until_ctrl_c(filled: Any) -> None:
     finally:
         process.kill()
         process.wait()
-    assert (out, error, process.returncode) == (b"", b"Interrupted.\n", ExitCode.INTERRUPTED)
+    assert (out, error, process.returncode) == (b"", b"1 record. Go on with --from 0:11,1:10\nInterrupted.\n", 130)
 
 
 def test_a_reader_that_has_enough(filled: Any) -> None:
