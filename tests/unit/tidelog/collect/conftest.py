@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -110,13 +109,14 @@ class Journal:
 class CrashingStateFile(StateFile):
     """A state file around whose writing the process may be killed."""
 
-    before: Callable[[], None] = staticmethod(lambda: None)
-    after: Callable[[], None] = staticmethod(lambda: None)
+    def __init__(self, path: Path, bench: Workbench) -> None:
+        super().__init__(path)
+        self._bench = bench
 
     def save(self, state: State) -> None:
-        self.before()
+        self._bench.crash_before_save()
         super().save(state)
-        self.after()
+        self._bench.crash_after_save()
 
 
 class Workbench:
@@ -151,9 +151,7 @@ class Workbench:
 
     def start(self) -> None:
         """A new process."""
-        self.states = CrashingStateFile(self.directory / "agent.state")
-        self.states.before = lambda: self.crash_before_save()
-        self.states.after = lambda: self.crash_after_save()
+        self.states = CrashingStateFile(self.directory / "agent.state", self)
         state = self.states.load("topic")
         self.following = Following(
             self.patterns,

@@ -163,7 +163,7 @@ class Rotations(RuleBasedStateMachine):
         if where.endswith("save"):
             setattr(bench, f"crash_{where.replace(' ', '_')}", die)
         else:
-            setattr(bench.topic, where.split()[0], die)
+            setattr(bench.topic, where.split(maxsplit=1)[0], die)
         bench.run()
         bench.crash_before_save = bench.crash_after_save = bench.topic.before = bench.topic.after = lambda: None
 
@@ -181,10 +181,18 @@ class Rotations(RuleBasedStateMachine):
             shutil.rmtree(self.directory)
 
     def check(self) -> None:
-        sent = defaultdict(list)
+        lines: list[bytes] = []
+        newest: dict[str, int] = {}
         for line in self.bench.topic.lines:
-            log, generation, *_ = line.value.split(b" ")
-            sent[f"{log.decode()} {int(generation)}"].append(line.value)
+            if line.part is not None and line.part > 1:
+                lines[newest[line.file]] += line.value
+            else:
+                newest[line.file] = len(lines)
+                lines.append(line.value)
+        sent = defaultdict(list)
+        for value in lines:
+            log, generation, *_ = value.split(b" ")
+            sent[f"{log.decode()} {int(generation)}"].append(value)
         assert dict(sent) == {name: lines for name, lines in self.expected.items() if lines}
         assert self.bench.journal.errors() == []
 

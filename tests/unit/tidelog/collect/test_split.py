@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
@@ -16,7 +17,7 @@ DATES = re.compile(rb"^\d")
 
 def _values(records: Records) -> list[bytes]:
     bounds = records.offsets.tolist()
-    return [records.data[start:end] for start, end in zip(bounds, bounds[1:], strict=False)]
+    return [records.data[start:end] for start, end in itertools.pairwise(bounds)]
 
 
 def _all(block: bytes, *, rest: Rest = Rest.LEAVE, size: int = 100, start: Position | None = None) -> Records:
