@@ -28,6 +28,8 @@ class GatewayError(TidelogError):
     """An error answer of a gateway, or the lack of an answer."""
 
     request_id: str | None = None
+    after_doubt: bool = False
+    """It speaks of the last try only: an earlier one of the same request may have happened."""
 
 
 class RequestRefused(GatewayError, errors.RequestRefused):
@@ -94,6 +96,24 @@ class ExpectedOffsetMismatch(RequestRefused):
     """The partition's next offset is another one than was expected."""
 
     default_code = ErrorCode.EXPECTED_OFFSET_MISMATCH
+
+
+class UnknownProducer(RequestRefused):
+    """The producer id was never issued, or is forgotten since it was not used for a day."""
+
+    default_code = ErrorCode.UNKNOWN_PRODUCER
+
+
+class SequenceOutOfOrder(RequestRefused):
+    """The request is not its producer's next one, which is ``fields["expected_sequence"]``."""
+
+    default_code = ErrorCode.SEQUENCE_OUT_OF_ORDER
+
+
+class FencedProducer(RequestRefused):
+    """A newer epoch of this producer has begun."""
+
+    default_code = ErrorCode.FENCED_PRODUCER
 
 
 class RequestTooLarge(RequestRefused):
@@ -204,6 +224,9 @@ CLASSES: Final[Mapping[ErrorCode, type[GatewayError]]] = MappingProxyType(
             TopicAlreadyExists,
             OffsetOutOfRange,
             ExpectedOffsetMismatch,
+            UnknownProducer,
+            SequenceOutOfOrder,
+            FencedProducer,
             RequestTooLarge,
             RecordTooLarge,
             Throttled,

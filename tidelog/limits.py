@@ -50,6 +50,8 @@ LINGER_MS: Final = 5
 BATCH_BYTES: Final = 1024 * 1024
 BUFFER_BYTES: Final = 32 * 1024 * 1024
 MAX_IN_FLIGHT: Final = 5
+IN_FLIGHT_PER_TOPIC_MAX: Final = 5
+"""As many requests of one producer as the gateway knows again (the contract's)."""
 MAX_BLOCK_MS: Final = 60_000
 DELIVERY_TIMEOUT_MS: Final = 120_000
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from tidelog.deadline import Deadline
 from tidelog.encode import Compression, compress
+from tidelog.errors import GatewayError
 from tidelog.record import ProduceResult
 from tidelog.transport import Request, Transport, target
 
@@ -17,11 +20,13 @@ def produce(
     deadline: Deadline,
     partition: int | None = None,
     compression: Compression | None = None,
+    producer: Mapping[str, str] | None = None,
+    is_final: Callable[[GatewayError], bool] = lambda _error: False,
 ) -> ProduceResult:
     """Append what ``body`` holds, and say where it went; ``partition`` wins over what the records name.
 
-    Raises ``OutcomeUnknown`` when the answer is lost: the request has nothing by which the gateway could recognise a
-    second try. Everything else as ``Transport.call``.
+    ``producer``: the headers by which the gateway knows the request again: then it is repeated until the deadline, unless the
+    error ``is_final``. Without them a lost answer raises ``OutcomeUnknown``. Everything else as ``Transport.call``.
     """
     place: tuple[str | int, ...] = ("topics", topic)
     if partition is not None:
@@ -32,8 +37,9 @@ def produce(
         target=target(*place, "records"),
         body=sent,
         content_type=content_type,
-        headers=headers,
-        repeatable=False,
+        headers={**headers, **(producer or {})},
+        repeatable=producer is not None,
+        is_final=is_final,
     )
     reply = transport.call(request, deadline)
     result = reply.decode(ProduceResult)

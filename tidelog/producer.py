@@ -21,6 +21,7 @@ from tidelog.deadline import Deadline
 from tidelog.delivery import OnDelivery
 from tidelog.encode import Compression
 from tidelog.errors import BufferFull, DeliveryFailed
+from tidelog.numbering import Numbering
 from tidelog.record import Headers, ProduceResult, RecordMetadata
 from tidelog.record_columns import CHOOSE
 from tidelog.send_buffer import SendBuffer
@@ -45,10 +46,11 @@ class Producer:
             future = producer.send("orders", "a value", key="user-7")
             print(future.result().offset)
 
-    Promises: an acknowledged record (its future has a result) is durable and has this offset. One producer's records keep
-    their order in each partition: a topic has one request on its way at a time, and different topics don't wait for each
-    other. A record is never sent twice by the producer, so nothing is doubled; when an answer is lost its records fail
-    with ``OutcomeUnknown``, and they may or may not be in the log.
+    Promises: an acknowledged record (its future has a result) is durable and has this offset, and it is in the log once:
+    requests are numbered, so that one whose answer was lost is repeated, by any gateway, until its outcome is known, and
+    never doubled. One producer's records keep their order in each partition; different topics don't wait for each other.
+    Only when ``delivery_timeout_ms`` is over and nobody could say, a record fails with ``OutcomeUnknown``: then it may or
+    may not be in the log. Every other error says that it is not.
 
     Safe from any thread. A forked child must make its own; the parent's raises ``RuntimeError`` there.
     """
@@ -62,6 +64,7 @@ class Producer:
         buffer_bytes: int = limits.BUFFER_BYTES,
         max_block_ms: float = limits.MAX_BLOCK_MS,
         max_in_flight: int = limits.MAX_IN_FLIGHT,
+        enable_idempotence: bool = True,
         delivery_timeout_ms: float = limits.DELIVERY_TIMEOUT_MS,
         request_timeout_ms: float = limits.REQUEST_TIMEOUT_MS,
         compression: Compression | None = None,
@@ -77,8 +80,10 @@ class Producer:
         ``linger_ms`` (0 and up): how long a batch waits for more records before it is sent, unless it reaches
         ``batch_bytes`` (1 and up) first. ``buffer_bytes``: what may be taken in and not acknowledged, about 100 bytes per
         record included; beyond it ``send`` blocks, up to ``max_block_ms``. ``max_in_flight`` (1 and up): requests on their
-        way at once, each for another topic. ``delivery_timeout_ms``: when it has passed since a record was sent, the
-        record is acknowledged or its future has an exception; ``request_timeout_ms``: how long one answer is waited for.
+        way at once, at most 5 of one topic. ``enable_idempotence``: False sends requests without numbers, one of a topic at a
+        time, and never repeats one that may have happened. ``delivery_timeout_ms``: when it has passed since a record was
+        sent, the record is acknowledged or its future has an exception; ``request_timeout_ms``: how long one answer is waited
+        for.
         ``compression``: of request bodies, ``"gzip"``, ``"zstd"`` or None.
 
         ``key_serializer``, ``value_serializer``: called with what ``send`` gets, return bytes, text or None.
@@ -96,14 +101,17 @@ class Producer:
         if compression not in {None, "gzip", "zstd"}:
             raise ValueError(f"compression is {compression!r}, not 'gzip', 'zstd' or None")
         transport = Transport(bootstrap_servers, request_timeout_ms=request_timeout_ms)
+        numbering = Numbering(transport) if enable_idempotence else None
         self._buffer = SendBuffer(
             linger_ms=linger_ms,
             batch_bytes=batch_bytes,
             buffer_bytes=buffer_bytes,
             max_block_ms=max_block_ms,
             delivery_timeout_ms=delivery_timeout_ms,
+            in_flight_per_topic=1 if numbering is None else limits.IN_FLIGHT_PER_TOPIC_MAX,
+            on_taken=lambda batch: None if numbering is None else numbering.enter(batch.topic, batch.number),
         )
-        sender = Sender(transport, compression=compression)
+        sender = Sender(transport, compression=compression, numbering=numbering)
         self._threads = SendingThreads(
             transport,
             self._buffer,
@@ -111,6 +119,7 @@ class Producer:
             max_in_flight=max_in_flight,
             delivery_timeout_ms=delivery_timeout_ms,
             on_delivery=on_delivery,
+            numbering=numbering,
         )
         self._key_serializer = key_serializer
         self._value_serializer = value_serializer

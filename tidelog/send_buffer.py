@@ -1,8 +1,8 @@
 """What waits to be sent, in order, and the bound on its memory.
 
-1. Batches of one topic leave in the order in which they were filled, and the next leaves only when the one before it is
-   finished: so one producer's records keep their order in each partition (until requests carry sequence numbers, two of
-   them on the way could be committed in either order). Topics don't wait for each other.
+1. Batches of one topic leave in the order in which they were filled, at most ``in_flight_per_topic`` unfinished ones at a
+   time: one where requests are not numbered, since two of them on the way could be committed in either order. Topics don't
+   wait for each other.
 2. Bytes that are taken in and not finished are at most ``buffer_bytes``; whoever wants to add more waits.
 3. A batch is ready when it is full, has lingered, or somebody waits: for a flush, for room, or for the end.
 4. While a topic's batch is on its way the next one goes on growing, up to ``REQUEST_TARGET_BYTES``: the slower the
@@ -34,7 +34,7 @@ class _Lane:
     def __init__(self) -> None:
         self.open: RecordBatch | None = None
         self.sealed: deque[Sendable] = deque()
-        self.in_flight = False
+        self.in_flight = 0
 
     def seal(self) -> None:
         if self.open is not None:
@@ -46,8 +46,19 @@ class SendBuffer:
     """Filled by any thread, emptied by the sending threads."""
 
     def __init__(
-        self, *, linger_ms: float, batch_bytes: int, buffer_bytes: int, max_block_ms: float, delivery_timeout_ms: float
+        self,
+        *,
+        linger_ms: float,
+        batch_bytes: int,
+        buffer_bytes: int,
+        max_block_ms: float,
+        delivery_timeout_ms: float,
+        in_flight_per_topic: int = 1,
+        on_taken: Callable[[Sendable], None] = lambda _batch: None,
     ) -> None:
+        """``on_taken`` is told of each batch that leaves, in their order; it must not call the buffer."""
+        self._in_flight_per_topic = in_flight_per_topic
+        self._on_taken = on_taken
         self._linger_s = linger_ms / 1000
         self._batch_bytes = batch_bytes
         self._buffer_bytes = buffer_bytes
@@ -75,9 +86,9 @@ class SendBuffer:
         return self._batch_bytes_max
 
     @property
-    def lane_count(self) -> int:
-        """Topics with something unfinished."""
-        return len(self._lanes)
+    def sendable_count(self) -> int:
+        """At most so many batches can be on their way now."""
+        return min(len(self._lanes) * self._in_flight_per_topic, len(self._unfinished))
 
     def append(  # noqa: PLR0917 - names cost time, and this is done for each record
         self,
@@ -127,7 +138,7 @@ class SendBuffer:
                 now = time.monotonic()
                 wait_s: float | None = None
                 for topic, lane in self._lanes.items():
-                    if lane.in_flight or (lane.open is None and not lane.sealed):
+                    if lane.in_flight >= self._in_flight_per_topic or (lane.open is None and not lane.sealed):
                         continue
                     ready_in_s = self._ready_in_s(lane, now)
                     if ready_in_s <= 0:
@@ -142,8 +153,8 @@ class SendBuffer:
         """The batch that ``take`` gave has its outcome."""
         with self._lock:
             lane = self._lanes[batch.topic]
-            lane.in_flight = False
-            if lane.open is None and not lane.sealed:
+            lane.in_flight -= 1
+            if not lane.in_flight and lane.open is None and not lane.sealed:
                 del self._lanes[batch.topic]
             del self._unfinished[batch.number]
             self._size_bytes -= batch.size_bytes
@@ -214,7 +225,9 @@ class SendBuffer:
     def _take(self, topic: str, lane: _Lane) -> Sendable:
         if not lane.sealed:
             lane.seal()
-        lane.in_flight = True
+        lane.in_flight += 1
         # To the end of the line, so that a busy topic does not starve the others.
         self._lanes[topic] = self._lanes.pop(topic)
-        return lane.sealed.popleft()
+        batch = lane.sealed.popleft()
+        self._on_taken(batch)
+        return batch

@@ -5,7 +5,8 @@
 2. What can be refused before it is sent is refused record by record (too large, no such partition), so that one bad record
    does not take its batch down with it.
 3. A request above the gateway's limit is halved until it fits.
-4. Only a refusal that changed nothing leads to another request for the same records.
+4. Only a refusal that changed nothing leads to another request for the same records, unless requests are numbered: then the
+   gateway knows one again, and it is repeated until its outcome is known.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import itertools
 import random
 import time
 from collections import Counter
+from collections.abc import Callable, Mapping
 
 from log_format.errors import TidelogError
 from log_format.limits import REQUEST_BYTES_MAX
@@ -28,6 +30,7 @@ from tidelog.errors import (
     UnknownPartition,
 )
 from tidelog.limits import RECORD_OVERHEAD_BYTES
+from tidelog.numbering import Numbering
 from tidelog.produce import produce
 from tidelog.record import ProduceResult
 from tidelog.record_columns import RecordColumns
@@ -39,8 +42,12 @@ from tidelog.transport import Transport
 class Sender:
     """Delivers batches through one transport. Safe from any thread."""
 
-    def __init__(self, transport: Transport, *, compression: Compression | None) -> None:
+    def __init__(
+        self, transport: Transport, *, compression: Compression | None, numbering: Numbering | None = None
+    ) -> None:
+        """``numbering``: of idempotent requests; every batch has entered it."""
         self._transport = transport
+        self._numbering = numbering
         self._compression = compression
         self._facts = TopicFactsCache(transport)
         self._request_bytes_max = REQUEST_BYTES_MAX
@@ -65,9 +72,7 @@ class Sender:
             body = encode_table(table)
             try:
                 self._check_size(len(body))
-                result = produce(
-                    self._transport, chunk.topic, body, ARROW, deadline=chunk.deadline, compression=self._compression
-                )
+                result = self._produce(chunk, body, ARROW, is_last=not waiting)
             except RequestTooLarge as error:
                 if not self._smaller(error, table.num_rows):
                     raise
@@ -103,18 +108,18 @@ class Sender:
             columns.assigned[index] = rest.assigned[place]
         return outcomes
 
-    def _post(self, batch: RecordBatch, columns: RecordColumns, round_: int, facts: TopicFacts) -> list[Outcome]:
+    def _post(
+        self, batch: RecordBatch, columns: RecordColumns, round_: int, facts: TopicFacts, *, is_last: bool = True
+    ) -> list[Outcome]:
         try:
             body, content_type = encode(columns)
             self._check_size(len(body))
-            result = produce(
-                self._transport, batch.topic, body, content_type, deadline=batch.deadline, compression=self._compression
-            )
+            result = self._produce(batch, body, content_type, is_last=is_last)
             return _offsets(columns.assigned, result)
         except RequestTooLarge as error:
             if not self._smaller(error, len(columns)):
                 return [error] * len(columns)
-            return self._post_halves(batch, columns, round_, facts)
+            return self._post_halves(batch, columns, round_, facts, is_last=is_last)
         except (UnknownPartition, RecordTooLarge) as error:
             if facts.asked_at >= batch.opened_at:
                 return [error] * len(columns)
@@ -123,12 +128,39 @@ class Sender:
         except GatewayError as error:
             return [_final(error)] * len(columns)
 
-    def _post_halves(self, batch: RecordBatch, columns: RecordColumns, round_: int, facts: TopicFacts) -> list[Outcome]:
+    def _post_halves(
+        self, batch: RecordBatch, columns: RecordColumns, round_: int, facts: TopicFacts, *, is_last: bool
+    ) -> list[Outcome]:
         middle = len(columns) // 2
-        halves = (columns.slice(0, middle), columns.slice(middle, len(columns)))
-        outcomes = [outcome for half in halves for outcome in self._post(batch, half, round_, facts)]
-        columns.assigned = halves[0].assigned + halves[1].assigned
+        first, second = columns.slice(0, middle), columns.slice(middle, len(columns))
+        outcomes = self._post(batch, first, round_, facts, is_last=False)
+        outcomes += self._post(batch, second, round_, facts, is_last=is_last)
+        columns.assigned = first.assigned + second.assigned
         return outcomes
+
+    def _produce(
+        self, batch: RecordBatch | TableChunk, body: bytes, content_type: str, *, is_last: bool
+    ) -> ProduceResult:
+        """One request, under the batch's next number where requests are numbered."""
+
+        def post(
+            producer: Mapping[str, str] | None = None,
+            is_final: Callable[[GatewayError], bool] = lambda _error: False,
+        ) -> ProduceResult:
+            return produce(
+                self._transport,
+                batch.topic,
+                body,
+                content_type,
+                deadline=batch.deadline,
+                compression=self._compression,
+                producer=producer,
+                is_final=is_final,
+            )
+
+        if self._numbering is None:
+            return post()
+        return self._numbering.send(batch.topic, batch.number, batch.deadline, post, is_last=is_last)
 
     def _check_size(self, body_bytes: int) -> None:
         if body_bytes > self._request_bytes_max:

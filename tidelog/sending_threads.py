@@ -1,6 +1,6 @@
 """The threads that carry batches from the send buffer to the gateways, and the end of them.
 
-There are as many as there are topics with something to send, at most ``max_in_flight``; they begin with the first record
+There are as many as there are batches that can be on their way, at most ``max_in_flight``; they begin with the first record
 and end with ``close``. The ``Producer`` that a user holds is not referenced from here, so it can be collected as garbage,
 which closes them too.
 """
@@ -16,6 +16,7 @@ from log_format.errors import TidelogError
 from tidelog.deadline import Deadline
 from tidelog.delivery import OnDelivery
 from tidelog.errors import DeliveryFailed, OutcomeUnknown
+from tidelog.numbering import Numbering
 from tidelog.send_buffer import Sendable, SendBuffer
 from tidelog.sender import Sender
 from tidelog.table_chunk import TableChunk
@@ -36,7 +37,9 @@ class SendingThreads:
         max_in_flight: int,
         delivery_timeout_ms: float,
         on_delivery: OnDelivery | None,
+        numbering: Numbering | None,
     ) -> None:
+        self._numbering = numbering
         self._transport = transport
         self._buffer = buffer
         self._sender = sender
@@ -53,7 +56,7 @@ class SendingThreads:
     def ensure(self) -> None:
         """See to it that there are threads enough for what is in the buffer."""
         with self._lock:
-            wanted = min(self._buffer.lane_count, self._max_in_flight)
+            wanted = min(self._buffer.sendable_count, self._max_in_flight)
             while len(self._threads) < wanted and not self._closed:
                 name = f"tidelog-producer-{len(self._threads)}"
                 thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -103,6 +106,8 @@ class SendingThreads:
             try:
                 self._deliver(batch)
             finally:
+                if self._numbering is not None:
+                    self._numbering.leave(batch.topic, batch.number)
                 self._buffer.finished(batch)
 
     def _deliver(self, batch: Sendable) -> None:

@@ -18,13 +18,14 @@ import math
 import os
 import threading
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
 
+from log_format.errors import TidelogError
 from log_format.version import __version__
 from tidelog import limits
 from tidelog.connection import Answer, AnswerLost, NeverSent
@@ -56,6 +57,8 @@ class Request:
     """Done twice it is as if done once, so a lost answer may be asked for again."""
     reads: bool = False
     """It changes nothing, so a lost answer leaves nothing in doubt."""
+    is_final: Callable[[GatewayError], bool] = lambda _error: False
+    """Which errors are raised although they could be followed by another try."""
     wait_ms: float = 0
     """How long the gateway was asked to wait before it answers, on top of ``request_timeout_ms``."""
 
@@ -131,7 +134,7 @@ class Transport:
             if pause_ms > 0:
                 self.pause(min(pause_ms, deadline.remaining_ms()))
             if self._closed.is_set():
-                raise ClientClosed("the client was closed")
+                raise self._closed_error(request, doubt)
             if deadline.near and not request.reads:
                 raise self._give_up(request, last or GatewayUnreachable(f"{endpoint.url} failed, and rests."), doubt)
             outcome = self._try(request, endpoint, math.inf if patient else deadline.remaining_ms())
@@ -149,7 +152,8 @@ class Transport:
                 if not request.repeatable:
                     raise last
                 doubt = last
-            elif not last.retryable:
+            elif not last.retryable or request.is_final(last):
+                last.after_doubt = doubt is not None
                 raise last
 
     def check_process(self) -> None:
@@ -198,6 +202,14 @@ class Transport:
                 error.may_have_happened = False
             if error.retryable:
                 endpoint.rest(_retry_after_ms(answer.headers.get("retry-after")))
+        return error
+
+    def _closed_error(self, request: Request, doubt: GatewayError | None) -> TidelogError:
+        if doubt is None or request.reads:
+            return ClientClosed("the client was closed")
+        error = OutcomeUnknown(f"{doubt.detail} Then the client was closed.")
+        error.__cause__ = doubt
+        error.request_id = doubt.request_id
         return error
 
     def _give_up(self, request: Request, last: GatewayError, doubt: GatewayError | None) -> GatewayError:

@@ -50,6 +50,8 @@ class FakeTopic:
     config: dict[str, Any]
     log_starts: list[int] = field(default_factory=list)
     records: list[list[Record]] = field(default_factory=list)
+    requests: dict[str, dict[int, Any]] = field(default_factory=dict)
+    """By producer id and sequence: what each idempotent request was answered."""
 
     def __post_init__(self) -> None:
         self.grow(self.partition_count)
@@ -82,6 +84,8 @@ class FakeLog:
         self.busy_produces: dict[str, int] = {}
         self.most_busy_produces: dict[str, int] = {}
         self.commit_seconds = 0.0
+        self.sequence_wait_seconds = 0.3
+        self.producer_ids: list[str] = []
         self.damaged: set[tuple[str, int]] = set()
         self.changed = threading.Condition(threading.RLock())
         self.stopping = False
@@ -95,6 +99,10 @@ class FakeLog:
                 limits = {"request_bytes_max": self.request_bytes_max}
                 gateways = [{"id": "one", "url": self.url, "started_at": 1, "owned_topics": sorted(self.topics)}]
                 return _json(200, {"gateways": gateways, "store": "memory://", "version": "1", "limits": limits})
+            case "POST", ["producers"]:
+                with self.changed:
+                    self.producer_ids.append(f"producer-{len(self.producer_ids)}")
+                    return _json(201, {"producer_id": self.producer_ids[-1], "epoch": 0})
             case "POST", ["topics"]:
                 return self._create(json.loads(asked.body))
             case "GET", ["topics"]:
@@ -187,6 +195,9 @@ class FakeLog:
             time.sleep(self.commit_seconds)
             with self.changed:
                 topic = self._topic(name)
+                answers, sequence = self._in_order(name, asked.headers)
+                if sequence in answers:
+                    return _json(200, {**answers[sequence], "duplicate": True})
                 limit = topic.config.get("max.message.bytes", DEFAULTS["max.message.bytes"])
                 ranges: dict[int, list[int]] = {}
                 appended = _records(name, topic.partition_count, partition, asked)
@@ -199,15 +210,29 @@ class FakeLog:
                     log = topic.records[record.partition]
                     ranges.setdefault(record.partition, [len(log), 0])[1] += 1
                     log.append(Record(name, record.partition, len(log), *_rest(record)))
+                stored = [
+                    {"partition": key, "base_offset": base, "last_offset": base + count - 1, "count": count}
+                    for key, (base, count) in sorted(ranges.items())
+                ]
+                answers[sequence] = {"topic": name, "partitions": stored}
                 self.changed.notify_all()
-            stored = [
-                {"partition": key, "base_offset": base, "last_offset": base + count - 1, "count": count}
-                for key, (base, count) in sorted(ranges.items())
-            ]
             return _json(200, {"topic": name, "partitions": stored, "duplicate": False})
         finally:
             with self.changed:
                 self.busy_produces[name] -= 1
+
+    def _in_order(self, name: str, headers: dict[str, str]) -> tuple[dict[int, Any], int]:
+        """What this producer was answered, and this request's sequence; waits for those before it."""
+        producer_id = headers.get("tidelog-producer-id")
+        if producer_id is None:
+            return {}, 0
+        if producer_id not in self.producer_ids:
+            raise Problem(404, "UNKNOWN_PRODUCER")
+        answers = self._topic(name).requests.setdefault(producer_id, {})
+        sequence = int(headers["tidelog-producer-sequence"])
+        if not self.changed.wait_for(lambda: sequence <= len(answers), self.sequence_wait_seconds):
+            raise Problem(409, "SEQUENCE_OUT_OF_ORDER", retryable=True, expected_sequence=len(answers))
+        return answers, sequence
 
     def _offsets(self, name: str, partition: int, timestamp: str | None) -> tuple[int, dict[str, str], bytes]:
         records = self._log(name, partition)

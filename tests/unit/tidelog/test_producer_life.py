@@ -56,7 +56,7 @@ def test_close_with_a_time_limit_gives_up_what_is_left(gateway: Any) -> None:
     """It returns soon, ends the threads, and every future is finished: in doubt what was on its way, the rest not sent."""
     gateway.create("t")
     gateway.misbehave("POST .*/records", gateway.stall(5))
-    producer = Producer(gateway.url, linger_ms=0)
+    producer = Producer(gateway.url, linger_ms=0, enable_idempotence=False)
     first = producer.send("t", b"first")
     time.sleep(0.1)
     second = producer.send("t", b"second")
