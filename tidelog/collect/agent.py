@@ -73,6 +73,8 @@ class Agent:
                 if not self._finish(worker.submit(self._delivery.prepare)):
                     return
                 left = self._intent
+                if left is not None:
+                    self._find_again(left)
                 if left is not None and not self._finish(worker.submit(self._delivery.recover, left)):
                     return
                 self._follow(worker)
@@ -102,6 +104,14 @@ class Agent:
         if sending is None or self._finish(sending):
             self._delivery.settle()
 
+    def _find_again(self, intent: Intent) -> None:
+        """A file may be in the middle of its rotation: give its copy the time to appear."""
+        until_s = time.monotonic() + limits.COPY_WAIT_S
+        while self._collector.read_again(intent.ranges)[1] and time.monotonic() < until_s:
+            if self._stopping.wait(limits.POLL_INTERVAL_S):
+                return
+            self._look(again=True)
+
     def _submit(self, worker: ThreadPoolExecutor, batch: Batch) -> Future[None]:
         future = worker.submit(self._delivery.deliver, batch)
         future.add_done_callback(lambda _: self._wake.set())
@@ -122,9 +132,9 @@ class Agent:
             return False
         return True
 
-    def _look(self) -> None:
+    def _look(self, *, again: bool = False) -> None:
         now_s = time.monotonic()
-        if self._once and self._looked:
+        if self._once and self._looked and not again:
             # What is there at first is what is sent: a busy writer would keep it from ending.
             return
         self._looked = True

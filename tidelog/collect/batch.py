@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -30,11 +30,10 @@ class TopicForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """A request that is ready. ``reached``: by file id, the position behind it and the bytes before that position."""
+    """A request that is ready."""
 
     table: pa.Table
     ranges: tuple[Range, ...]
-    reached: Mapping[int, tuple[Position, Tail]]
 
     @property
     def record_count(self) -> int:
@@ -45,7 +44,7 @@ class Batch:
     @property
     def file_bytes(self) -> int:
         """How many bytes of files."""
-        return sum(each.end_offset - each.start.offset for each in self.ranges)
+        return sum(each.size_bytes for each in self.ranges)
 
     def body(self) -> bytes:
         """The request's body."""
@@ -60,7 +59,6 @@ class BatchBuilder:
     partition_for: Callable[[str], int]
     ranges: list[Range] = field(default_factory=list)
     _tables: list[pa.Table] = field(default_factory=list)
-    _reached: dict[int, tuple[Position, Tail]] = field(default_factory=dict)
     _cost: int = 0
 
     @property
@@ -100,15 +98,15 @@ class BatchBuilder:
             Range(
                 file_id=file_id,
                 start=start,
-                end_offset=start.offset + len(consumed),
+                end=records.next,
+                tail=Tail.of(consumed),
                 whole=records.whole,
                 crc32=zlib.crc32(consumed),
             )
         )
-        self._reached[file_id] = records.next, Tail.of(consumed)
 
     def build(self) -> Batch | None:
         """The request; None when there is no record in it."""
         if not self._tables:
             return None
-        return Batch(table=pa.concat_tables(self._tables), ranges=tuple(self.ranges), reached=self._reached)
+        return Batch(table=pa.concat_tables(self._tables), ranges=tuple(self.ranges))

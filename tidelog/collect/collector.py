@@ -39,15 +39,6 @@ class RecordRules:
     unfinished_s: float = 5.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LostRange:
-    """Bytes of a file that can't be read again."""
-
-    path: str
-    start_offset: int
-    end_offset: int
-
-
 class Collector:
     """``topic_form`` is to be set before anything is gathered; set again, it holds for what is gathered from then on."""
 
@@ -129,24 +120,24 @@ class Collector:
             if followed.state.position == each.start:
                 followed.state = dataclasses.replace(followed.state, position=followed.read, tail=followed.tail)
 
-    def accept(self, batch: Batch) -> None:
-        """The request is in the topic."""
+    def accept(self, ranges: Sequence[Range]) -> None:
+        """They are in the topic."""
         with self._lock:
-            for file_id, (position, tail) in batch.reached.items():
-                followed = self._following.files.get(file_id)
+            for each in ranges:
+                followed = self._following.files.get(each.file_id)
                 if followed is not None:
-                    followed.state = dataclasses.replace(followed.state, position=position, tail=tail)
+                    followed.state = dataclasses.replace(followed.state, position=each.end, tail=each.tail)
 
-    def resume_behind(self, batch: Batch) -> None:
-        """Like ``accept``, for a request that an earlier process had gathered: reading goes on behind it."""
+    def resume_behind(self, ranges: Sequence[Range]) -> None:
+        """Like ``accept``, for what an earlier process had gathered: reading goes on behind it."""
         with self._lock:
-            self.accept(batch)
-            for file_id in batch.reached:
+            self.accept(ranges)
+            for file_id in {each.file_id for each in ranges}:
                 followed = self._following.files.get(file_id)
                 if followed is not None:
                     followed.go_back()
 
-    def read_again(self, ranges: Sequence[Range]) -> tuple[Batch | None, list[LostRange]]:
+    def read_again(self, ranges: Sequence[Range]) -> tuple[Batch | None, list[Range]]:
         """The request made of ``ranges`` from the same bytes, and those of them that are not there any more."""
         builder = self._builder()
         lost = []
@@ -155,8 +146,7 @@ class Collector:
                 followed = self._following.files.get(each.file_id)
                 block = None if followed is None else _bytes_again(followed, each)
                 if followed is None or block is None:
-                    path = "" if followed is None else followed.state.path
-                    lost.append(LostRange(path=path, start_offset=each.start.offset, end_offset=each.end_offset))
+                    lost.append(each)
                     continue
                 records = self._split(followed, block, each.start, Rest.WHOLE if each.whole else Rest.PART)
                 builder.add(each.file_id, followed.state.path, each.start, block, records)
@@ -205,7 +195,7 @@ class Collector:
         return served
 
     def _take(self, followed: Followed, builder: BatchBuilder, now_s: float, now_ms: int) -> bool:
-        """Put the next block of a file into the request; whether anything was taken."""
+        """Put the next block of a file into the request; whether that changed anything."""
         waited = now_s - followed.grown_at_s >= self._rules.unfinished_s
         settled = not followed.has_unread
         if settled and not waited:
@@ -215,10 +205,10 @@ class Collector:
             block = followed.read_block(size)
         except Truncated:
             self._following.truncated(followed, now_ms)
-            return False
+            return True
         except (OSError, ContentDamaged) as error:
             self._following.unreadable(followed, error)
-            return False
+            return True
         start = followed.read
         ended = len(block) < size
         records = self._split(followed, block, start, Rest.LEAVE)
@@ -236,14 +226,15 @@ class Collector:
             followed.exhausted_bytes = followed.stored_bytes
             followed.unfinished = records.consumed < len(block)
         if not records.consumed:
-            return False
+            # That a file is at its end lets the next of its name be read.
+            return not settled
         builder.add(followed.state.id, followed.state.path, start, block, records)
         followed.advance(block[: records.consumed], records.next)
         return True
 
 
 def _bytes_again(followed: Followed, again: Range) -> bytes | None:
-    size = again.end_offset - again.start.offset
+    size = again.size_bytes
     try:
         if followed.content is None:
             followed.open()

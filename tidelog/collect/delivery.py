@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from tidelog.collect import limits
 from tidelog.collect.batch import Batch
-from tidelog.collect.collector import Collector, LostRange
+from tidelog.collect.collector import Collector
 from tidelog.collect.counts import Counts
 from tidelog.collect.journal import Journal, Level
 from tidelog.collect.sink import ProducerLost, RecordsTooLarge, Sink
@@ -42,16 +42,17 @@ class Delivery:
     def recover(self, intent: Intent) -> None:
         """Finish what the process before this one had begun. To be called after the first scan, before anything is gathered."""
         batch, lost = self._collector.read_again(intent.ranges)
+        stored_ranges = intent.ranges
         if batch is None:
-            self._report_lost(
-                lost, "Bytes may be missing: they were sent, no answer came, and they can't be read again"
-            )
+            self._report_lost(lost, "Bytes are in doubt: they were sent, no answer came, and they can't be read again")
             return
         try:
             stored = self._sink.store(batch.body(), intent.producer, intent.sequence, in_doubt=True)
         except ProducerLost as error:
             self._report_doubtful(batch.ranges, str(error))
+            self._report_lost(lost, "Bytes are in doubt: they were sent, no answer came, and they can't be read again")
             self.deliver(batch)
+            stored_ranges = batch.ranges
         except RecordsTooLarge:
             self._journal.tell(Level.INFO, "The topic takes smaller records than before, they are cut anew")
             self.prepare()
@@ -59,9 +60,11 @@ class Delivery:
             return
         else:
             self._count(batch, duplicate=stored.duplicate)
-            if lost and not stored.duplicate:
+            # A duplicate says that all of the request is in the topic, what can't be read any more as well.
+            if not stored.duplicate:
+                stored_ranges = batch.ranges
                 self._report_lost(lost, "Bytes are missing: they were not stored, and can't be read again")
-        self._collector.resume_behind(batch)
+        self._collector.resume_behind(stored_ranges)
         self._dirty = True
 
     def deliver(self, batch: Batch) -> None:
@@ -92,7 +95,7 @@ class Delivery:
                 sent=batch.record_count, stored=stored.record_count, ranges=self._named(batch.ranges),
             )  # fmt: skip
         self._sequence += 1
-        self._collector.accept(batch)
+        self._collector.accept(batch.ranges)
         self._count(batch, duplicate=stored.duplicate)
         self._dirty = True
 
@@ -122,13 +125,11 @@ class Delivery:
             reason=reason, ranges=self._named(ranges),
         )  # fmt: skip
 
-    def _report_lost(self, lost: list[LostRange], event: str) -> None:
-        if not lost:
-            return
-        self._counts.lost(sum(each.end_offset - each.start_offset for each in lost))
-        ranges = [f"{each.path}[{each.start_offset}:{each.end_offset}]" for each in lost]
-        self._journal.tell(Level.ERROR, event, ranges=ranges[: limits.MISSING_SHOWN_MAX])
+    def _report_lost(self, lost: list[Range], event: str) -> None:
+        if lost:
+            self._counts.lost(sum(each.size_bytes for each in lost))
+            self._journal.tell(Level.ERROR, event, ranges=self._named(tuple(lost)))
 
     def _named(self, ranges: tuple[Range, ...]) -> list[str]:
         shown = ranges[: limits.MISSING_SHOWN_MAX]
-        return [f"{self._collector.path_of(each.file_id)}[{each.start.offset}:{each.end_offset}]" for each in shown]
+        return [f"{self._collector.path_of(each.file_id)}[{each.start.offset}:{each.end.offset}]" for each in shown]

@@ -44,6 +44,9 @@ write on."""
 GONE_FORGOTTEN_AFTER_MS: Final = 7 * 86_400_000
 """How long what is gone is remembered, to know its compressed copy again: weekly rotation compresses a week later."""
 
+COPY_WAIT_S: Final = 5.0
+"""How long bytes that were sent, and are not where they were, are looked for: a copy of their file may be in the making."""
+
 STOP_WAIT_S: Final = 20.0
 """How long a stop waits for the answer to the request under way. Without it nothing is lost: it is asked for again next time."""
 

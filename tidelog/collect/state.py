@@ -43,16 +43,22 @@ class FileState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """The bytes ``[start.offset, end_offset)`` of one file, as whole records.
+    """The bytes ``[start.offset, end.offset)`` of one file, and the last of them.
 
     ``whole``: the last record is known to have ended there; else the rest of its line may follow.
     """
 
     file_id: int
     start: Position
-    end_offset: int
+    end: Position
+    tail: Tail
     whole: bool
     crc32: int
+
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes."""
+        return self.end.offset - self.start.offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

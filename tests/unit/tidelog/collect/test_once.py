@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def test_bytes_that_are_all_gone_may_be_missing(bench: Any, crash: Any) -> None:
     bench.run()
     assert bench.values() == [b"1", b"2", b"3"]
     assert bench.journal.errors() == [
-        "Bytes may be missing: they were sent, no answer came, and they can't be read again"
+        "Bytes are in doubt: they were sent, no answer came, and they can't be read again"
     ]
 
 
@@ -251,3 +252,30 @@ def test_one_agent_for_each_state_file(tmp_path: Path) -> None:
 def test_without_headers_a_record_costs_next_to_nothing() -> None:
     """The bound on requests counts what is sent."""
     assert RecordForm(headers=False).cost_bytes("x" * 1000) < 32 < 1000 < RecordForm().cost_bytes("x" * 1000)
+
+
+def test_what_was_stored_is_not_read_again_from_a_copy_that_appears_later(bench: Any, crash: Any) -> None:
+    """A file is truncated while the answer is still unknown, and its copy is found after that is settled."""
+    path = bench.write("a.log", b"line 1\n")
+    bench.write("b.log", b"other\n")
+    _die_after_store(bench, crash)
+    copy = bench.directory / "copy"
+    shutil.copy(path, copy)
+    path.write_bytes(b"")
+    bench.run()
+    copy.rename(path.with_name("a.log.1"))
+    bench.run()
+    bench.run()
+    assert sorted(bench.values()) == [b"line 1", b"other"]
+
+
+def test_one_look_is_enough_for_all_that_is_there(bench: Any) -> None:
+    """A file is not passed over because the one before it under its name has nothing new: '--once' looks once."""
+    path = bench.write("a.log", b"1\n")
+    bench.run()
+    bench.kill()
+    path.rename(path.with_name("a.log.1"))
+    bench.write("a.log", b"2\n")
+    bench.start()
+    bench.send()
+    assert bench.values() == [b"1", b"2"]
