@@ -16,6 +16,7 @@ from tidelog.collect.batch import Batch
 from tidelog.collect.collector import Collector
 from tidelog.collect.counts import Counts
 from tidelog.collect.delivery import Delivery
+from tidelog.collect.journal import Journal, Level
 from tidelog.collect.sink import GatewaySink
 from tidelog.collect.state import Intent
 from tidelog.errors import ClientClosed
@@ -39,6 +40,7 @@ class Agent:
         delivery: Delivery,
         sink: GatewaySink,
         counts: Counts,
+        journal: Journal,
         *,
         intent: Intent | None = None,
         once: bool = False,
@@ -48,6 +50,7 @@ class Agent:
         self._delivery = delivery
         self._sink = sink
         self._counts = counts
+        self._journal = journal
         self._intent = intent
         self._once = once
         self._on_tick = on_tick
@@ -69,6 +72,7 @@ class Agent:
         """
         with ThreadPoolExecutor(1, thread_name_prefix="tidelog-collect") as worker:
             try:
+                self._journal.tell(Level.INFO, "Started")
                 self._look()
                 if not self._finish(worker.submit(self._delivery.prepare)):
                     return

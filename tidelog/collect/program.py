@@ -59,6 +59,13 @@ def start(options: Options, journal: Journal, show: Callable[[Counts], None]) ->
         sink = GatewaySink(options.url, options.topic, journal, compression=options.compression)
         delivery = Delivery(collector, sink, states, journal, counts)
         yield Agent(
-            collector, delivery, sink, counts, intent=state.intent, once=options.once, on_tick=lambda: show(counts)
+            collector,
+            delivery,
+            sink,
+            counts,
+            journal,
+            intent=state.intent,
+            once=options.once,
+            on_tick=lambda: show(counts),
         )
         journal.tell(Level.INFO, "Ended", **counts.totals())
