@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from log_format.version import __version__
-from tidelog.cli import topic
+from tidelog.cli import bench, settings_file, topic
 from tidelog.cli.cat import cat
 from tidelog.cli.cluster import cluster
 from tidelog.cli.collect import collect
@@ -26,6 +27,7 @@ app = typer.Typer(
     help="A message log on object storage: Kafka's model, a topic is a Delta table.",
     epilog=EPILOG,
     no_args_is_help=True,
+    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_show_locals=False,
 )
@@ -35,6 +37,7 @@ app.command(epilog=EPILOG)(consume)
 app.command(epilog=EPILOG)(collect)
 app.command(epilog=EPILOG)(tail)
 app.command(epilog=EPILOG)(cat)
+app.add_typer(bench.app, name="bench")
 app.command(epilog=EPILOG)(verify)
 app.command(epilog=EPILOG)(cluster)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(serve)
@@ -51,11 +54,24 @@ def _show_version(asked: bool) -> None:
 
 @app.callback()
 def options(
+    context: typer.Context,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            envvar="TIDELOG_CONFIG",
+            metavar="FILE",
+            help="Settings (TOML), below options and TIDELOG_… . Default: ~/.config/tidelog/config.toml, if it is there.",
+        ),
+    ] = None,
     version_: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Options before the command."""
+    del version_  # its callback has seen it
+    if not context.resilient_parsing:
+        context.default_map = settings_file.load(context, config)
 
 
 def main() -> None:

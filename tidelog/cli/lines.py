@@ -1,10 +1,11 @@
-"""Lines from files and pipes, as soon as they are there."""
+"""Lines from files and pipes, as soon as they are there, with the place of each."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from io import UnsupportedOperation
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -14,6 +15,34 @@ from tidelog.cli.console import CommandFailed
 
 STANDARD_INPUT: Final = Path("-")
 _BLOCK_BYTES: Final = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A line or row of the input, counted from 1 in its file."""
+
+    path: Path
+    number: int
+    unit: str = "line"
+
+    def __str__(self) -> str:
+        """As people find it: standard input has no name."""
+        return (
+            f"{self.unit} {self.number}" if self.path == STANDARD_INPUT else f"{self.path}, {self.unit} {self.number}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lines:
+    """Consecutive lines of a file without their line breaks (``\\n``; a ``\\r`` before it stays); the first is ``first``."""
+
+    path: Path
+    first: int
+    lines: list[bytes]
+
+    def place(self, index: int) -> Place:
+        """Of the line at ``index``."""
+        return Place(path=self.path, number=self.first + index)
 
 
 def sources(files: list[Path] | None) -> list[Path]:
@@ -45,17 +74,22 @@ def _blocks(file: BinaryIO) -> Iterator[bytes]:
         yield block
 
 
-def read_lines(path: Path) -> Iterator[list[bytes]]:
-    """The lines without their line breaks (``\\n``; a ``\\r`` before it stays), as many at a time as are there.
+def read_lines(paths: Iterable[Path]) -> Iterator[Lines]:
+    """The lines of the files, one after another, as many at a time as are there.
 
     Raises ``CommandFailed`` for a line longer than a request may be.
     """
-    rest = b""
-    for block in read_blocks(path):
-        *lines, rest = (rest + block).split(b"\n") if b"\n" in block else (rest + block,)
-        if len(rest) > REQUEST_BYTES_MAX or any(len(line) > REQUEST_BYTES_MAX for line in lines):
-            raise CommandFailed(f"{path} has a line of more than {REQUEST_BYTES_MAX} bytes")
-        if lines:
-            yield lines
-    if rest:
-        yield [rest]
+    for path in paths:
+        first = 1
+        rest = b""
+        for block in read_blocks(path):
+            *lines, rest = (rest + block).split(b"\n") if b"\n" in block else (rest + block,)
+            for index, line in enumerate((*lines, rest) if len(rest) + len(block) > REQUEST_BYTES_MAX else lines):
+                if len(line) > REQUEST_BYTES_MAX:
+                    place = Place(path=path, number=first + index)
+                    raise CommandFailed(f"{place} has more than {REQUEST_BYTES_MAX} bytes")
+            if lines:
+                yield Lines(path=path, first=first, lines=lines)
+                first += len(lines)
+        if rest:
+            yield Lines(path=path, first=first, lines=[rest])

@@ -1,22 +1,18 @@
-"""``tidelog produce``: lines into a topic."""
+"""``tidelog produce``: files and pipes into a topic."""
 
 from __future__ import annotations
 
-import re
+import logging
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tidelog import limits
 from tidelog.cli.console import (
     STREAM_TIMEOUT_S,
-    CommandFailed,
     JsonOption,
     TimeoutOption,
     UrlOption,
@@ -25,181 +21,162 @@ from tidelog.cli.console import (
     progress,
     reporting,
 )
+from tidelog.cli.csv_rows import read_csv
+from tidelog.cli.interrupt import Interrupts
+from tidelog.cli.json_objects import read_objects
 from tidelog.cli.lines import STANDARD_INPUT, read_lines, sources
+from tidelog.cli.ndjson import send_ndjson
+from tidelog.cli.parquet_rows import read_parquet
 from tidelog.cli.read_ahead import ReadAhead
+from tidelog.cli.rows import Fields
+from tidelog.cli.sending import Destination, send_lines, send_rows
 from tidelog.cli.tally import Tally
-from tidelog.deadline import Deadline
-from tidelog.encode import NDJSON, Compression
-from tidelog.errors import RequestRefused
-from tidelog.produce import produce as produce_request
-from tidelog.producer import Producer
-from tidelog.transport import Transport
+from tidelog.encode import Compression
 
 
 class InputFormat(StrEnum):
-    """What a line is."""
+    """What the input is."""
 
     LINES = "lines"
     NDJSON = "ndjson"
+    OBJECTS = "objects"
+    CSV = "csv"
+    PARQUET = "parquet"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Destination:
-    """Where records go and how."""
+_ROWS = frozenset({InputFormat.OBJECTS, InputFormat.CSV, InputFormat.PARQUET})
+_SUFFIXES = {".ndjson": InputFormat.NDJSON, ".csv": InputFormat.CSV, ".parquet": InputFormat.PARQUET}
 
-    url: str | None
-    partition: int | None
-    headers: list[tuple[str, bytes]]
-    compression: Compression | None
-    timeout_ms: float
+FilesArgument = Annotated[list[Path] | None, typer.Argument(help="Files to read; none, or '-': standard input.")]
+FormatOption = Annotated[
+    InputFormat | None,
+    typer.Option(
+        "--format",
+        "-f",
+        help="lines: each is a value. ndjson: each is a record of the HTTP API. objects: each is a JSON object, and a value. "
+        "csv, parquet: each row is a value, as a JSON object. Default: by the files' names, else lines.",
+    ),
+]
+KeySeparatorOption = Annotated[
+    str | None, typer.Option("--key-separator", "-k", help="lines: what stands between key and value.")
+]
+KeyFieldOption = Annotated[
+    str | None, typer.Option("--key-field", metavar="NAME", help="objects, csv, parquet: the field that is the key.")
+]
+TimestampFieldOption = Annotated[
+    str | None,
+    typer.Option(
+        "--timestamp-field", metavar="NAME", help="objects, csv, parquet: the time, in ms since the epoch or ISO 8601."
+    ),
+]
+ValueFieldOption = Annotated[
+    str | None,
+    typer.Option("--value-field", metavar="NAME", help="objects, csv, parquet: this is the value, not the whole row."),
+]
+CsvDelimiterOption = Annotated[
+    str, typer.Option("--csv-delimiter", metavar="CHARACTER", help="csv: between two fields; 'tab' for a tab.")
+]
+PartitionOption = Annotated[
+    int | None, typer.Option("--partition", "-p", min=0, help="Where all records go. Default: by key, else in turn.")
+]
+HeaderOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--header", "-H", metavar="NAME=VALUE", help="On every record; may be given many times. Not for ndjson."
+    ),
+]
 
 
 def produce(
     topic: Annotated[str, typer.Argument(help="The topic's name.")],
-    files: Annotated[list[Path] | None, typer.Argument(help="Files to read; none, or '-': standard input.")] = None,
+    files: FilesArgument = None,
     *,
-    format_: Annotated[
-        InputFormat,
-        typer.Option("--format", "-f", help="lines: each line is a value. ndjson: each is a record of the HTTP API."),
-    ] = InputFormat.LINES,
-    key_separator: Annotated[
-        str | None, typer.Option("--key-separator", "-k", help="lines: what stands between key and value.")
-    ] = None,
-    partition: Annotated[
-        int | None,
-        typer.Option("--partition", "-p", min=0, help="Where all records go. Default: by key, else in turn."),
-    ] = None,
-    header: Annotated[
-        list[str] | None,
-        typer.Option("--header", "-H", metavar="NAME=VALUE", help="lines: on every record; may be given many times."),
-    ] = None,
+    format_: FormatOption = None,
+    key_separator: KeySeparatorOption = None,
+    key_field: KeyFieldOption = None,
+    timestamp_field: TimestampFieldOption = None,
+    value_field: ValueFieldOption = None,
+    csv_delimiter: CsvDelimiterOption = ",",
+    partition: PartitionOption = None,
+    header: HeaderOption = None,
     compression: Annotated[Compression | None, typer.Option(help="Of requests. Default: none.")] = None,
     url: UrlOption = None,
     timeout: TimeoutOption = STREAM_TIMEOUT_S,
     as_json: JsonOption = False,
 ) -> None:
-    """Send lines to a topic, and return when all are acknowledged.
+    """Send lines or rows to a topic, and return when all are acknowledged.
 
-    It stops at the first error, says how many records were stored before it, and never sends a record twice.
+    It stops at the first error and at Ctrl-C, and says how many records are stored and up to which line all of them are.
 
     \b
     Examples:
       tidelog produce orders access.log
       printf 'user-7:hello' | tidelog produce orders --key-separator :
       echo '{"key": "user-7", "value": {"amount": 3}}' | tidelog produce orders --format ndjson
-      tidelog consume orders --format json | tidelog produce copy --format ndjson
+      echo '{"user": "user-7", "amount": 3}' | tidelog produce orders --format objects --key-field user
+      tidelog produce orders orders.csv --key-field user --timestamp-field time --header source=shop
+      tidelog produce orders orders.parquet --key-field user --compression zstd
+      tidelog consume orders --format json | tidelog produce clicks --format ndjson
     """
     with reporting(as_json=as_json):
-        if format_ is InputFormat.NDJSON and (key_separator is not None or header):
-            raise ValueError("--key-separator and --header are for --format lines: an NDJSON record has its own")
-        destination = Destination(
-            url=url,
-            partition=partition,
-            headers=_headers(header),
-            compression=compression,
-            timeout_ms=timeout * 1000,
-        )
         paths = sources(files)
+        chosen = format_ or _by_name(paths)
+        fields = Fields(key=key_field, timestamp=timestamp_field, value=value_field)
+        delimiter = "\t" if csv_delimiter == "tab" else csv_delimiter
+        _check(chosen, key_separator, fields, header, delimiter)
+        destination = Destination(
+            url=url, partition=partition, headers=_headers(header), compression=compression, timeout_ms=timeout * 1000
+        )
+        # Failed deliveries are reported here, in this command's words.
+        logging.getLogger("tidelog").addHandler(logging.NullHandler())
         began = time.monotonic()
         typing = STANDARD_INPUT in paths and sys.stdin.isatty()
-        with progress(f"to {topic}", shown=not as_json and not typing) as bar:
+        interrupts = Interrupts()
+        with interrupts.caught(), progress(f"to {topic}", shown=not as_json and not typing) as bar:
             task = bar.add_task("records", total=None)
             tally = Tally(topic, lambda count: bar.update(task, completed=count))
+            lines = read_lines(paths)
             try:
-                if format_ is InputFormat.NDJSON:
-                    _send_ndjson(tally, _all_lines(paths), destination)
-                else:
-                    separator = None if key_separator is None else key_separator.encode()
-                    _send_lines(tally, _keyed(_all_lines(paths), separator), destination)
+                match chosen:
+                    case InputFormat.LINES:
+                        separator = None if key_separator is None else key_separator.encode()
+                        send_lines(tally, lines, destination, interrupts, separator=separator)
+                    case InputFormat.NDJSON:
+                        send_ndjson(tally, ReadAhead(lines), destination, interrupts)
+                    case InputFormat.OBJECTS:
+                        send_rows(tally, read_objects(ReadAhead(lines), fields), destination, interrupts)
+                    case InputFormat.CSV:
+                        rows = read_csv(ReadAhead(lines), fields, delimiter=delimiter)
+                        send_rows(tally, rows, destination, interrupts)
+                    case InputFormat.PARQUET:
+                        send_rows(tally, read_parquet(paths, fields), destination, interrupts)
             finally:
-                _report(tally, time.monotonic() - began, as_json)
+                _report(tally, time.monotonic() - began, as_json=as_json, ended=sys.exc_info()[0] is None)
 
 
-def _all_lines(paths: Iterable[Path]) -> Iterator[list[bytes]]:
-    for path in paths:
-        yield from read_lines(path)
+def _by_name(paths: list[Path]) -> InputFormat:
+    found = {_SUFFIXES.get(path.suffix, InputFormat.LINES) for path in paths}
+    if len(found) > 1:
+        raise ValueError(f"the files are of several formats ({', '.join(sorted(found))}): say which by --format")
+    return found.pop()
 
 
-def _keyed(lines: Iterable[list[bytes]], separator: bytes | None) -> Iterator[tuple[bytes | None, bytes]]:
-    number = 0
-    for group in lines:
-        for line in group:
-            number += 1
-            if separator is None:
-                yield None, line
-                continue
-            key, found, value = line.partition(separator)
-            if not found:
-                raise CommandFailed(f"line {number} has no key: {separator.decode()!r} is not in it")
-            yield key, value
-
-
-def _send_lines(tally: Tally, records: Iterable[tuple[bytes | None, bytes]], destination: Destination) -> None:
-    with Producer(
-        destination.url,
-        compression=destination.compression,
-        delivery_timeout_ms=destination.timeout_ms,
-        on_delivery=tally.deliver,
-    ) as producer:
-        for key, value in records:
-            producer.send(tally.topic, value, key=key, partition=destination.partition, headers=destination.headers)
-            if tally.first_error is not None:
-                break
-    if tally.first_error is not None:
-        raise tally.first_error
-
-
-def _send_ndjson(tally: Tally, lines: Iterable[list[bytes]], destination: Destination) -> None:
-    """The lines as they are: the gateway knows best what a record may be."""
-    transport = Transport(destination.url)
-    first_line = 1
-    try:
-        for group in ReadAhead(lines):
-            for part in _bodies(group):
-                try:
-                    result = produce_request(
-                        transport,
-                        tally.topic,
-                        b"\n".join(part),
-                        NDJSON,
-                        deadline=Deadline(destination.timeout_ms),
-                        partition=destination.partition,
-                        compression=destination.compression,
-                    )
-                except RequestRefused as error:
-                    raise _at_its_line(error, first_line) from error
-                first_line += len(part)
-                for stored in result.partitions:
-                    tally.add(stored)
-    finally:
-        transport.close()
-
-
-def _bodies(lines: list[bytes]) -> Iterator[list[bytes]]:
-    part: list[bytes] = []
-    size_bytes = 0
-    for line in lines:
-        if part and size_bytes + len(line) >= limits.REQUEST_TARGET_BYTES:
-            yield part
-            part, size_bytes = [], 0
-        part.append(line)
-        size_bytes += len(line) + 1
-    yield part
-
-
-def _at_its_line(error: RequestRefused, first_line: int) -> RequestRefused:
-    """The gateway counts the lines of a request; people count those of their input."""
-    found = error.fields.get("errors")
-    if not isinstance(found, list):
-        return error
-    for each in found:
-        match = re.fullmatch(r"line ([0-9]+)", str(each.get("where")))
-        if match is not None:
-            each["where"] = f"line {int(match.group(1)) + first_line - 1}"
-    moved = type(error)(f"{found[0].get('where')}: {found[0].get('what')}", code=error.code, status=error.status)
-    moved.fields.update(error.fields)
-    moved.request_id = error.request_id
-    return moved
+def _check(
+    chosen: InputFormat, key_separator: str | None, fields: Fields, header: list[str] | None, delimiter: str
+) -> None:
+    """Raises ``ValueError`` for options that are not for this format."""
+    if key_separator is not None and chosen is not InputFormat.LINES:
+        raise ValueError("--key-separator is for --format lines")
+    if key_separator == "":
+        raise ValueError("--key-separator is empty")
+    if fields.named() and chosen not in _ROWS:
+        hint = ": an NDJSON record names its own key; for other objects there is --format objects"
+        what = "--key-field, --timestamp-field and --value-field are for objects, csv and parquet"
+        raise ValueError(what + (hint if chosen is InputFormat.NDJSON else ""))
+    if header and chosen is InputFormat.NDJSON:
+        raise ValueError("--header is not for --format ndjson: a record has its own")
+    if len(delimiter) != 1 or delimiter in '"\r\n':
+        raise ValueError(f"--csv-delimiter {delimiter!r} is not one character")
 
 
 def _headers(given: list[str] | None) -> list[tuple[str, bytes]]:
@@ -212,8 +189,9 @@ def _headers(given: list[str] | None) -> list[tuple[str, bytes]]:
     return headers
 
 
-def _report(tally: Tally, elapsed_s: float, as_json: bool) -> None:
+def _report(tally: Tally, elapsed_s: float, *, as_json: bool, ended: bool) -> None:
     count = tally.count
+    through = tally.stored_through
     if as_json:
         print_json(
             {
@@ -222,6 +200,7 @@ def _report(tally: Tally, elapsed_s: float, as_json: bool) -> None:
                 "failed_count": tally.failed_count,
                 "elapsed_ms": int(elapsed_s * 1000),
                 "partitions": tally.ranges(),
+                "stored_through": None if through is None else _place(through.path, through.unit, through.number),
             }
         )
         return
@@ -229,3 +208,11 @@ def _report(tally: Tally, elapsed_s: float, as_json: bool) -> None:
     note(f"{count:,} record{'' if count == 1 else 's'} stored in {tally.topic}{rate}.")
     if tally.failed_count:
         note(f"{tally.failed_count:,} more were sent and not acknowledged.")
+    if tally.failed_at is not None:
+        note(f"The first that failed: {tally.failed_at}.")
+    if not ended and through is not None:
+        note(f"Stored without a gap: up to {through}.")
+
+
+def _place(path: Path, unit: str, number: int) -> dict[str, str | int]:
+    return {"file": str(path), unit: number}

@@ -7,35 +7,36 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tidelog.cli.console import CommandFailed
+from tidelog.cli.lines import Lines
 
 _AHEAD_BYTES_MAX: Final = 8 * 1024 * 1024
 """What is read and not sent: a request's worth, and half of what a gateway takes in one."""
 
 
 class ReadAhead:
-    """Iterate over it: each item is the lines that came since the last, at least one, joined as they were read."""
+    """Iterate over it: each item is the lines of one file that came since the last, at least one."""
 
-    def __init__(self, lines: Iterable[list[bytes]]) -> None:
+    def __init__(self, lines: Iterable[Lines]) -> None:
         self._lines = lines
         self._changed = threading.Condition()
-        self._waiting: list[bytes] = []
+        self._waiting: list[Lines] = []
         self._waiting_bytes = 0
         self._ended = False
         self._error: BaseException | None = None
 
-    def __iter__(self) -> Iterator[list[bytes]]:
+    def __iter__(self) -> Iterator[Lines]:
         """Raises what reading raised, behind the lines that were read before."""
         threading.Thread(target=self._read, name="tidelog-read-ahead", daemon=True).start()
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting or self._ended)
-                lines, self._waiting, self._waiting_bytes = self._waiting, [], 0
+                waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
                 self._changed.notify_all()
-            if not lines:
+            if not waiting:
                 if self._error is not None:
                     raise self._error
                 return
-            yield lines
+            yield from _joined(waiting)
 
     def _read(self) -> None:
         try:
@@ -48,10 +49,22 @@ class ReadAhead:
                 self._ended = True
                 self._changed.notify_all()
 
-    def _put(self, lines: list[bytes]) -> None:
-        size_bytes = sum(map(len, lines)) + len(lines)
+    def _put(self, lines: Lines) -> None:
+        size_bytes = sum(map(len, lines.lines)) + len(lines.lines)
         with self._changed:
             self._changed.wait_for(lambda: not self._waiting or self._waiting_bytes + size_bytes <= _AHEAD_BYTES_MAX)
-            self._waiting += lines
+            self._waiting.append(lines)
             self._waiting_bytes += size_bytes
             self._changed.notify_all()
+
+
+def _joined(parts: list[Lines]) -> Iterator[Lines]:
+    """Neighbours of one file as one."""
+    whole = parts[0]
+    for part in parts[1:]:
+        if part.path == whole.path and part.first == whole.first + len(whole.lines):
+            whole = Lines(path=whole.path, first=whole.first, lines=whole.lines + part.lines)
+            continue
+        yield whole
+        whole = part
+    yield whole

@@ -28,6 +28,7 @@ from tidelog.errors import BackOff, DeliveryTimeout, GatewayUnreachable, Outcome
 @pytest.fixture(autouse=True)
 def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a wide terminal without colours, whatever started the tests."""
+    monkeypatch.setenv("TIDELOG_CONFIG", os.devnull)
     for name in ("TIDELOG_URL", "TIDELOG_STORE", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "200")
@@ -198,7 +199,8 @@ def test_produce_says_what_did_not_arrive(gateway: Any, dead_url: str, tmp_path:
     assert run("produce", "t", str(tmp_path / "none"), url=gateway.url).exit_code == ExitCode.FAILED
     gateway.create("t")
     gateway.misbehave("POST .*/records", gateway.lose(done=True))
-    assert run("produce", "t", url=gateway.url, given=b"x\n").exit_code == ExitCode.OUTCOME_UNKNOWN
+    result = run("produce", "t", "-f", "ndjson", url=gateway.url, given=b'{"value": "x"}\n')
+    assert result.exit_code == ExitCode.OUTCOME_UNKNOWN
 
 
 @pytest.fixture

@@ -1,0 +1,157 @@
+"""The two measurements. Both end by themselves."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any, Final
+
+from tidelog.cli.bench.measured import Measured
+from tidelog.consumer import Consumer
+from tidelog.encode import Compression
+from tidelog.producer import Producer
+from tidelog.record import RecordMetadata, TopicPartition
+
+_SAMPLES: Final = 10_000
+"""Of latencies: enough for a 99th percentile, and no measurable work."""
+_VALUES: Final = 1_000
+"""Different values, made before the clock starts, so that neither making nor compressing them flatters the result."""
+_TABLE_BYTES: Final = 2 * 1024 * 1024
+_POLL_MS: Final = 10_000
+
+Show = Callable[[int], None]
+
+
+def measure_produce(
+    topic: str,
+    *,
+    url: str | None,
+    record_count: int,
+    size_bytes: int,
+    seconds_max: float,
+    tables: bool,
+    compression: Compression | None,
+    timeout_ms: float,
+    show: Show,
+) -> Measured:
+    """Send ``record_count`` records of ``size_bytes``, or what fits into ``seconds_max``, and wait for every acknowledgement.
+
+    ``tables``: as Arrow tables of 2 MiB, else one by one. Raises the first ``TidelogError`` that a record met.
+    """
+    values = [random.randbytes(size_bytes) for _ in range(_VALUES)]
+    latencies_ms: list[float] = []
+    began = time.monotonic()
+    until = began + seconds_max
+    with Producer(url, compression=compression, delivery_timeout_ms=timeout_ms) as producer:
+        send = _send_tables if tables else _send_records
+        sent = send(producer, topic, values, record_count, until, latencies_ms, show)
+    return Measured(
+        record_count=sent,
+        value_bytes=sent * size_bytes,
+        elapsed_s=time.monotonic() - began,
+        latency_of="table, from send to acknowledgement" if tables else "record, from send to acknowledgement",
+        latencies_ms=latencies_ms,
+    )
+
+
+def _send_records(
+    producer: Producer,
+    topic: str,
+    values: list[bytes],
+    record_count: int,
+    until: float,
+    latencies_ms: list[float],
+    show: Show,
+) -> int:
+    every = max(1, record_count // _SAMPLES)
+    for index in range(record_count):
+        future = producer.send(topic, values[index % len(values)])
+        if index % every == 0:
+            future.add_done_callback(_Stopwatch(latencies_ms))
+            show(index)
+            if time.monotonic() >= until:
+                return index + 1
+    return record_count
+
+
+def _send_tables(
+    producer: Producer,
+    topic: str,
+    values: list[bytes],
+    record_count: int,
+    until: float,
+    latencies_ms: list[float],
+    show: Show,
+) -> int:
+    import pyarrow as pa  # noqa: PLC0415 - the other measurement works without it
+
+    rows = max(1, min(record_count, _TABLE_BYTES // max(1, len(values[0]))))
+    whole = pa.table({"value": pa.array([values[index % len(values)] for index in range(rows)], pa.binary())})
+    sent = 0
+    while sent < record_count and (sent == 0 or time.monotonic() < until):
+        part = whole.slice(0, min(rows, record_count - sent))
+        producer.send_table(topic, part).add_done_callback(_Stopwatch(latencies_ms))
+        sent += part.num_rows
+        show(sent)
+    return sent
+
+
+class _Stopwatch:
+    """From its making to its call, of what succeeded."""
+
+    __slots__ = ("_began", "_latencies_ms")
+
+    def __init__(self, latencies_ms: list[float]) -> None:
+        self._latencies_ms = latencies_ms
+        self._began = time.monotonic()
+
+    def __call__(self, future: Future[Any] | Future[RecordMetadata]) -> None:
+        if future.exception() is None:
+            self._latencies_ms.append((time.monotonic() - self._began) * 1000)
+
+
+def measure_consume(
+    begin: Mapping[TopicPartition, int],
+    end: Mapping[TopicPartition, int],
+    *,
+    url: str | None,
+    record_count: int,
+    seconds_max: float,
+    tables: bool,
+    timeout_ms: float,
+    show: Show,
+) -> Measured:
+    """Read what lies in ``[begin, end)`` of each partition, at most about ``record_count``, or what fits into ``seconds_max``."""
+    latencies_ms: list[float] = []
+    count = value_bytes = 0
+    left = {place for place in begin if begin[place] < end[place]}
+    with Consumer(bootstrap_servers=url, auto_offset_reset="none", api_timeout_ms=timeout_ms) as consumer:
+        consumer.assign(left)
+        for place in left:
+            consumer.seek(place, begin[place])
+        began = time.monotonic()
+        while left and count < record_count and time.monotonic() - began < seconds_max:
+            asked = time.monotonic()
+            if tables:
+                table = consumer.poll_arrow(_POLL_MS)
+                count += table.num_rows
+                value_bytes += table.column("value").nbytes + table.column("key").nbytes
+            else:
+                records = consumer.poll(_POLL_MS, min(5_000, record_count - count))
+                count += len(records)
+                value_bytes += sum(len(record.value or b"") + len(record.key or b"") for record in records)
+            latencies_ms.append((time.monotonic() - asked) * 1000)
+            show(count)
+            done = {place for place in left if consumer.position(place) >= end[place]}
+            consumer.pause(*done)
+            left -= done
+        elapsed_s = time.monotonic() - began
+    return Measured(
+        record_count=count,
+        value_bytes=value_bytes,
+        elapsed_s=elapsed_s,
+        latency_of="poll",
+        latencies_ms=latencies_ms,
+    )

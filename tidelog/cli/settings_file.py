@@ -1,0 +1,108 @@
+"""Settings that need not be typed: from the environment and from a TOML file.
+
+What is typed wins, then ``TIDELOG_…``, then the file. The file's names are those of the options::
+
+    url = "http://a:8080,http://b:8080"     # for every command that has the option: url, timeout, store
+
+    [consume]                               # for one command
+    format = "json"
+
+    [topic.create]
+    partitions = 4
+
+In the environment these are ``TIDELOG_URL``, ``TIDELOG_CONSUME_FORMAT``, ``TIDELOG_TOPIC_CREATE_PARTITIONS``; several values of
+one option are separated by white space. A name in the file that means nothing is an error; in the environment it may be
+another program's.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+SHARED: Final = ("url", "timeout", "store")
+"""May stand before the first table, for all commands at once."""
+
+
+def default_path(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where the file is looked for when none is named."""
+    directory = environment.get("XDG_CONFIG_HOME")
+    return (Path(directory) if directory else Path.home() / ".config") / "tidelog" / "config.toml"
+
+
+def load(context: typer.Context, path: Path | None, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
+    """The defaults of every command below ``context``, as its ``default_map`` wants them.
+
+    Raises ``typer.BadParameter`` for a file that is not there though it was named, is no TOML, or has a name or a value in
+    it that no option takes.
+    """
+    chosen = path or default_path(environment)
+    settings: dict[str, Any] = {}
+    if path is not None or chosen.is_file():
+        try:
+            settings = tomllib.loads(chosen.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise typer.BadParameter(f"the settings file {chosen}: {error}") from None
+    shared: dict[str, Any] = {name: settings.pop(name) for name in SHARED if name in settings}
+    return _Reader(context, chosen, shared, environment).group(context.command, settings, ())
+
+
+class _Reader:
+    def __init__(
+        self, context: typer.Context, path: Path, shared: Mapping[str, Any], environment: Mapping[str, str]
+    ) -> None:
+        self._context = context
+        self._path = path
+        self._shared = shared
+        self._environment = environment
+
+    def group(self, command: Any, given: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+        """The defaults of the commands in a group, by name."""
+        for name in given:
+            if name not in command.commands:
+                raise self._refused((*names, name), "is no setting and no command")
+        found = {}
+        for name, below in command.commands.items():
+            table = given.get(name, {})
+            if not isinstance(table, dict):
+                raise self._refused((*names, name), "is a command, and its settings are a table")
+            read = self.group if hasattr(below, "commands") else self._command
+            found[name] = read(below, table, (*names, name))
+        return found
+
+    def _command(self, command: Any, given: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+        options = dict(_options(command))
+        found: dict[str, Any] = {}
+        for name, value in {**{name: self._shared[name] for name in self._shared if name in options}, **given}.items():
+            option = options.get(name.replace("_", "-"))
+            if option is None:
+                raise self._refused((*names, name), "is no setting of this command")
+            try:
+                if option.multiple != isinstance(value, list):
+                    raise typer.BadParameter("a list is expected" if option.multiple else "one value is expected")
+                option.type_cast_value(self._context, value)
+            except typer.BadParameter as error:
+                raise self._refused((*names, name), error.message) from None
+            found[option.name] = value
+        for name, option in options.items():
+            variable = "_".join(("TIDELOG", *names, name)).upper().replace("-", "_")
+            text = self._environment.get(variable)
+            if text:
+                found[option.name] = text.split() if option.multiple else text
+        return found
+
+    def _refused(self, names: tuple[str, ...], what: str) -> typer.BadParameter:
+        return typer.BadParameter(f"the settings file {self._path}: {'.'.join(names)}: {what}")
+
+
+def _options(command: Any) -> Iterator[tuple[str, Any]]:
+    """A command's options by their long names."""
+    for parameter in command.params:
+        names = [name for name in parameter.opts if name.startswith("--")]
+        if parameter.param_type_name == "option" and names and names[0] != "--help":
+            yield names[0].removeprefix("--"), parameter
