@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import os
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -40,13 +40,15 @@ def measure_produce(
 
     ``tables``: as Arrow tables of 2 MiB, else one by one. Raises the first ``TidelogError`` that a record met.
     """
-    values = [random.randbytes(size_bytes) for _ in range(_VALUES)]
+    values = [os.urandom(size_bytes) for _ in range(_VALUES)]
     latencies_ms: list[float] = []
     began = time.monotonic()
     until = began + seconds_max
     with Producer(url, compression=compression, delivery_timeout_ms=timeout_ms) as producer:
         send = _send_tables if tables else _send_records
-        sent = send(producer, topic, values, record_count, until, latencies_ms, show)
+        sent = send(
+            producer, topic, values, record_count=record_count, until=until, latencies_ms=latencies_ms, show=show
+        )
     return Measured(
         record_count=sent,
         value_bytes=sent * size_bytes,
@@ -60,6 +62,7 @@ def _send_records(
     producer: Producer,
     topic: str,
     values: list[bytes],
+    *,
     record_count: int,
     until: float,
     latencies_ms: list[float],
@@ -80,6 +83,7 @@ def _send_tables(
     producer: Producer,
     topic: str,
     values: list[bytes],
+    *,
     record_count: int,
     until: float,
     latencies_ms: list[float],

@@ -299,7 +299,7 @@ def test_following_until_ctrl_c(filled: Any) -> None:
         while filled.count("POST /v1/fetch") == 0:
             time.sleep(0.02)
             assert process.poll() is None
-        assert run("produce", "t", url=filled.url, given=b"new\n").exit_code == 0
+        assert run("produce", "t", "-p", "0", url=filled.url, given=b"new\n").exit_code == 0
         assert process.stdout is not None
         assert process.stdout.readline() == b"new\n"
         process.send_signal(signal.SIGINT)

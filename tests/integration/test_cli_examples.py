@@ -1,0 +1,194 @@
+"""Every example in the help texts, run by a shell as it stands there, against a real gateway."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import typer.main
+
+from tidelog import Admin, Producer
+from tidelog.cli.app import app
+
+pytestmark = pytest.mark.processes
+
+ENDLESS = ("serve --", "--follow", "tail orders")
+ELSEWHERE = ("s3://", "--host 0.0.0.0", "tidelog collect", "tidelog demo")
+"""Need a bucket, or listen to the world, or have tests of their own."""
+
+
+def examples() -> Iterator[str]:
+    """The lines behind ``Examples:`` of every command."""
+
+    def below(command: Any) -> Iterator[str]:
+        for each in getattr(command, "commands", {}).values():
+            yield from below(each)
+        found = re.search(r"Examples:\n((?: *(?:\S.*)\n?)+)", command.help or "")
+        if found is not None:
+            yield from (line.strip() for line in found.group(1).strip().splitlines())
+
+    for line in below(typer.main.get_command(app)):
+        if not any(word in line for word in ELSEWHERE):
+            yield line
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """Runs commands in a directory with the files that examples name, beside a gateway."""
+
+    directory: Path
+    environment: dict[str, str]
+
+    def start(self, command: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            ["bash", "-o", "pipefail", "-c", command],
+            cwd=self.directory,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def run(self, command: str) -> tuple[int, bytes, bytes]:
+        process = self.start(command)
+        out, error = process.communicate(timeout=120)
+        return process.returncode, out, error
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """A gateway on a directory, topics and files as the examples have them."""
+    directory = tmp_path_factory.mktemp("cli")
+    programs = directory / "bin"
+    programs.mkdir()
+    (programs / "tidelog").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tidelog "$@"\n')
+    (programs / "tidelog").chmod(0o755)
+    arguments = ["--store", str(directory / "log"), "--port", "0", "--log-level", "warning"]
+    process = subprocess.Popen([sys.executable, "-m", "gateway", *arguments], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    try:
+        url = process.stdout.readline().decode().split(" listens on ")[1].split()[0]
+        _fill(url, directory)
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("TIDELOG_", "PYTHON"))}
+        path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+        settings = {"TIDELOG_URL": url, "TIDELOG_CONFIG": os.devnull, "TIDELOG_PORT": "0", "PATH": path}
+        yield Shell(directory, {**inherited, **settings, "PYTHONWARNINGS": "error", "PYTHONUNBUFFERED": "1"})
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def _fill(url: str, directory: Path) -> None:
+    with Admin(url) as admin, Producer(url) as producer:
+        for name, partition_count in (("orders", 8), ("clicks", 8), ("scratch", 2)):
+            admin.create_topic(name, partition_count, {"flush.ms": 0})
+        for partition in range(8):
+            for number in range(4):
+                producer.send("orders", f"order {number}", key=f"user-{number}", partition=partition)
+    (directory / "access.log").write_text("GET / 200\nGET /orders 200\n")
+    (directory / "orders.csv").write_text("user,amount,time\nuser-7,3,2025-01-31T08:00:00Z\n")
+    pq.write_table(pa.table({"user": ["user-7"], "amount": [3]}), directory / "orders.parquet.in")
+
+
+def _prepare(shell: Shell, example: str) -> None:
+    """What one example changes is made anew before the next, so that each runs alone and in any order."""
+    with Admin(shell.environment["TIDELOG_URL"]) as admin:
+        if "topic create" in example:
+            for name in ("orders", "clicks"):
+                if f"create {name}" in example:
+                    admin.delete_topic(name, missing_ok=True)
+        if "topic delete " in example or "--partitions 16" in example:
+            admin.create_topic("orders", 8, {"flush.ms": 0}, exist_ok=True)
+        if "delete-records" in example:
+            with Producer(shell.environment["TIDELOG_URL"]) as producer:
+                for _ in range(1300):
+                    producer.send("orders", "more", partition=0)
+    (shell.directory / "orders.parquet").unlink(missing_ok=True)
+    if "produce orders orders.parquet" in example:
+        (shell.directory / "orders.parquet").write_bytes((shell.directory / "orders.parquet.in").read_bytes())
+
+
+def _restore(shell: Shell, example: str) -> None:
+    if "topic create" in example or "topic delete" in example or "topic alter" in example:
+        with Admin(shell.environment["TIDELOG_URL"]) as admin:
+            admin.delete_topic("orders", missing_ok=True)
+            admin.delete_topic("clicks", missing_ok=True)
+        with Admin(shell.environment["TIDELOG_URL"]) as admin, Producer(shell.environment["TIDELOG_URL"]) as producer:
+            for name in ("orders", "clicks"):
+                admin.create_topic(name, 8, {"flush.ms": 0}, exist_ok=True)
+            for partition in range(8):
+                for number in range(4):
+                    producer.send("orders", f"order {number}", key=f"user-{number}", partition=partition)
+
+
+def test_there_are_examples() -> None:
+    """The parser of help texts finds them: without this, the tests below would hold for nothing."""
+    found = list(examples())
+    assert len(found) > 30
+    assert all("tidelog " in example for example in found)
+
+
+@pytest.mark.parametrize("example", [each for each in examples() if not any(word in each for word in ENDLESS)])
+def test_the_example_works(shell: Shell, example: str) -> None:
+    """A shell runs it as the help has it, and it succeeds; what it writes for programs is JSON."""
+    _prepare(shell, example)
+    try:
+        code, out, error = shell.run(example)
+        assert code == 0, (example, error.decode())
+        assert b"Traceback" not in error
+        if "--json" in example and "|" not in example:
+            for line in out.splitlines():
+                json.loads(line)
+    finally:
+        _restore(shell, example)
+
+
+@pytest.mark.parametrize("example", [each for each in examples() if any(word in each for word in ENDLESS)])
+def test_the_example_works_until_ctrl_c(shell: Shell, example: str) -> None:
+    """What goes on for ever is seen to work, and ends by a signal with a code that is documented."""
+    process = shell.start(f"exec {example}")
+    try:
+        assert process.stdout is not None
+        if "serve" not in example:
+            while not _has_child_written(shell, process):
+                assert process.poll() is None, process.communicate()
+        else:
+            assert b"listens on" in process.stdout.readline()
+        if "--max" not in example:
+            process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        assert process.returncode in ({0, 130} if "serve" in example else {0 if "--max" in example else 130})
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _has_child_written(shell: Shell, process: subprocess.Popen[bytes]) -> bool:
+    """Send a record; whether the process has written one."""
+    assert process.stdout is not None
+    with Producer(shell.environment["TIDELOG_URL"]) as producer:
+        producer.send("orders", "seen").result(60)
+    os.set_blocking(process.stdout.fileno(), False)
+    deadline = time.monotonic() + 0.5
+    while time.monotonic() < deadline:
+        if process.stdout.read(1):
+            os.set_blocking(process.stdout.fileno(), True)
+            return True
+        time.sleep(0.02)
+    os.set_blocking(process.stdout.fileno(), True)
+    return False
