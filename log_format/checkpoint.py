@@ -113,7 +113,11 @@ def write_checkpoint(store: ObjectStore, topic: str, version: int, now_ms: int) 
     if reconciled is None:
         return
     sink = pa.BufferOutputStream()
-    pq.write_table(reconciled, sink, compression="zstd", store_schema=False, write_page_checksum=True)
+    options = {"compression": "zstd", "store_schema": False, "write_page_checksum": True}
+    with pq.ParquetWriter(sink, reconciled.schema, **options) as writer:
+        writer.write_table(reconciled)
+        # Without the Arrow schema pyarrow leaves the table's own metadata out as well.
+        writer.add_key_value_metadata(reconciled.schema.metadata or {})
     data = sink.getvalue().to_pybytes()
     store.put(layout.checkpoint_key(topic, version), data)
     if hint is None or hint < version:

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from log_format import limits
+from log_format import limits, producer_id
+from log_format.append import Append
 from log_format.checkpoint import (
     SCHEMA,
     decode_checkpoint,
@@ -26,6 +27,7 @@ from log_format.checkpoint import (
 )
 from log_format.delta import Txn, decode_commit
 from log_format.errors import CorruptData, StoreUnavailable
+from log_format.producers import ProducerStamp
 from log_format.stores.local import LocalStore
 from log_format.topic_changes import AlterTopic, DeleteRecords, DeleteTopic
 from log_format.topic_state import TopicState
@@ -277,3 +279,17 @@ def test_others_checkpoints_are_read(tmp_path: Path, bench: Any) -> None:
     for older in range(version + 1):
         store.delete(bench.key(f"{older:020d}.json"))
     assert facts(bench.gateway().log.refresh()) == facts(gateway.log.state)
+
+
+def test_producers_are_known_again_from_a_checkpoint(bench: Any) -> None:
+    """What the log says of its producers survives in the bytes of a checkpoint, else a restart would refuse their retries."""
+    gateway = bench.create(1)
+    producer = producer_id.issue(producer_id.PLAIN, bench.clock.now_ms(), "0" * 20, b"key")
+    batch = bench.batch(gateway, {0: [b"stamped"]})
+    batch.stamp = ProducerStamp(producer, 0, 0)
+    gateway.committer.commit(Append([batch], bench.new_id))
+    version = gateway.log.state.version
+    write_checkpoint(bench.store, "flights", version, bench.clock.now_ms())
+    state = read_checkpoint(bench.store.get(bench.key(f"{version:020d}.checkpoint.parquet")), "flights", version)
+    assert list(state.producers.by_id) == [producer]
+    assert state.producers == gateway.log.state.producers
