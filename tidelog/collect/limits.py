@@ -50,8 +50,11 @@ COPY_WAIT_S: Final = 5.0
 STOP_WAIT_S: Final = 20.0
 """How long a stop waits for the answer to the request under way. Without it nothing is lost: it is asked for again next time."""
 
-ATTEMPT_MS: Final = 20_000
-"""One round of tries with all gateways; between two of them it is said that it goes on."""
+FIRST_ROUND_MS: Final = 1_000
+"""How long gateways are tried before it is said that none takes requests."""
+
+ROUND_MS: Final = 60_000
+"""One round of tries after that: a ``Retry-After`` up to this is kept to."""
 
 MISSING_SHOWN_MAX: Final = 1_000
 """Ranges named in one report of bytes that may be missing."""

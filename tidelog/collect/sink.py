@@ -99,7 +99,7 @@ class GatewaySink:
         """Raises ``GatewayError`` when the topic does not exist, ``ClientClosed`` after ``stop``."""
         while True:
             try:
-                topic = describe_topic(self._transport, self._topic, Deadline(limits.ATTEMPT_MS))
+                topic = describe_topic(self._transport, self._topic, self._round(), patient=True)
             except GatewayError as error:
                 self._again(error)
                 continue
@@ -136,7 +136,7 @@ class GatewaySink:
         )
         while True:
             try:
-                reply = self._transport.call(request, Deadline(limits.ATTEMPT_MS), patient=True)
+                reply = self._transport.call(request, self._round(), patient=True)
                 answer = reply.decode(_Answer)
             except GatewayError as error:
                 if error.code in _LOST:
@@ -159,12 +159,15 @@ class GatewaySink:
     def _call(self, request: Request) -> Reply:
         while True:
             try:
-                reply = self._transport.call(request, Deadline(limits.ATTEMPT_MS), patient=True)
+                reply = self._transport.call(request, self._round(), patient=True)
             except GatewayError as error:
                 self._again(error)
                 continue
             self.waits.clear()
             return reply
+
+    def _round(self) -> Deadline:
+        return Deadline(limits.ROUND_MS if self.waits.is_set() else limits.FIRST_ROUND_MS)
 
     def _again(self, error: GatewayError) -> None:
         """Return when another try makes sense, else raise."""
