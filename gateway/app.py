@@ -57,7 +57,7 @@ class GatewayApplication(FastAPI):
         self.state.shell = shell
         self.state.store_check = operations.StoreCheck()
         self.state.openapi_document = msgspec.json.encode(document(direct))
-        self._handle = _with_middlewares(Dispatcher(direct), shell)
+        self._handle = _with_middlewares(Dispatcher(direct, shell.forwarding), shell)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request or the lifespan."""
@@ -88,6 +88,10 @@ def _lifespan(shell: Shell) -> Lifespan[FastAPI]:
             # The server drains on a signal, with a time limit; then this must not wait again.
             if not shell.stopping.begun:
                 await shell.engine.drain()
+            if shell.membership is not None:
+                await shell.membership.leave()
+            if shell.forwarding is not None:
+                shell.forwarding.close()
             shell.codec_pool.shutdown(wait=False, cancel_futures=True)
 
     return lifespan

@@ -10,11 +10,14 @@ from a writer, nor waits for it.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
 
 from gateway.allocator import give_memory_back
+from gateway.cluster.forwarding import Forwarding
+from gateway.cluster.membership import Membership
 from gateway.engine import EngineBounds, LogEngine
 from gateway.engine.bounds import LOAD_THREADS, LOOK_THREADS
 from gateway.metrics import Metrics
@@ -28,6 +31,7 @@ from log_format.stores import open_store
 
 STORE_CONNECT_TIMEOUT_MS: Final = 2_000
 STORE_READ_TIMEOUT_MS: Final = 8_000
+HEARTBEAT_THREADS: Final = 1
 STORE_RETRY_MS_MAX: Final = 3_000
 """Clients repeat what is refused, and wait for it: the gateway gives up early and says so, rather than late."""
 
@@ -44,7 +48,7 @@ def assemble(settings: Settings) -> Shell:
     pa.set_memory_pool(pa.system_memory_pool())
     clock = SystemClock()
     metrics = Metrics()
-    store = ProvenStore(_open(settings.store, settings.write_threads + LOOK_THREADS + LOAD_THREADS))
+    store = ProvenStore(_open(settings.store, settings.write_threads + LOOK_THREADS + LOAD_THREADS + HEARTBEAT_THREADS))
     try:
         store.prove()
     except StoreUnavailable as problem:
@@ -66,7 +70,16 @@ def assemble(settings: Settings) -> Shell:
         clock=clock,
         registry=metrics.registry,
     )
-    return make_shell(settings, engine, store_uri=store.uri, clock=clock, metrics=metrics)
+    shell = make_shell(settings, engine, store_uri=store.uri, clock=clock, metrics=metrics)
+    return _joined(shell, store, engine)
+
+
+def _joined(shell: Shell, store: ObjectStore, engine: LogEngine) -> Shell:
+    """The gateway as one of those of its store."""
+    settings, registry = shell.settings, shell.metrics.registry
+    membership = Membership(store, beat_ms=settings.heartbeat_ms, registry=registry)
+    forwarding = Forwarding(shell, membership, engine.topics, mode=settings.forwarding, registry=registry)
+    return replace(shell, membership=membership, forwarding=forwarding)
 
 
 def _open(uri: str, connections: int) -> ObjectStore:

@@ -9,13 +9,16 @@ methods the contract's errors.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.direct_route import DirectRoute
 from log_format.errors import ErrorCode, RequestRefused
+
+Forward = Callable[[ASGIApp, Scope, Receive, Send], Awaitable[None]]
+"""Calls the route's application, or has another gateway answer."""
 
 _PARAMETER: Final = re.compile(r"\{[^}]*\}")
 
@@ -36,7 +39,8 @@ class Dispatcher:
     Sets ``scope["route"]`` and ``scope["path_params"]``. Raises ``RequestRefused`` (404, 405).
     """
 
-    def __init__(self, routes: Iterable[DirectRoute]) -> None:
+    def __init__(self, routes: Iterable[DirectRoute], forward: Forward | None = None) -> None:
+        self._forward = forward
         self._exact: dict[str, dict[str, DirectRoute]] = {}
         patterns: dict[str, tuple[re.Pattern[str], dict[str, DirectRoute]]] = {}
         for route in routes:
@@ -51,7 +55,11 @@ class Dispatcher:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        await self._find(scope)(scope, receive, send)
+        app = self._find(scope)
+        if self._forward is None:
+            await app(scope, receive, send)
+        else:
+            await self._forward(app, scope, receive, send)
 
     def _find(self, scope: Scope) -> ASGIApp:
         path: str = scope["path"]

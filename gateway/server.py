@@ -81,6 +81,8 @@ class GatewayServer(uvicorn.Server):
         host, port = self.servers[0].sockets[0].getsockname()[:2]
         url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         self._shell.stopping.listening_url = url
+        if self._shell.membership is not None:
+            self._shell.membership.start(self._shell)
         self._keep(self._sweep())
         # What start-up made stays: the collector need not look at it again with each full collection.
         gc.collect()
@@ -114,7 +116,7 @@ class GatewayServer(uvicorn.Server):
         _log.info("draining")
         try:
             async with asyncio.timeout(settings.drain_timeout_ms / 1000):
-                await self._shell.engine.drain()
+                await asyncio.gather(self._leave(), self._shell.engine.drain())
                 while self.server_state.tasks:
                     await asyncio.wait(set(self.server_state.tasks))
         except TimeoutError:
@@ -129,6 +131,11 @@ class GatewayServer(uvicorn.Server):
         self.force_exit = not self.drained_whole
         await asyncio.sleep(max(0.0, begun + settings.drain_notice_ms / 1000 - loop.time()))
         self.should_exit = True
+
+    async def _leave(self) -> None:
+        """First of all nobody shall be sent here any more."""
+        if self._shell.membership is not None:
+            await self._shell.membership.leave()
 
     async def _sweep(self) -> None:
         while True:

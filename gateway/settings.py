@@ -23,6 +23,7 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from gateway.cluster.heartbeat import URL_PATTERN
 from log_format import limits
 
 ENVIRONMENT_PREFIX: Final = "TIDELOG_"
@@ -70,8 +71,18 @@ class Settings(BaseModel):
     )
     advertised_url: str | None = Field(
         default=None,
-        pattern=r"^https?://[^\s]{1,500}$",
-        description="URL by which others reach this gateway. Default: from host and port.",
+        pattern=URL_PATTERN,
+        description="URL (scheme, host, port) by which others reach this gateway. Default: from host and port.",
+    )
+    forwarding: Literal["preferred", "random", "off"] = Field(
+        default="preferred",
+        description="Where produce requests are served: by the topic's preferred gateway, or (off) here. random is for tests.",
+    )
+    heartbeat_ms: int = _count(
+        3_000,
+        100,
+        60_000,
+        "How often this gateway says that it is alive and looks who else is; dead after four. The same in all gateways.",
     )
 
     request_bytes_max: int = _count(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from starlette.requests import Request
 
@@ -13,6 +13,10 @@ from gateway.memory_budget import MemoryBudget
 from gateway.metrics import Metrics
 from gateway.settings import Settings
 from log_format.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from gateway.cluster.forwarding import Forwarding
+    from gateway.cluster.membership import Membership
 
 
 class Engine(Protocol):
@@ -63,6 +67,9 @@ class Shell:
     store_uri: str
     clock: Clock
     started_at_ms: int
+    membership: Membership | None = None
+    """None, as is ``forwarding``: a gateway that neither knows nor wants others."""
+    forwarding: Forwarding | None = None
     stopping: Stopping = field(default_factory=Stopping)
 
     @property

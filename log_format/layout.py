@@ -16,6 +16,7 @@ import re
 TOPICS = "topics/"
 SYSTEM = "system/"
 CLUSTER_KEY = f"{SYSTEM}cluster.json"
+GATEWAYS = f"{SYSTEM}gateways/"
 VERSION_DIGITS = 20
 _COMMIT = re.compile(r"([0-9]{20})\.json")
 _CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint\.parquet")

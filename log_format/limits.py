@@ -77,6 +77,9 @@ PRODUCER_REQUESTS_REMEMBERED: Final = 5
 PRODUCER_EXPIRATION_MS: Final = 86_400_000
 """Default of ``producer.id.expiration.ms``, Kafka's."""
 
+TOPIC_OWNERS_MAX: Final = 64
+"""Gateways that a topic's partitions may be spread over: each adds conflicts on the one version number."""
+
 ROW_GROUP_BYTES_MAX: Final = 4 * 1024 * 1024
 """Uncompressed bytes of records after which a run goes on in another row group (one record more may be inside): what a
 reader decodes at once to get at one record."""

@@ -72,10 +72,11 @@ SETTINGS: Final[Mapping[str, IntegerSetting | ChoiceSetting]] = MappingProxyType
         "compression.type": ChoiceSetting("zstd", ("zstd", "lz4", "snappy", "gzip", "uncompressed")),
         "message.timestamp.type": ChoiceSetting("CreateTime", ("CreateTime", "LogAppendTime")),
         "producer.id.expiration.ms": IntegerSetting(limits.PRODUCER_EXPIRATION_MS, 1),
+        "owners": IntegerSetting(1, 1, limits.TOPIC_OWNERS_MAX),
     }
 )
 
-OWN_SETTINGS: Final = frozenset({"producer.id.expiration.ms"})
+OWN_SETTINGS: Final = frozenset({"producer.id.expiration.ms", "owners"})
 """Settings beyond those that the contract lists."""
 
 

@@ -146,24 +146,32 @@ _CLUSTER: Final = object_of(
     ),
 )
 async def cluster(request: Request) -> Response:
-    """This gateway, for now; limits are settings of the same name, and the format's."""
+    """The live gateways as this one sees them; limits are its settings of the same name, and the format's."""
     NO_PARAMETERS.parse(request)
     shell = shell_of(request)
     members: dict[str, Any] = {
-        "gateways": [
-            {
-                "id": shell.settings.gateway_id,
-                "url": shell.url,
-                "started_at": shell.started_at_ms,
-                "owned_topics": shell.engine.owned_topic_count,
-            }
-        ],
+        "gateways": _gateways(shell),
         "store": shell.store_uri,
         "version": __version__,
         "limits": {name: getattr(shell.settings, name) for name in _LIMITS}
         | {"partition_count_max": limits.PARTITION_COUNT_MAX},
     }
     return json_response(members)
+
+
+def _gateways(shell: Shell) -> list[dict[str, Any]]:
+    own = {
+        "id": shell.settings.gateway_id,
+        "url": shell.url,
+        "started_at": shell.started_at_ms,
+        "owned_topics": shell.engine.owned_topic_count,
+    }
+    if shell.membership is None:
+        return [own]
+    return [
+        {"id": one.id, "url": one.url, "started_at": one.started_at, "owned_topics": one.owned_topics}
+        for one in shell.membership.heartbeats(shell)
+    ]
 
 
 @router.get("/openapi.json", include_in_schema=False)

@@ -1,0 +1,272 @@
+"""Passes requests on to the gateway that is preferred for them, byte for byte, and decides what a failure on the way means.
+
+1. ``preferred``: produce requests go to the topic's preferred gateway. Everything else is served where it arrives: every gateway
+   reads the store, and commits validate. A request for one partition of a topic with ``owners`` above 1 goes to that partition's
+   owner; one for the topic as a whole, or with producer headers (whose sequence is the topic's), to the topic's best.
+   ``random``: every request goes to a gateway taken at random; for tests. ``off``: none goes anywhere.
+2. A request that was passed on once is served where it arrives, whoever that one prefers.
+3. The body is read whole before it is sent, within the budget of request bodies: the owner does nothing before it has it whole,
+   and so it is still there when the owner refuses. A body that can't be forwarded (too long, too slow) is refused here.
+4. Nothing sent, or the owner drains: served here. The answer is lost: served here when repeating is safe (it only reads, or it
+   has the producer headers), else ``OUTCOME_UNKNOWN``. An answer that breaks off breaks off for the client, too.
+5. The client goes away: the connection to the owner is cut, which the owner sees as its client going away.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from prometheus_client import CollectorRegistry, Counter
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gateway.cluster.membership import Membership
+from gateway.cluster.peer import Headers, PeerConnection, PeerConnections, PeerLost, PeerUnreachable
+from gateway.disconnect import unless_disconnected
+from gateway.engine.registry import TopicRegistry, is_topic_name
+from gateway.memory_budget import Reservation
+from gateway.shell import Shell
+from log_format.errors import ErrorCode, OutcomeUnknown, StoreError, TidelogError
+from log_format.rendezvous import preferred
+
+Mode = Literal["preferred", "random", "off"]
+
+FORWARDED: Final = b"x-tidelog-forwarded"
+"""The header that marks a request as passed on; its value is the id of the gateway that did."""
+PROBLEM_BYTES_MAX: Final = 64 * 1024
+"""Of a 503's body that is looked at for ``DRAINING``."""
+_PRODUCE: Final = frozenset({"/v1/topics/{topic}/records", "/v1/topics/{topic}/partitions/{partition}/records"})
+_CLUSTER: Final = "/v1/cluster"
+_HOP_BY_HOP: Final = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+_OWN_REQUEST_HEADERS: Final = _HOP_BY_HOP | {b"host", b"content-length", b"expect", b"x-request-id", FORWARDED}
+_OWN_ANSWER_HEADERS: Final = _HOP_BY_HOP | {b"date", b"x-request-id"}
+_STAMPED: Final = b"tidelog-producer-id"
+
+
+@dataclass(frozen=True, slots=True)
+class _Peer:
+    """Whom to send a request."""
+
+    id: str
+    url: str
+
+
+class _Body:
+    """A request's messages, kept so that they can be read again."""
+
+    def __init__(self, receive: Receive, reservation: Reservation) -> None:
+        self.rest = receive
+        self._kept: deque[Message] = deque()
+        self.reservation = reservation
+
+    async def read(self, bytes_max: int) -> bytes | None:
+        """The whole body; None when it is longer than ``bytes_max``. Raises ``ClientDisconnect``, ``BackOff``."""
+        pieces: list[bytes] = []
+        more = True
+        while more:
+            message = await self.rest()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            self._kept.append(message)
+            piece: bytes = message.get("body", b"")
+            more = message.get("more_body", False)
+            if self.reservation.size_bytes + len(piece) > bytes_max:
+                return None
+            self.reservation.grow(len(piece))
+            pieces.append(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    async def again(self) -> Message:
+        """ASGI's ``receive``, from the beginning."""
+        return self._kept.popleft() if self._kept else await self.rest()
+
+
+class Forwarding:
+    """Belongs to the event loop. ``topics`` is asked for a topic's ``owners``."""
+
+    def __init__(
+        self, shell: Shell, membership: Membership, topics: TopicRegistry, *, mode: Mode, registry: CollectorRegistry
+    ) -> None:
+        self._shell = shell
+        self._membership = membership
+        self._topics = topics
+        self._mode = mode
+        self._own_id = shell.settings.gateway_id
+        self._connections = PeerConnections()
+        self._forwarded = Counter(
+            "tidelog_forwarded_requests",
+            "Requests for another gateway: answered by it, or unreachable, draining, lost.",
+            ("outcome",),
+            registry=registry,
+        )
+
+    async def __call__(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request whose route is ``app``. Raises ``OutcomeUnknown``, ``BackOff``, ``ClientDisconnect``, as it does."""
+        peer = await self._peer_for(scope)
+        if peer is None:
+            await app(scope, receive, send)
+            return
+        with self._shell.request_memory.reserve() as reservation:
+            body = _Body(receive, reservation)
+            if await self._answered_by(peer, scope, body, send):
+                return
+        await app(scope, body.again, send)
+
+    def close(self) -> None:
+        """Close the connections that are idle."""
+        self._connections.close()
+
+    # Where to
+
+    async def _peer_for(self, scope: Scope) -> _Peer | None:
+        if self._mode == "off" or scope["method"] == "HEAD" or _header(scope, FORWARDED) is not None:
+            return None
+        others = self._membership.candidates()
+        if not others or _announced_bytes(scope) > self._shell.settings.request_bytes_max:
+            return None
+        if self._mode == "random":
+            if not scope["path"].startswith("/v1/") or scope["path"] == _CLUSTER:
+                return None
+            chosen = random.choice(sorted((self._own_id, *others)))  # noqa: S311
+        else:
+            chosen = await self._preferred(scope, others) or self._own_id
+        return _Peer(chosen, others[chosen]) if chosen in others else None
+
+    async def _preferred(self, scope: Scope, others: Mapping[str, str]) -> str | None:
+        template = getattr(scope.get("route"), "path_format", None)
+        if template not in _PRODUCE or scope["method"] != "POST":
+            return None
+        topic, partition = scope["path_params"]["topic"], scope["path_params"].get("partition", "")
+        if not is_topic_name(topic):
+            return None
+        candidates = (self._own_id, *others)
+        if not (partition.isascii() and partition.isdigit() and len(partition) < 10) or _header(scope, _STAMPED):
+            return preferred(topic, candidates)
+        return preferred(topic, candidates, owners=await self._owners(topic), partition=int(partition))
+
+    async def _owners(self, topic: str) -> int:
+        try:
+            known = await self._topics.loaded(topic, self._shell.clock.monotonic_ms())
+        except (TidelogError, StoreError):
+            return 1
+        return known.state.config.integer("owners") if known.state.exists else 1
+
+    # There and back
+
+    async def _answered_by(self, peer: _Peer, scope: Scope, body: _Body, send: Send) -> bool:
+        """Whether the peer's answer was given to the client; False: the request can be served here without harm."""
+        data = await body.read(self._shell.settings.request_bytes_max)
+        if data is None:
+            return False
+        self._connections.sweep()
+        try:
+            connection = await self._connections.take(peer.url)
+        except PeerUnreachable:
+            self._membership.rest(peer.id)
+            self._count("unreachable")
+            return False
+        try:
+            connection.begin(_request_head(scope, peer, self._own_id, len(data)), data)
+            exchange = self._exchange(connection, peer, scope, send)
+            # From here on the body is at its end: all that can still be received is that the client went away.
+            return await unless_disconnected(Request(scope, body.rest), exchange)
+        finally:
+            self._connections.give_back(peer.url, connection)
+
+    async def _exchange(self, connection: PeerConnection, peer: _Peer, scope: Scope, send: Send) -> bool:
+        def is_live() -> bool:
+            return self._membership.is_live(peer.id)
+
+        try:
+            await connection.head(is_live)
+            first = await _problem_body(connection, is_live) if connection.status == 503 else b""
+        except PeerLost as lost:
+            self._membership.rest(peer.id)
+            self._count("lost")
+            if scope["method"] == "GET" or _header(scope, _STAMPED) is not None:
+                return False
+            raise OutcomeUnknown(
+                "The gateway that this was passed on to did not answer: whether it happened is not known."
+            ) from lost
+        if first and _is_draining(first):
+            self._membership.rest(peer.id)
+            self._count("draining")
+            return False
+        self._count("answered")
+        headers = [(name, value) for name, value in connection.headers if name not in _OWN_ANSWER_HEADERS]
+        await send({"type": "http.response.start", "status": connection.status, "headers": headers})
+        if first:
+            await send({"type": "http.response.body", "body": first, "more_body": True})
+        try:
+            while piece := await connection.chunk(is_live):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        except PeerLost as lost:
+            raise OutcomeUnknown("The answer of the gateway that this was passed on to broke off.") from lost
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        return True
+
+    def _count(self, outcome: str) -> None:
+        self._forwarded.labels(outcome).inc()
+
+
+async def _problem_body(connection: PeerConnection, is_live: Callable[[], bool]) -> bytes:
+    """The beginning of a body, whole if it is a problem's."""
+    pieces = b""
+    while len(pieces) < PROBLEM_BYTES_MAX and (piece := await connection.chunk(is_live)):
+        pieces += piece
+    return pieces
+
+
+def _is_draining(body: bytes) -> bool:
+    try:
+        problem = json.loads(body)
+    except ValueError:
+        return False
+    return isinstance(problem, dict) and problem.get("error_code") == ErrorCode.DRAINING
+
+
+def _request_head(scope: Scope, peer: _Peer, own_id: str, body_bytes: int) -> bytes:
+    target: bytes = scope["raw_path"]
+    if scope["query_string"]:
+        target += b"?" + scope["query_string"]
+    headers: Headers = [
+        (b"host", peer.url.partition("://")[2].encode("ascii")),
+        *((name, value) for name, value in scope["headers"] if name not in _OWN_REQUEST_HEADERS),
+        (b"x-request-id", scope["tidelog.request_id"].encode("ascii")),
+        (FORWARDED, own_id.encode("ascii")),
+    ]
+    if body_bytes or scope["method"] in ("POST", "PUT", "PATCH"):
+        headers.append((b"content-length", b"%d" % body_bytes))
+    lines = [scope["method"].encode("ascii") + b" " + target + b" HTTP/1.1"]
+    lines += [name + b": " + value for name, value in headers]
+    return b"\r\n".join(lines) + b"\r\n\r\n"
+
+
+def _header(scope: Scope, wanted: bytes) -> bytes | None:
+    for name, value in scope["headers"]:
+        if name == wanted:
+            found: bytes = value
+            return found
+    return None
+
+
+def _announced_bytes(scope: Scope) -> int:
+    text = _header(scope, b"content-length") or b""
+    return int(text) if text.isdigit() and len(text) < 19 else 0

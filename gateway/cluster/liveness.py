@@ -1,0 +1,72 @@
+"""Who is alive: those whose heartbeat was seen to change within the lease, by the reader's own clock.
+
+1. No two clocks are compared: only whether an object changed, and for how long the reader has watched it not change.
+2. Time in which nothing could be read (the store was down, this process slept) does not count, but for one step: others could
+   not be seen then, and perhaps could not beat either.
+3. A heartbeat that goes back (a stale listing or read) is no change. One that is seen for the first time is: its gateway may be
+   dead, and then is found out by the first request to it.
+4. One that is not listed has left. What it last said is remembered, so that a stale listing does not revive it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.cluster.heartbeat import Heartbeat
+
+REMEMBERED_MAX: Final = 1_024
+"""Gateways that are remembered, those that left included; the one not seen for longest goes first."""
+LEASES_UNTIL_ABANDONED: Final = 20
+"""After so many leases without a change the object is litter, and may be deleted by anyone."""
+
+
+@dataclass(slots=True)
+class _Sighting:
+    heartbeat: Heartbeat
+    unchanged_ms: int
+    is_listed: bool
+
+
+class Liveness:
+    """``lease_ms``: how long a heartbeat may stay as it is. ``step_ms_max``: the most that one look adds to that time."""
+
+    def __init__(self, *, lease_ms: int, step_ms_max: int) -> None:
+        self._lease_ms = lease_ms
+        self._step_ms_max = step_ms_max
+        self._sightings: dict[str, _Sighting] = {}
+        self._looked_at_ms: int | None = None
+
+    def observe(self, heartbeats: Iterable[Heartbeat], now_ms: int) -> None:
+        """Take in one whole look at the store; ``now_ms`` is monotonic."""
+        since_ms = 0 if self._looked_at_ms is None else max(0, now_ms - self._looked_at_ms)
+        self._looked_at_ms = now_ms
+        step_ms = min(since_ms, self._step_ms_max)
+        for sighting in self._sightings.values():
+            sighting.unchanged_ms += step_ms
+            sighting.is_listed = False
+        for heartbeat in heartbeats:
+            known = self._sightings.pop(heartbeat.id, None)
+            if known is None or _is_newer(heartbeat, known.heartbeat):
+                known = _Sighting(heartbeat, 0, is_listed=True)
+            known.is_listed = True
+            self._sightings[heartbeat.id] = known
+        while len(self._sightings) > REMEMBERED_MAX:
+            del self._sightings[next(iter(self._sightings))]
+
+    def live(self) -> list[Heartbeat]:
+        """The gateways that are taken to be alive, by id."""
+        found = [
+            one.heartbeat for one in self._sightings.values() if one.is_listed and one.unchanged_ms < self._lease_ms
+        ]
+        return sorted(found, key=lambda heartbeat: heartbeat.id)
+
+    def abandoned(self) -> list[str]:
+        """Ids whose objects nobody has written for very long."""
+        longest_ms = self._lease_ms * LEASES_UNTIL_ABANDONED
+        return [name for name, one in self._sightings.items() if one.is_listed and one.unchanged_ms > longest_ms]
+
+
+def _is_newer(seen: Heartbeat, known: Heartbeat) -> bool:
+    return seen.instance != known.instance or seen.beat > known.beat

@@ -1,0 +1,170 @@
+"""Writes this gateway's heartbeat and reads the others', beside the event loop; what it learned is looked up without waiting.
+
+1. The store is used from one thread of its own. A store that fails takes nothing down: the last view stays, and peers that are
+   gone are found out by the requests that can't reach them.
+2. Requests for each beat: one PUT, one LIST, one GET for each gateway.
+3. A peer that failed or drains rests: it is not preferred for a while, here, until a new instance of it or the time's end.
+4. ``leave`` removes the heartbeat, so that others stop sending; what was written late after that is found dead after the lease.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Gauge
+
+from gateway.cluster.heartbeat import Heartbeat, decode_heartbeat, encode_heartbeat, heartbeat_key
+from gateway.cluster.liveness import Liveness
+from gateway.shell import Shell
+from log_format import layout
+from log_format.errors import ObjectMissing, StoreError
+from log_format.store import ObjectStore
+from log_format.version import __version__
+
+BEATS_PER_LEASE: Final = 4
+"""Beats that may be missed, less one, before a gateway is taken for dead."""
+MEMBERS_MAX: Final = 256
+"""Heartbeats read at most: each costs a request for each beat."""
+REST_MS: Final = 10_000
+"""How long a peer that could not be reached, or drains, is passed over."""
+LEAVE_MS_MAX: Final = 2_000
+"""How long the drain waits for the heartbeat to be removed."""
+
+_log = logging.getLogger("gateway.cluster")
+
+
+class Membership:
+    """Belongs to the event loop. ``start`` once the gateway listens; ``leave`` when it ends."""
+
+    def __init__(self, store: ObjectStore, *, beat_ms: int, registry: CollectorRegistry) -> None:
+        self._store = store
+        self._beat_ms = beat_ms
+        self._instance = secrets.token_hex(8)
+        self._beat = 0
+        self._shell: Shell | None = None
+        self._liveness = Liveness(lease_ms=beat_ms * BEATS_PER_LEASE, step_ms_max=beat_ms * 2)
+        self._peers: dict[str, Heartbeat] = {}
+        self._rests_until_ms: dict[str, int] = {}
+        self._left = False
+        self._failing = False
+        self._soon = asyncio.Event()
+        self._looping: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="heartbeat")
+        gauge = Gauge("tidelog_cluster_gateways", "Gateways taken to be alive, this one included.", registry=registry)
+        gauge.set_function(lambda: 1 + len(self._peers))
+
+    def start(self, shell: Shell) -> None:
+        """Begin to beat and to look, for the gateway of ``shell``."""
+        assert self._looping is None
+        self._shell = shell
+        self._looping = asyncio.get_running_loop().create_task(self._loop(shell))
+
+    def look_soon(self) -> None:
+        """Look at the others now rather than with the next beat: something shows that the view is old."""
+        self._soon.set()
+
+    async def leave(self) -> None:
+        """Stop beating and remove the heartbeat. Returns after ``LEAVE_MS_MAX`` at the latest. Idempotent."""
+        if self._left or self._shell is None:
+            return
+        self._left = True
+        if self._looping is not None:
+            self._looping.cancel()
+        # Behind a beat that is being written, in the one thread: the removal is the last that is done.
+        removed = asyncio.wrap_future(self._thread.submit(self._remove, self._shell.settings.gateway_id))
+        self._thread.shutdown(wait=False)
+        with contextlib.suppress(TimeoutError, StoreError):
+            async with asyncio.timeout(LEAVE_MS_MAX / 1000):
+                await removed
+
+    def heartbeats(self, shell: Shell) -> list[Heartbeat]:
+        """All live gateways, this one included as it is now, by id."""
+        return sorted([self._own(shell), *self._peers.values()], key=lambda heartbeat: heartbeat.id)
+
+    def candidates(self) -> dict[str, str]:
+        """URLs by id of the other gateways that may be sent requests now."""
+        assert self._shell is not None
+        now_ms = self._shell.clock.monotonic_ms()
+        return {
+            peer.id: peer.url.rstrip("/")
+            for peer in self._peers.values()
+            if self._rests_until_ms.get(peer.instance, now_ms) <= now_ms
+        }
+
+    def is_live(self, gateway_id: str) -> bool:
+        """Whether the peer's heartbeat was seen to change within the lease."""
+        return gateway_id in self._peers
+
+    def rest(self, gateway_id: str) -> None:
+        """Pass the peer over for a while, and look again soon."""
+        peer = self._peers.get(gateway_id)
+        if peer is not None and self._shell is not None:
+            self._rests_until_ms[peer.instance] = self._shell.clock.monotonic_ms() + REST_MS
+        self.look_soon()
+
+    def _own(self, shell: Shell) -> Heartbeat:
+        return Heartbeat(
+            id=shell.settings.gateway_id,
+            instance=self._instance,
+            beat=self._beat,
+            url=shell.url,
+            started_at=shell.started_at_ms,
+            version=__version__,
+            owned_topics=shell.engine.owned_topic_count,
+        )
+
+    async def _loop(self, shell: Shell) -> None:
+        while True:
+            self._soon.clear()
+            self._beat += 1
+            try:
+                seen = await asyncio.wrap_future(self._thread.submit(self._beat_and_look, self._own(shell)))
+            except StoreError as error:
+                if not self._failing:
+                    _log.warning("heartbeats can't be written or read; the last view of the gateways stays: %s", error)
+                self._failing = True
+            else:
+                self._failing = False
+                await self._take_in(shell, seen)
+            # At most once in a tenth of a beat, however much looks old.
+            await asyncio.sleep(self._beat_ms / 10_000)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._beat_ms * 0.9 / 1000):
+                    await self._soon.wait()
+
+    async def _take_in(self, shell: Shell, seen: list[Heartbeat]) -> None:
+        own_id = shell.settings.gateway_id
+        now_ms = shell.clock.monotonic_ms()
+        self._liveness.observe(seen, now_ms)
+        before = self._peers.keys()
+        self._peers = {peer.id: peer for peer in self._liveness.live() if peer.id != own_id}
+        if before != self._peers.keys():
+            _log.info("gateways beside this one: %s", ", ".join(self._peers) or "none")
+        self._rests_until_ms = {one: until for one, until in self._rests_until_ms.items() if until > now_ms}
+        for name in self._liveness.abandoned():
+            if name != own_id:
+                with contextlib.suppress(StoreError):
+                    await asyncio.wrap_future(self._thread.submit(self._remove, name))
+
+    # In the thread
+
+    def _beat_and_look(self, own: Heartbeat) -> list[Heartbeat]:
+        self._store.put(heartbeat_key(own.id), encode_heartbeat(own))
+        found = []
+        for info in islice(self._store.list(layout.GATEWAYS), MEMBERS_MAX):
+            try:
+                heartbeat = decode_heartbeat(info.key, self._store.get(info.key))
+            except ObjectMissing:
+                continue
+            if heartbeat is not None:
+                found.append(heartbeat)
+        return found
+
+    def _remove(self, gateway_id: str) -> None:
+        self._store.delete(heartbeat_key(gateway_id))

@@ -1,0 +1,245 @@
+"""HTTP/1.1 connections to other gateways: kept alive, bounded in number, answers streamed with back pressure.
+
+What a failure means is the point: ``PeerUnreachable`` is raised before a byte was sent, ``PeerLost`` after that. An answer is
+parsed by httptools, as the server does with requests, and its body is handed on as it comes; a reader that is slow stops the
+connection from being read. Absent on purpose: redirects, cookies, proxies, decompression, retries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, cast
+from urllib.parse import urlsplit
+
+import httptools
+
+CONNECT_MS_MAX: Final = 1_000
+"""A gateway that is there accepts in milliseconds; whoever waits longer serves the request itself."""
+CONNECTIONS_MAX: Final = 128
+"""To one peer, in use or idle; past it requests are served where they arrived."""
+IDLE_MS_MAX: Final = 3_000
+"""A connection idle for longer is not used again: one that the peer is closing would leave a request in doubt."""
+UNREAD_BYTES_MAX: Final = 256 * 1024
+"""Of an answer, received and not yet handed on, before reading pauses."""
+LIVENESS_LOOK_MS: Final = 1_000
+"""How often one who waits for an answer asks whether the peer is still taken to be alive."""
+
+Headers = list[tuple[bytes, bytes]]
+
+
+class PeerUnreachable(Exception):
+    """Nothing was sent."""
+
+
+class PeerLost(Exception):
+    """The request may have been read and done; its answer did not come, or not whole."""
+
+
+class PeerConnection(asyncio.Protocol):
+    """One connection, one exchange at a time: ``begin``, ``head``, then ``chunk`` until it is empty."""
+
+    def __init__(self) -> None:
+        self.idle_since_ms = 0
+        self.status = 0
+        self.headers: Headers = []
+        self.is_open = False
+        self._transport: asyncio.Transport | None = None
+        self._parser: Any = None
+        self._chunks: deque[bytes] = deque()
+        self._unread_bytes = 0
+        self._has_head = False
+        self._complete = False
+        self._changed = asyncio.Event()
+
+    def begin(self, request: bytes, body: bytes) -> None:
+        """Send a whole request."""
+        assert self._transport is not None
+        self.status, self.headers = 0, []
+        self._chunks.clear()
+        self._unread_bytes = 0
+        self._has_head = self._complete = False
+        self._parser = httptools.HttpResponseParser(self)
+        self._transport.write(request)
+        if body:
+            self._transport.write(body)
+
+    async def head(self, is_live: Callable[[], bool]) -> None:
+        """Wait for ``status`` and ``headers`` while the peer is taken to be alive. Raises ``PeerLost``."""
+        while not self._has_head:
+            await self._more(is_live)
+
+    async def chunk(self, is_live: Callable[[], bool]) -> bytes:
+        """The next piece of the body; empty at its end. Raises ``PeerLost`` when it is cut short."""
+        while not self._chunks:
+            if self._complete:
+                return b""
+            await self._more(is_live)
+        piece = self._chunks.popleft()
+        self._unread_bytes -= len(piece)
+        if self._transport is not None and self._unread_bytes <= UNREAD_BYTES_MAX // 2:
+            self._transport.resume_reading()
+        return piece
+
+    @property
+    def is_reusable(self) -> bool:
+        """The exchange is over in both directions."""
+        return (
+            self.is_open
+            and self._complete
+            and not self._chunks
+            and self._transport is not None
+            and self._transport.get_write_buffer_size() == 0
+            and bool(self._parser.should_keep_alive())
+        )
+
+    def close(self) -> None:
+        """Cut the connection, whatever it does."""
+        self.is_open = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def _more(self, is_live: Callable[[], bool]) -> None:
+        if not self.is_open:
+            raise PeerLost("the connection ended")
+        self._changed.clear()
+        try:
+            async with asyncio.timeout(LIVENESS_LOOK_MS / 1000):
+                await self._changed.wait()
+        except TimeoutError:
+            if not is_live():
+                raise PeerLost("the gateway is not alive any more") from None
+
+    # The connection's events
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It can be used."""
+        # uvloop's transports are asyncio's in all but their class.
+        self._transport = cast("asyncio.Transport", transport)
+        self.is_open = True
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of the answer; bytes that nobody asked for end the connection."""
+        if self._parser is None or self._complete:
+            self.close()
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError:
+            self.close()
+        self._changed.set()
+        if self._unread_bytes > UNREAD_BYTES_MAX and self._transport is not None:
+            self._transport.pause_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio names it
+        """Nothing more will come."""
+        self.is_open = False
+        self._changed.set()
+
+    # The parser's
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header of the answer."""
+        self.headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """The head is there."""
+        self.status = self._parser.get_status_code()
+        self._has_head = True
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of the answer."""
+        self._chunks.append(body)
+        self._unread_bytes += len(body)
+
+    def on_message_complete(self) -> None:
+        """The answer is whole."""
+        self._complete = True
+
+
+class PeerConnections:
+    """The connections to all peers. Belongs to the event loop."""
+
+    def __init__(self) -> None:
+        self._idle: dict[str, list[PeerConnection]] = {}
+        self._in_use: dict[str, int] = {}
+        self._tls: ssl.SSLContext | None = None
+
+    async def take(self, url: str) -> PeerConnection:
+        """A connection to ``url`` that nobody else uses; ``give_back`` it. Raises ``PeerUnreachable``."""
+        if self._in_use.get(url, 0) >= CONNECTIONS_MAX:
+            raise PeerUnreachable(f"{CONNECTIONS_MAX} requests are under way to {url}")
+        oldest_ms = _now_ms() - IDLE_MS_MAX
+        idle = self._idle.get(url, [])
+        while idle:
+            connection = idle.pop()
+            if connection.is_open and connection.idle_since_ms >= oldest_ms:
+                self._in_use[url] = self._in_use.get(url, 0) + 1
+                return connection
+            connection.close()
+        self._in_use[url] = self._in_use.get(url, 0) + 1
+        try:
+            return await self._connect(url)
+        except BaseException:
+            self._free(url)
+            raise
+
+    def give_back(self, url: str, connection: PeerConnection) -> None:
+        """The exchange is over, or given up."""
+        self._free(url)
+        if connection.is_reusable:
+            connection.idle_since_ms = _now_ms()
+            self._idle.setdefault(url, []).append(connection)
+        else:
+            connection.close()
+
+    def sweep(self) -> None:
+        """Close what was idle for too long, to peers that are gone, too."""
+        oldest_ms = _now_ms() - IDLE_MS_MAX
+        for url, connections in list(self._idle.items()):
+            kept = [one for one in connections if one.is_open and one.idle_since_ms >= oldest_ms]
+            for one in connections:
+                if one not in kept:
+                    one.close()
+            if kept:
+                self._idle[url] = kept
+            else:
+                del self._idle[url]
+
+    def close(self) -> None:
+        """Close what is idle."""
+        for connections in self._idle.values():
+            for connection in connections:
+                connection.close()
+        self._idle.clear()
+
+    async def _connect(self, url: str) -> PeerConnection:
+        parts = urlsplit(url)
+        secure = parts.scheme == "https"
+        if secure and self._tls is None:
+            self._tls = ssl.create_default_context()
+        try:
+            async with asyncio.timeout(CONNECT_MS_MAX / 1000):
+                _, connection = await asyncio.get_running_loop().create_connection(
+                    PeerConnection,
+                    parts.hostname,
+                    parts.port or (443 if secure else 80),
+                    ssl=self._tls if secure else None,
+                )
+        except (OSError, TimeoutError, ValueError) as error:
+            raise PeerUnreachable(f"{url}: {error or type(error).__name__}") from error
+        return connection
+
+    def _free(self, url: str) -> None:
+        left = self._in_use[url] - 1
+        if left:
+            self._in_use[url] = left
+        else:
+            del self._in_use[url]
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
