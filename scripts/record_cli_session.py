@@ -30,7 +30,7 @@ STEPS: tuple[tuple[str, str | None], ...] = (
     ("printf 'user,amount\\nuser-7,3\\nuser-8,5\\nuser-7,4\\n' > orders.csv", None),
     ("tidelog produce orders orders.csv --key-field user", None),
     ("tidelog consume orders --key-separator ' '", None),
-    ("tidelog consume orders --from 0:3,1:0 --json", None),
+    ("tidelog consume orders --from 0:1,1:0 --json", None),
     ("tidelog cat orders 0 1 --format text", None),
     ("printf 'user,amount\\nuser-9,1\\nbroken\\n' | tidelog produce orders --format csv --key-field user", None),
     ("echo 'exit code' $?", None),

@@ -132,11 +132,12 @@ def produce(
         began = time.monotonic()
         typing = STANDARD_INPUT in paths and sys.stdin.isatty()
         interrupts = Interrupts()
-        with interrupts.caught(), progress(f"to {topic}", shown=not as_json and not typing) as bar:
-            task = bar.add_task("records", total=None)
-            tally = Tally(topic, lambda count: bar.update(task, completed=count))
-            lines = read_lines(paths)
-            try:
+        tally = Tally(topic)
+        try:
+            with interrupts.caught(), progress(f"to {topic}", shown=not as_json and not typing) as bar:
+                task = bar.add_task("records", total=None)
+                tally.show = lambda count: bar.update(task, completed=count)
+                lines = read_lines(paths)
                 match chosen:
                     case InputFormat.LINES:
                         separator = None if key_separator is None else key_separator.encode()
@@ -150,8 +151,8 @@ def produce(
                         send_rows(tally, rows, destination, interrupts)
                     case InputFormat.PARQUET:
                         send_rows(tally, read_parquet(paths, fields), destination, interrupts)
-            finally:
-                _report(tally, time.monotonic() - began, as_json=as_json, ended=sys.exc_info()[0] is None)
+        finally:
+            _report(tally, time.monotonic() - began, as_json=as_json, ended=sys.exc_info()[0] is None)
 
 
 def _by_name(paths: list[Path]) -> InputFormat:

@@ -19,7 +19,7 @@ class Tally:
     ``show`` is told the count now and then. For one thread.
     """
 
-    def __init__(self, topic: str, show: Callable[[int], None]) -> None:
+    def __init__(self, topic: str) -> None:
         self.topic = topic
         self.count = 0
         self.failed_count = 0
@@ -27,7 +27,7 @@ class Tally:
         self.failed_at: Place | None = None
         self.stored_through: Place | None = None
         """Every record of the input up to this one is acknowledged."""
-        self._show = show
+        self.show: Callable[[int], object] = lambda count: None
         self._shown_at = 0.0
         self._stored: dict[int, list[int]] = {}
 
@@ -64,4 +64,4 @@ class Tally:
         now = time.monotonic()
         if now - self._shown_at > _SHOWN_EVERY_S:
             self._shown_at = now
-            self._show(self.count)
+            self.show(self.count)
