@@ -67,6 +67,10 @@ class Endpoints:
         """The base URLs, in the order given."""
         return tuple(endpoint.url for endpoint in self._endpoints)
 
+    def of_url(self, url: str) -> Endpoint | None:
+        """The address with this base URL, if it is one of them."""
+        return next((endpoint for endpoint in self._endpoints if endpoint.url == url), None)
+
     def choose(self) -> Endpoint:
         """The current address while it is well, else the next that is, else the one whose rest ends first."""
         with self._lock:

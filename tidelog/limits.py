@@ -37,6 +37,18 @@ ANSWER_BYTES_MAX: Final = 1024 * 1024 * 1024
 READ_BYTES: Final = 256 * 1024
 """Taken from the socket at a time; the deadline is looked at between two."""
 
+OWNERS_AGE_MS_MAX: Final = 30_000
+"""Which gateways there are is asked for again after this."""
+
+OWNERS_DOUBT_MS: Final = 1_000
+"""And this long after an address failed."""
+
+OWNERS_TIMEOUT_MS: Final = 3_000
+"""How long one question of that kind may take; nothing waits for it."""
+
+GATEWAYS_KNOWN_MAX: Final = 256
+"""Gateways that are remembered."""
+
 API_TIMEOUT_MS: Final = 60_000
 """How long an administrative call, or a consumer whose gateways fail, goes on trying."""
 
@@ -85,6 +97,12 @@ FETCH_BYTES_LARGEST: Final = 64 * 1024 * 1024
 
 ITERATION_WAIT_MS: Final = 10_000
 """How long one poll of an endless iteration waits; new partitions are looked for between two."""
+
+PREFETCH_END_MS: Final = 1_000
+"""How long closing a consumer waits for the thread that fetches ahead, whose connection is cut."""
+
+AIO_SLICE_MS: Final = 1_000
+"""What an async call waits in a thread at a time: an abandoned one is over after this."""
 
 FETCH_WAIT_MS_MAX: Final = 60_000
 """The contract's bound on ``max_wait_ms``."""

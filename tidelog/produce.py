@@ -39,6 +39,7 @@ def produce(
         content_type=content_type,
         headers={**headers, **(producer or {})},
         repeatable=producer is not None,
+        topic=topic,
         is_final=is_final,
     )
     reply = transport.call(request, deadline)

@@ -32,6 +32,7 @@ from tidelog.connection import Answer, AnswerLost, NeverSent
 from tidelog.deadline import Deadline
 from tidelog.endpoints import Endpoint, Endpoints
 from tidelog.errors import ClientClosed, GatewayError, GatewayUnreachable, OutcomeUnknown, UnexpectedAnswer
+from tidelog.owners import Owners
 from tidelog.problem import error_from_answer
 
 _T = TypeVar("_T")
@@ -59,6 +60,8 @@ class Request:
     """It changes nothing, so a lost answer leaves nothing in doubt."""
     is_final: Callable[[GatewayError], bool] = lambda _error: False
     """Which errors are raised although they could be followed by another try."""
+    topic: str | None = None
+    """Records for this topic: they go to its preferred gateway where that is known and well."""
     wait_ms: float = 0
     """How long the gateway was asked to wait before it answers, on top of ``request_timeout_ms``."""
 
@@ -104,6 +107,7 @@ class Transport:
         if request_timeout_ms <= 0:
             raise ValueError(f"request_timeout_ms is {request_timeout_ms}, not above 0")
         self._endpoints = Endpoints(bootstrap_servers)
+        self._owners = Owners(self._endpoints)
         self._request_timeout_ms = request_timeout_ms
         self._headers = {"User-Agent": f"tidelog/{__version__}", "Accept-Encoding": accept_encoding or "identity"}
         self._closed = threading.Event()
@@ -126,7 +130,7 @@ class Transport:
         doubt: GatewayError | None = None
         last: GatewayError | None = None
         while True:
-            endpoint = self._endpoints.choose()
+            endpoint = self._choose(request)
             pause_ms = endpoint.resting_ms()
             # The first try is made in any case: how else would a call with a short deadline ever learn anything?
             if last is not None and pause_ms >= deadline.remaining_ms():
@@ -170,7 +174,13 @@ class Transport:
         if os.getpid() != self._process_id:
             return
         self._closed.set()
+        self._owners.close(abort=abort)
         self._endpoints.close(abort=abort)
+
+    def _choose(self, request: Request) -> Endpoint:
+        endpoint = self._owners.endpoint_for(request.topic) if request.topic is not None else None
+        endpoint = endpoint or self._endpoints.choose()
+        return endpoint if endpoint.resting_ms() == 0 else self._owners.another() or endpoint
 
     def _try(self, request: Request, endpoint: Endpoint, timeout_ms_max: float) -> Answer | GatewayError:
         request_id = uuid.uuid4().hex
@@ -185,10 +195,12 @@ class Transport:
             )
         except NeverSent as failure:
             endpoint.rest()
+            self._owners.doubt()
             error = GatewayUnreachable(str(failure), urls=list(self.urls))
             error.__cause__ = failure
         except AnswerLost as failure:
             endpoint.rest()
+            self._owners.doubt()
             kind = GatewayUnreachable if request.reads else OutcomeUnknown
             error = kind(f"The answer was lost: {failure}", urls=list(self.urls))
             error.__cause__ = failure

@@ -39,6 +39,10 @@ class Compressor(Protocol):
         ...
 
 
+AS_IT_IS: Final = "tidelog.as_it_is"
+"""In the start of an answer that another gateway made, and compressed if it was to be."""
+
+
 @lru_cache(maxsize=256)
 def chosen_encoding(accept_encoding: bytes) -> str | None:
     """``"zstd"``, ``"gzip"`` or None for the value of an ``Accept-Encoding`` header."""
@@ -108,7 +112,7 @@ class _Answer:
 
     async def _begin(self, body: bytes, *, more: bool) -> bytes:
         headers: list[tuple[bytes, bytes]] = list(self._start.get("headers", ()))
-        if _compressible(headers) and (more or len(body) > ANSWER_BYTES_MIN):
+        if not self._start.pop(AS_IT_IS, False) and _compressible(headers) and (more or len(body) > ANSWER_BYTES_MIN):
             headers.append((b"vary", b"Accept-Encoding"))
             if self._encoding is not None:
                 self._compressor = _compressor(self._encoding)

@@ -25,6 +25,7 @@ from prometheus_client import CollectorRegistry, Counter
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gateway.asgi.compression import AS_IT_IS
 from gateway.cluster.membership import Membership
 from gateway.cluster.peer import Headers, PeerConnection, PeerConnections, PeerLost, PeerUnreachable
 from gateway.disconnect import unless_disconnected
@@ -211,7 +212,7 @@ class Forwarding:
             return False
         self._count("answered")
         headers = [(name, value) for name, value in connection.headers if name not in _OWN_ANSWER_HEADERS]
-        await send({"type": "http.response.start", "status": connection.status, "headers": headers})
+        await send({"type": "http.response.start", "status": connection.status, "headers": headers, AS_IT_IS: True})
         if first:
             await send({"type": "http.response.body", "body": first, "more_body": True})
         try:

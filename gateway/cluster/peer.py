@@ -225,7 +225,7 @@ class PeerConnections:
             async with asyncio.timeout(CONNECT_MS_MAX / 1000):
                 _, connection = await asyncio.get_running_loop().create_connection(
                     PeerConnection,
-                    parts.hostname,
+                    parts.hostname or "",
                     parts.port or (443 if secure else 80),
                     ssl=self._tls if secure else None,
                 )

@@ -1,0 +1,137 @@
+"""Which gateway a topic's records should be sent to, learned from ``GET /v1/cluster`` beside the requests.
+
+1. It only saves a hop and conflicts: any gateway takes any request, so nothing ever waits for what is learned here.
+2. An address that a gateway advertises is used only after the gateway of that id answered there for the same store: behind a load
+   balancer it may lead nowhere, or to somebody else. Then the bootstrap addresses are kept to, quietly.
+3. What is known is asked for again after ``OWNERS_AGE_MS_MAX``, and soon after an address failed.
+4. It sends what is for a topic to the topic's best gateway; that one passes on what is a partition's (``owners``).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import msgspec
+
+from log_format.rendezvous import preferred
+from tidelog import limits
+from tidelog.connection import AnswerLost, NeverSent
+from tidelog.endpoints import Endpoint, Endpoints
+
+
+class _Gateway(msgspec.Struct):
+    id: str
+    url: str
+
+
+class _Cluster(msgspec.Struct):
+    gateways: list[_Gateway]
+    store: str
+
+
+class Owners:
+    """What one client knows of the gateways. Safe from any thread."""
+
+    def __init__(self, endpoints: Endpoints) -> None:
+        self._endpoints = endpoints
+        self._known: dict[str, Endpoint | None] = {}
+        self._lock = threading.Lock()
+        self._learning = False
+        self._closed = False
+        self._learn_at_s = 0.0
+
+    def endpoint_for(self, topic: str) -> Endpoint | None:
+        """The preferred gateway, if it can be reached from here and is well; None: any will do."""
+        self._learn_when_old()
+        known = self._known
+        best = preferred(topic, known)
+        endpoint = known[best] if best is not None else None
+        return endpoint if endpoint is not None and endpoint.resting_ms() == 0 else None
+
+    def another(self) -> Endpoint | None:
+        """A gateway that is well, for when the bootstrap addresses are not."""
+        well = (one for one in self._known.values() if one is not None and one.resting_ms() == 0)
+        return next(well, None)
+
+    def doubt(self) -> None:
+        """An address failed: ask again soon."""
+        with self._lock:
+            self._learn_at_s = min(self._learn_at_s, time.monotonic() + limits.OWNERS_DOUBT_MS / 1000)
+
+    def close(self, *, abort: bool) -> None:
+        """Learn no more, and close the connections."""
+        with self._lock:
+            self._closed = True
+            known, self._known = self._known, {}
+        for endpoint in known.values():
+            if endpoint is not None:
+                _close(endpoint, abort=abort)
+
+    def _learn_when_old(self) -> None:
+        if time.monotonic() < self._learn_at_s:
+            return
+        with self._lock:
+            if self._learning or self._closed or time.monotonic() < self._learn_at_s:
+                return
+            self._learning = True
+        threading.Thread(target=self._learn, name="tidelog-owners", daemon=True).start()
+
+    def _learn(self) -> None:
+        known: dict[str, Endpoint | None] | None = None
+        try:
+            cluster = _ask(self._endpoints.choose())
+            if cluster is not None:
+                gateways = cluster.gateways[: limits.GATEWAYS_KNOWN_MAX]
+                known = {one.id: self._reached(one, cluster) for one in gateways} if len(gateways) > 1 else {}
+        finally:
+            self._take_in(known)
+
+    def _take_in(self, known: dict[str, Endpoint | None] | None) -> None:
+        with self._lock:
+            old = self._known
+            if known is not None:
+                self._known = known
+            self._learning = False
+            self._learn_at_s = time.monotonic() + limits.OWNERS_AGE_MS_MAX / 1000
+            closed = self._closed
+        given_up = (known or {}) if closed else old if known is not None else {}
+        for endpoint in given_up.values():
+            if endpoint is not None and (closed or endpoint not in self._known.values()):
+                _close(endpoint, abort=False)
+
+    def _reached(self, gateway: _Gateway, cluster: _Cluster) -> Endpoint | None:
+        """An endpoint for the gateway, known already or proved now."""
+        url = gateway.url.rstrip("/")
+        bootstrap = self._endpoints.of_url(url)
+        if bootstrap is not None:
+            return bootstrap
+        known = self._known.get(gateway.id)
+        if known is not None and known.url == url:
+            return known
+        try:
+            endpoint = Endpoint(url)
+        except ValueError:
+            return None
+        seen = _ask(endpoint)
+        if seen is not None and seen.store == cluster.store and any(one.id == gateway.id for one in seen.gateways):
+            return endpoint
+        endpoint.address.close()
+        return None
+
+
+def _ask(endpoint: Endpoint) -> _Cluster | None:
+    try:
+        answer = endpoint.address.exchange(
+            "GET", "/v1/cluster", body=None, headers={}, timeout_ms=limits.OWNERS_TIMEOUT_MS
+        )
+        return msgspec.json.decode(answer.body, type=_Cluster) if answer.status == 200 else None
+    except (NeverSent, AnswerLost, msgspec.DecodeError):
+        return None
+
+
+def _close(endpoint: Endpoint, *, abort: bool) -> None:
+    if abort:
+        endpoint.address.abort()
+    else:
+        endpoint.address.close()
