@@ -1,3 +1,4 @@
+# ruff: noqa: INP001, S603
 """Record a session of the command line in a terminal (tmux), and put it into docs/cli.md between its two marks.
 
 ``.venv/bin/python scripts/record_cli_session.py``. Needs tmux and the gateway's packages. A gateway is started on a directory

@@ -12,7 +12,7 @@ from tidelog.cli import bench, settings_file, topic
 from tidelog.cli.cat import cat
 from tidelog.cli.cluster import cluster
 from tidelog.cli.collect import collect
-from tidelog.cli.completion import completion
+from tidelog.cli.completion import completion, prepare_completion
 from tidelog.cli.consume import consume
 from tidelog.cli.demo import demo
 from tidelog.cli.exit_code import EPILOG, ExitCode
@@ -76,4 +76,5 @@ def options(
 
 def main() -> None:
     """Run the command that the process was started with, and exit with its code."""
-    app()
+    prepare_completion()
+    app(prog_name="tidelog")

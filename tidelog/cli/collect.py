@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tidelog.collect.agent import Agent
     from tidelog.collect.counts import Counts
     from tidelog.collect.journal import Journal, Level
+    from tidelog.collect.program import Options
 
 NEEDED: Final = ("numpy", "prometheus_client", "pyarrow")
 """Of the extra ``collect``."""
@@ -38,38 +39,50 @@ class Start(StrEnum):
     END = "end"
 
 
+PatternsArgument = Annotated[
+    list[str], typer.Argument(metavar="PATTERN...", help="Files, or patterns of them in quotes: '/var/log/**/*.log'.")
+]
+TopicOption = Annotated[str, typer.Option("--topic", "-t", help="The topic, which must exist.")]
+StateOption = Annotated[
+    Path | None,
+    typer.Option(help="Where it remembers how far it is. Default: collect-TOPIC.state in ~/.local/state/tidelog."),
+]
+FromOption = Annotated[
+    Start, typer.Option("--from", help="Where to begin in files that are there at the very first start.")
+]
+OnceOption = Annotated[bool, typer.Option("--once", help="Send what is there now, and exit.")]
+MultilineOption = Annotated[
+    str | None,
+    typer.Option(metavar="REGEX", help="A line that matches begins a record; the others belong to the one before."),
+]
+KeyOption = Annotated[
+    str | None,
+    typer.Option(metavar="REGEX", help="What matches in a record is its key: group 'key', else group 1, else all."),
+]
+UnfinishedOption = Annotated[
+    float,
+    typer.Option(metavar="SECONDS", min=0, help="How long a last line without its end waits before it is sent."),
+]
+HeadersOption = Annotated[bool, typer.Option(help="Send the headers 'file' and 'line' with each record.")]
+CompressionOption = Annotated[Compression | None, typer.Option(help="Of requests. Default: none.")]
+MetricsOption = Annotated[
+    int | None, typer.Option(min=0, max=65535, help="Serve metrics for Prometheus on this port of 127.0.0.1.")
+]
+
+
 def collect(
-    patterns: Annotated[
-        list[str],
-        typer.Argument(metavar="PATTERN...", help="Files, or patterns of them in quotes: '/var/log/**/*.log'."),
-    ],
+    patterns: PatternsArgument,
     *,
-    topic: Annotated[str, typer.Option("--topic", "-t", help="The topic, which must exist.")],
-    state: Annotated[
-        Path | None,
-        typer.Option(help="Where it remembers how far it is. Default: collect-TOPIC.state in ~/.local/state/tidelog."),
-    ] = None,
-    from_: Annotated[
-        Start, typer.Option("--from", help="Where to begin in files that are there at the very first start.")
-    ] = Start.BEGINNING,
-    once: Annotated[bool, typer.Option("--once", help="Send what is there now, and exit.")] = False,
-    multiline_start: Annotated[
-        str | None,
-        typer.Option(metavar="REGEX", help="A line that matches begins a record; the others belong to the one before."),
-    ] = None,
-    key_regex: Annotated[
-        str | None,
-        typer.Option(metavar="REGEX", help="What matches in a record is its key: group 'key', else group 1, else all."),
-    ] = None,
-    unfinished_after: Annotated[
-        float,
-        typer.Option(metavar="SECONDS", min=0, help="How long a last line without its end waits before it is sent."),
-    ] = 5.0,
-    headers: Annotated[bool, typer.Option(help="Send the headers 'file' and 'line' with each record.")] = True,
-    compression: Annotated[Compression | None, typer.Option(help="Of requests. Default: none.")] = None,
-    metrics_port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Serve metrics for Prometheus on this port of 127.0.0.1.")
-    ] = None,
+    topic: TopicOption,
+    state: StateOption = None,
+    from_: FromOption = Start.BEGINNING,
+    once: OnceOption = False,
+    multiline_start: MultilineOption = None,
+    key_regex: KeyOption = None,
+    unfinished_after: UnfinishedOption = 5.0,
+    headers: HeadersOption = True,
+    compression: CompressionOption = None,
+    metrics_port: MetricsOption = None,
     url: UrlOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -86,14 +99,10 @@ def collect(
       tidelog collect 'exports/*.csv.gz' -t exports --once --state exports.state
     """
     with reporting(as_json=as_json):
-        missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-        if missing:
-            raise CommandFailed(f"collecting needs {', '.join(missing)}: pip install 'tidelog[collect]'")
-        from tidelog.collect.body import RecordForm  # noqa: PLC0415
-        from tidelog.collect.collector import RecordRules  # noqa: PLC0415 - needs what is optional
-        from tidelog.collect.program import Options, start  # noqa: PLC0415
-        from tidelog.collect.sink import RecordsTooLarge  # noqa: PLC0415
-        from tidelog.collect.state_file import StateFileError  # noqa: PLC0415
+        _check_installed()
+        from tidelog.collect.body import RecordForm  # noqa: PLC0415 - needs what is optional
+        from tidelog.collect.collector import RecordRules  # noqa: PLC0415
+        from tidelog.collect.program import Options  # noqa: PLC0415
 
         rules = RecordRules(
             form=RecordForm(key=_pattern("--key-regex", key_regex), headers=headers),
@@ -111,15 +120,29 @@ def collect(
             compression=compression,
             metrics_port=metrics_port,
         )
-        terminal = Console(stderr=True)
-        with _status(terminal, shown=terminal.is_terminal and not as_json) as (journal, show):
-            try:
-                with start(options, journal, show) as agent, _stopping_on_signals(agent) as received:
-                    agent.run()
-            except (StateFileError, RecordsTooLarge) as error:
-                raise CommandFailed(str(error)) from None
-        if signal.SIGINT in received:
-            raise typer.Exit(ExitCode.INTERRUPTED)
+        _run(options, as_json=as_json)
+
+
+def _check_installed() -> None:
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise CommandFailed(f"collecting needs {', '.join(missing)}: pip install 'tidelog[collect]'")
+
+
+def _run(options: Options, *, as_json: bool) -> None:
+    from tidelog.collect.program import start  # noqa: PLC0415
+    from tidelog.collect.sink import RecordsTooLarge  # noqa: PLC0415
+    from tidelog.collect.state_file import StateFileError  # noqa: PLC0415
+
+    terminal = Console(stderr=True)
+    with _status(terminal, shown=terminal.is_terminal and not as_json) as (journal, show):
+        try:
+            with start(options, journal, show) as agent, _stopping_on_signals(agent) as received:
+                agent.run()
+        except (StateFileError, RecordsTooLarge) as error:
+            raise CommandFailed(str(error)) from None
+    if signal.SIGINT in received:
+        raise typer.Exit(ExitCode.INTERRUPTED)
 
 
 def _pattern(option: str, text: str | None) -> re.Pattern[bytes] | None:

@@ -38,6 +38,9 @@ def exit_code_for(error: TidelogError) -> ExitCode:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
+    """An error and its causes, each once: one that is raised again "from" itself is its own cause."""
+    seen: list[BaseException] = []
+    while error is not None and error not in seen:
         yield error
+        seen.append(error)
         error = error.__cause__

@@ -85,7 +85,7 @@ class _Reader:
             try:
                 if option.multiple != isinstance(value, list):
                     raise typer.BadParameter("a list is expected" if option.multiple else "one value is expected")
-                option.type_cast_value(self._context, value)
+                option.process_value(self._context, value)
             except typer.BadParameter as error:
                 raise self._refused((*names, name), error.message) from None
             found[option.name] = value

@@ -139,6 +139,7 @@ class ParquetSink:
 
     def discard(self) -> None:
         """See ``OutputFile``."""
+        self._parquet.close()
         self._file.discard()
 
     def _flush(self) -> None:

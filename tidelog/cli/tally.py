@@ -27,7 +27,7 @@ class Tally:
         self.failed_at: Place | None = None
         self.stored_through: Place | None = None
         """Every record of the input up to this one is acknowledged."""
-        self.show: Callable[[int], object] = lambda count: None
+        self.show: Callable[[int], object] = lambda _count: None
         self._shown_at = 0.0
         self._stored: dict[int, list[int]] = {}
 
