@@ -15,16 +15,11 @@ from tidelog.encode import JSON
 from tidelog.errors import TopicAlreadyExists, UnknownTopic
 from tidelog.topic import Cluster, PartitionOffsets, Topic
 from tidelog.topic_facts import describe_topic
+from tidelog.topic_list import list_topics
 from tidelog.transport import Reply, Request, Transport, target
 
 END = -1
 """In ``delete_records``: up to the high watermark."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _TopicsPage:
-    topics: tuple[Topic, ...]
-    next: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,14 +78,7 @@ class Admin:
 
     def list_topics(self, prefix: str | None = None) -> list[Topic]:
         """All topics, by name; those whose name begins with ``prefix``."""
-        topics: list[Topic] = []
-        after: str | None = None
-        while True:
-            page = self._get(target("topics", prefix=prefix, after=after)).decode(_TopicsPage)
-            topics += page.topics
-            after = page.next
-            if after is None:
-                return topics
+        return list_topics(self._transport, self._timeout_ms, prefix)
 
     def describe_topic(self, name: str) -> Topic:
         """One topic. Raises ``UnknownTopic``."""

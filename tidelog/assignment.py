@@ -11,18 +11,25 @@ from tidelog.record import TopicPartition
 class Progress:
     """One partition. ``chunk``: what is fetched and not handed out yet; while there is one, the position is its."""
 
-    __slots__ = ("_position", "chunk", "high_watermark", "paused")
+    __slots__ = ("_position", "chunk", "high_watermark", "paused", "turn")
 
     def __init__(self, position: int | None = None) -> None:
         self._position = position
         self.high_watermark: int | None = None
         self.paused = False
         self.chunk: Chunk | None = None
+        self.turn = 0
+        """Raised by what makes a fetch under way pointless: its answer is dropped when this is another one by then."""
 
     @property
     def position(self) -> int | None:
         """The offset of the next record to hand out; None: to be found by the reset policy."""
         return self._position if self.chunk is None else self.chunk.position
+
+    @property
+    def fetch_position(self) -> int | None:
+        """The offset to fetch next, which is behind ``chunk``."""
+        return self._position
 
     @property
     def behind(self) -> bool:
@@ -34,6 +41,12 @@ class Progress:
         self._position = position
         self.high_watermark = None
         self.chunk = None
+        self.turn += 1
+
+    def pause(self) -> None:
+        """Hand out nothing more; what is being fetched ahead is dropped."""
+        self.paused = True
+        self.turn += 1
 
     def fetched(self, chunk: Chunk | None, next_offset: int, high_watermark: int) -> None:
         """An answer came."""

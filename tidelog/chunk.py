@@ -52,6 +52,10 @@ class Chunk:
         self._cursor += len(taken)
         return taken
 
+    def put_back(self, count: int) -> None:
+        """The last ``count`` of the records that ``take`` just gave are to be handed out again."""
+        self._cursor -= count
+
     def take_table(self, bytes_max: int) -> pa.Table:
         """Rows of up to about ``bytes_max`` bytes, one at least, as ``FETCHED_SCHEMA`` has them without the topic."""
         if self._table is None:

@@ -1,7 +1,8 @@
 """Reading records: ``Consumer``, with partitions assigned by hand.
 
 How it reads: a partition that is behind is fetched in large Arrow chunks, one partition after another; when all are at
-their end, one long poll waits for any of them. What is fetched and not handed out is bounded by one answer.
+their end, one long poll waits for any of them. While an answer is handed out the next one is fetched (``fetch_ahead``), so
+what is fetched and not handed out is bounded by two answers.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from typing import TYPE_CHECKING, Literal, Self
 from tidelog import limits
 from tidelog.assignment import Assignment
 from tidelog.deadline import Deadline
+from tidelog.deserialize import Deserializer, Deserializers
 from tidelog.reader import AutoOffsetReset, Reader
 from tidelog.record import Record, TopicPartition
+from tidelog.topic_list import list_topics
 from tidelog.transport import Transport
 
 if TYPE_CHECKING:
@@ -51,6 +54,8 @@ class Consumer:
         request_timeout_ms: float = limits.REQUEST_TIMEOUT_MS,
         api_timeout_ms: float = limits.API_TIMEOUT_MS,
         compression: Literal["gzip", "zstd"] | None = None,
+        key_deserializer: Deserializer | None = None,
+        value_deserializer: Deserializer | None = None,
     ) -> None:
         """Nothing is connected yet. With ``topics`` all their partitions are assigned, new ones too when they come.
 
@@ -60,6 +65,9 @@ class Consumer:
         iteration ends when no record came for so long; None: never. ``request_timeout_ms``: how long one answer is
         waited for, besides the time a poll waits for records. ``api_timeout_ms``: polls go on, and return nothing, while
         the gateways fail in ways that pass; after so long they raise. ``compression``: of answers.
+        ``key_deserializer``, ``value_deserializer``: called with the bytes of each key and value that is not null; what they
+        return is the record's. What they raise comes out of the poll, with a note that says which record it was; the
+        position stays on that record: ``seek`` past it to go on.
 
         Raises ``ValueError`` for a value out of its range.
         """
@@ -81,7 +89,9 @@ class Consumer:
             bytes_max=fetch_max_bytes,
             api_timeout_ms=api_timeout_ms,
         )
+        self._api_timeout_ms = api_timeout_ms
         self._records_max = max_poll_records
+        self._deserializers = Deserializers(key_deserializer, value_deserializer)
         self._iteration_timeout_ms = consumer_timeout_ms
         self._thread_lock = threading.Lock()
 
@@ -102,6 +112,10 @@ class Consumer:
     def partitions_for_topic(self, topic: str) -> set[int]:
         """The topic's partitions. Raises ``UnknownTopic``."""
         return set(range(self._reader.describe(topic).partition_count))
+
+    def topics(self) -> set[str]:
+        """The names of all topics."""
+        return {topic.name for topic in list_topics(self._transport, self._api_timeout_ms)}
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go on at ``offset`` (0 and up), which is looked for in the log by the next poll."""
@@ -137,7 +151,7 @@ class Consumer:
         with self._alone():
             self._reader.refresh_topics()
             for place in partitions:
-                self._assignment[place].paused = True
+                self._assignment[place].pause()
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Return their records again."""
@@ -172,16 +186,33 @@ class Consumer:
         (the other partitions can be read on), and after ``api_timeout_ms`` of failures the last of them. After an
         exception no record is lost: the next poll goes on where the last one ended.
         """
-        records_max = self._records_max if max_records is None else max_records
-        if records_max < 1:
-            raise ValueError(f"max_records is {records_max}, below 1")
+        records_max = self._bounded(max_records)
+        return self.ready(records_max) if self.wait(timeout_ms) else []
+
+    def wait(self, timeout_ms: float) -> bool:
+        """Wait up to ``timeout_ms`` until ``ready`` has something to return; whether it has. Raises as ``poll``."""
+        with self._alone():
+            return self._reader.fill(Deadline(timeout_ms))
+
+    def has_ready(self) -> bool:
+        """Whether ``ready`` has something to return now."""
+        return any(progress.chunk is not None for _, progress in self._assignment.active())
+
+    def ready(self, max_records: int | None = None) -> list[Record]:
+        """As ``poll``, of what is here already: no gateway is asked."""
+        records_max = self._bounded(max_records)
         with self._alone():
             records: list[Record] = []
-            if not self._reader.fill(Deadline(timeout_ms)):
-                return records
             for place, progress in self._assignment.active():
                 while progress.chunk is not None and len(records) < records_max:
-                    records += progress.chunk.take(records_max - len(records))
+                    raw = progress.chunk.take(records_max - len(records))
+                    made, error = self._deserializers.apply(raw)
+                    records += made
+                    if error is not None:
+                        progress.chunk.put_back(len(raw) - len(made))
+                        if not records:
+                            raise error
+                        return records
                     if progress.chunk.empty:
                         self._assignment.finish(place)
             return records
@@ -192,21 +223,25 @@ class Consumer:
         """As ``poll``, as an Arrow table of up to about ``max_bytes``, one row at least if there is one.
 
         Columns: ``topic string, partition int32, offset int64, timestamp timestamp[ms, UTC], key binary, value binary,
-        headers list<struct<key string, value binary>>``. Needs pyarrow.
+        headers list<struct<key string, value binary>>``. Deserializers are not applied. Needs pyarrow.
         """
+        self.wait(timeout_ms)
+        return self.ready_arrow(max_bytes)
+
+    def ready_arrow(self, max_bytes: int = limits.FETCH_BYTES_LARGEST) -> pa.Table:
+        """As ``poll_arrow``, of what is here already: no gateway is asked."""
         from tidelog.fetched_table import concatenate  # noqa: PLC0415 - the SDK works without pyarrow
 
         with self._alone():
             parts: list[tuple[str, pa.Table]] = []
             left_bytes = max_bytes
-            if self._reader.fill(Deadline(timeout_ms)):
-                for place, progress in self._assignment.active():
-                    if progress.chunk is not None and (left_bytes > 0 or not parts):
-                        table = progress.chunk.take_table(max(left_bytes, 1))
-                        parts.append((place.topic, table))
-                        left_bytes -= table.nbytes
-                        if progress.chunk.empty:
-                            self._assignment.finish(place)
+            for place, progress in self._assignment.active():
+                if progress.chunk is not None and (left_bytes > 0 or not parts):
+                    table = progress.chunk.take_table(max(left_bytes, 1))
+                    parts.append((place.topic, table))
+                    left_bytes -= table.nbytes
+                    if progress.chunk.empty:
+                        self._assignment.finish(place)
             return concatenate(parts)
 
     def __iter__(self) -> Iterator[Record]:
@@ -223,14 +258,18 @@ class Consumer:
                 while (
                     chunk is not None and progress.chunk is chunk and not progress.paused and place in self._assignment
                 ):
-                    record = chunk.take(1)[0]
+                    made, error = self._deserializers.apply(chunk.take(1))
+                    if error is not None:
+                        chunk.put_back(1)
+                        raise error
                     if chunk.empty:
                         self._assignment.finish(place)
-                    yield record
+                    yield made[0]
 
     def close(self) -> None:
-        """Close the connections. A second call does nothing."""
+        """Close the connections and end the thread that fetches ahead. A second call does nothing."""
         self._transport.close(abort=True)
+        self._reader.ahead.close()
 
     def __enter__(self) -> Self:
         """Itself."""
@@ -239,6 +278,11 @@ class Consumer:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """Close."""
         self.close()
+
+    def _bounded(self, max_records: int | None) -> int:
+        if max_records is not None and max_records < 1:
+            raise ValueError(f"max_records is {max_records}, below 1")
+        return self._records_max if max_records is None else max_records
 
     def _named(self, partitions: tuple[TopicPartition, ...]) -> list[TopicPartition]:
         self._reader.refresh_topics()

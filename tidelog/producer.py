@@ -180,13 +180,14 @@ class Producer:
             self._threads.ensure()
         return future
 
-    def send_table(self, topic: str, table: pa.Table) -> Future[ProduceResult]:
+    def send_table(self, topic: str, table: pa.Table, *, max_block_ms: float | None = None) -> Future[ProduceResult]:
         """Take an Arrow table in and return the future of its ranges of offsets.
 
         Columns: ``value`` and, where wanted, ``key``, ``headers``, ``timestamp``, ``partition``, as the HTTP API names them;
         the gateway chooses partitions that are null or absent. A table of more than 8 MiB goes as several requests, in
         order; when one fails those behind it are not sent, and the exception has a note that says how many rows are stored.
-        It goes behind what was sent to the topic before. Blocks and raises as ``send``.
+        It goes behind what was sent to the topic before. Blocks, up to ``max_block_ms`` (None: the producer's) for each
+        request, and raises as ``send``.
         """
         if self._closed or os.getpid() != self._process_id:
             self._refuse()
@@ -196,7 +197,7 @@ class Producer:
             return delivery.future
         for index, part in enumerate(cut(table, self._buffer.batch_bytes_max)):
             try:
-                self._buffer.put(TableChunk(delivery, part, Deadline(self._delivery_timeout_ms)))
+                self._buffer.put(TableChunk(delivery, part, Deadline(self._delivery_timeout_ms)), max_block_ms)
             except BufferFull as error:
                 if index == 0:
                     raise
@@ -204,6 +205,11 @@ class Producer:
                 break
             self._threads.ensure()
         return delivery.future
+
+    def wait_for_room(self, size_bytes: int, max_block_ms: float) -> None:
+        """Return when the buffer has room for so many bytes; others may take it. Raises ``BufferFull`` as ``send``."""
+        self._refuse_fork()
+        self._buffer.wait_for_room(size_bytes, max_block_ms)
 
     def flush(self, timeout: float | None = None) -> None:
         """Return when every record sent before this call is acknowledged.

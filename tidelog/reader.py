@@ -7,12 +7,14 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+from log_format.errors import TidelogError
 from tidelog import limits
 from tidelog.assignment import Assignment, Progress
 from tidelog.deadline import Deadline
 from tidelog.encode import arrow_available
 from tidelog.errors import GatewayError, OffsetOutOfRange, UnknownPartition
-from tidelog.fetch import Fetched, FetchFailed, FetchLimits, fetch_arrow, fetch_many
+from tidelog.fetch import Fetched, FetchLimits
+from tidelog.fetch_ahead import FetchAhead, FetchOrder
 from tidelog.record import TopicPartition
 from tidelog.topic import PartitionOffsets, Topic
 from tidelog.topic_facts import describe_topic
@@ -44,6 +46,12 @@ class Reader:
         self._bytes_max = bytes_max
         self._api_timeout_ms = api_timeout_ms
         self._failing_since: float | None = None
+        self._ahead = FetchAhead()
+
+    @property
+    def ahead(self) -> FetchAhead:
+        """The thread that fetches what is wanted next."""
+        return self._ahead
 
     def forget_topics(self) -> None:
         """From now on partitions are assigned one by one."""
@@ -103,53 +111,69 @@ class Reader:
     def fill(self, deadline: Deadline) -> bool:
         """Have a chunk of a partition that is not paused. False: ``deadline`` came first. Raises ``GatewayError``."""
         while True:
+            if self._filled():
+                return True
             call_deadline = Deadline(min(deadline.remaining_ms(), self._api_timeout_ms))
             try:
                 self.refresh_topics(call_deadline)
                 active = self._assignment.active()
-                if any(progress.chunk is not None for _, progress in active):
-                    return True
                 if not active:
                     raise ValueError("there is nothing to read: no partition is assigned, or all of them are paused")
                 self.find_positions([place for place, _ in active], call_deadline)
-                self._fetch(active, call_deadline)
+                self._fetch(deadline, call_deadline)
                 self._failing_since = None
             except GatewayError as error:
                 self._bear(error)
                 self._transport.pause(min(limits.BACKOFF_FIRST_MS, deadline.remaining_ms()))
-            if any(progress.chunk is not None for _, progress in self._assignment.active()):
+            if self._filled():
                 return True
             if deadline.passed:
                 return False
 
-    def _fetch(self, active: list[tuple[TopicPartition, Progress]], deadline: Deadline) -> None:
-        behind = [place for place, progress in active if progress.behind]
-        wait_ms = 0 if behind else int(min(deadline.remaining_ms(), limits.FETCH_WAIT_MS_MAX))
-        if arrow_available() and (behind or len(active) == 1):
-            place = behind[0] if behind else active[0][0]
-            self._assignment.had_turn(place)
-            position = self._assignment[place].position
-            assert position is not None
-            fetch_limits = FetchLimits(limits.FETCH_RECORDS_MAX, self._bytes_max, wait_ms)
-            try:
-                self._take(fetch_arrow(self._transport, place, position, fetch_limits, deadline))
-            except OffsetOutOfRange as error:
-                self._out_of_range(place, error)
-            return
-        positions = [(place, progress.position) for place, progress in active if progress.position is not None]
-        fetch_limits = FetchLimits(limits.JSON_FETCH_RECORDS_MAX, self._bytes_max, wait_ms)
-        found = fetch_many(self._transport, positions, fetch_limits, deadline)
-        failures = [each for each in found if isinstance(each, FetchFailed)]
-        for each in found:
+    def _filled(self) -> bool:
+        """Whether there is a chunk; then the next one is fetched while it is handed out."""
+        active = self._assignment.active()
+        if not any(progress.chunk is not None for _, progress in active):
+            return False
+        behind = [(place, progress) for place, progress in active if progress.behind]
+        if behind and not self._ahead.busy:
+            # One try: what fails passes, or shows again in the poll that wants it.
+            self._ahead.start(self._order(behind, wait_ms=0), Deadline(0))
+        return True
+
+    def _fetch(self, poll_deadline: Deadline, call_deadline: Deadline) -> None:
+        order = self._ahead.take(self._assignment)
+        if order is None:
+            active = self._assignment.active()
+            behind = [(place, progress) for place, progress in active if progress.behind]
+            wait_ms = 0 if behind else int(min(poll_deadline.remaining_ms(), limits.FETCH_WAIT_MS_MAX))
+            order = self._order(behind or active, wait_ms)
+            order.fetch(call_deadline)
+        if isinstance(order.found, TidelogError):
+            raise order.found
+        failures = []
+        for each in order.found:
+            if not order.still_wanted(each.place, self._assignment):
+                continue
             if isinstance(each, Fetched):
-                self._take(each)
+                self._assignment[each.place].fetched(each.chunk, each.next_offset, each.high_watermark)
+            else:
+                failures.append(each)
         for failure in failures:
             if not isinstance(failure.error, OffsetOutOfRange):
                 raise failure.error
             self._out_of_range(failure.place, failure.error)
 
-    def _take(self, fetched: Fetched) -> None:
-        self._assignment[fetched.place].fetched(fetched.chunk, fetched.next_offset, fetched.high_watermark)
+    def _order(self, wanted: list[tuple[TopicPartition, Progress]], wait_ms: int) -> FetchOrder:
+        """One partition as Arrow where one is enough, else all of them by one request."""
+        as_arrow = arrow_available() and (wait_ms == 0 or len(wanted) == 1)
+        if as_arrow:
+            wanted = wanted[:1]
+            self._assignment.had_turn(wanted[0][0])
+        records_max = limits.FETCH_RECORDS_MAX if as_arrow else limits.JSON_FETCH_RECORDS_MAX
+        return FetchOrder(
+            self._transport, wanted, FetchLimits(records_max, self._bytes_max, wait_ms), as_arrow=as_arrow
+        )
 
     def _out_of_range(self, place: TopicPartition, error: OffsetOutOfRange) -> None:
         if self._reset == "none":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -25,14 +27,17 @@ class RecordMetadata(msgspec.Struct, frozen=True, gc=False):
 
 
 class Record(msgspec.Struct, frozen=True):
-    """A record as it is in the log. A null value is a tombstone."""
+    """A record as it is in the log. A null value is a tombstone.
+
+    ``key`` and ``value`` are ``bytes | None``, unless the consumer has deserializers, which may make anything of bytes.
+    """
 
     topic: str
     partition: int
     offset: int
     timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
+    key: Any
+    value: Any
     headers: Headers = ()
 
 

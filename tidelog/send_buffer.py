@@ -120,10 +120,10 @@ class SendBuffer:
                 self._work.notify()
             return future, before == 0
 
-    def put(self, chunk: TableChunk) -> None:
-        """Take a part of a table in. Raises as ``append``."""
+    def put(self, chunk: TableChunk, max_block_ms: float | None = None) -> None:
+        """Take a part of a table in; ``max_block_ms``: None is the buffer's. Raises as ``append``."""
         with self._lock:
-            self._wait_for_room(chunk.size_bytes)
+            self._wait_for_room(chunk.size_bytes, max_block_ms)
             lane = self._lanes.setdefault(chunk.topic, _Lane())
             lane.seal()
             self._number(chunk)
@@ -148,6 +148,11 @@ class SendBuffer:
                     self._work.notify_all()
                     return None
                 self._work.wait(wait_s)
+
+    def wait_for_room(self, size_bytes: int, max_block_ms: float) -> None:
+        """Return when there is room for so much. Raises as ``append``."""
+        with self._lock:
+            self._wait_for_room(size_bytes, max_block_ms)
 
     def finished(self, batch: Sendable) -> None:
         """The batch that ``take`` gave has its outcome."""
@@ -191,17 +196,23 @@ class SendBuffer:
         self._next_number += 1
         self._unfinished[batch.number] = batch
 
-    def _wait_for_room(self, size_bytes: int) -> None:
+    def _wait_for_room(self, size_bytes: int, max_block_ms: float | None = None) -> None:
         if size_bytes > self._buffer_bytes:
-            raise BufferFull(f"{size_bytes} bytes don't fit into a buffer of {self._buffer_bytes}: raise buffer_bytes.")
+            raise BufferFull(
+                f"{size_bytes} bytes don't fit into a buffer of {self._buffer_bytes}: raise buffer_bytes.",
+                retryable=False,
+                size_bytes=size_bytes,
+            )
 
         def room() -> bool:
             return self._closing or self._size_bytes + size_bytes <= self._buffer_bytes
 
-        if not room() and not self._hurry(room, Deadline(self._max_block_ms)):
+        block_ms = self._max_block_ms if max_block_ms is None else max_block_ms
+        if not room() and not self._hurry(room, Deadline(block_ms)):
             raise BufferFull(
-                f"No room for {size_bytes} bytes within {self._max_block_ms:g} ms: the buffer's {self._buffer_bytes} bytes "
-                "are full of records that no gateway has acknowledged yet."
+                f"No room for {size_bytes} bytes within {block_ms:g} ms: the buffer's {self._buffer_bytes} bytes "
+                "are full of records that no gateway has acknowledged yet.",
+                size_bytes=size_bytes,
             )
         if self._closing:
             raise RuntimeError("the producer is closed")

@@ -1,0 +1,40 @@
+"""docs/sdk.md, as somebody types it in, against a real gateway process."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.processes
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "sdk.md"
+
+
+def test_every_example_of_the_document_runs(tmp_path: Path) -> None:
+    """All blocks, one after the other in one program, with warnings as errors; nothing on stderr."""
+    blocks = re.findall(r"^```python\n(.*?)^```", DOCUMENT.read_text(), re.DOTALL | re.MULTILINE)
+    assert len(blocks) == DOCUMENT.read_text().count("```python")
+    program = tmp_path / "examples.py"
+    program.write_text("\n".join(blocks))
+    command = [sys.executable, "-m", "tidelog", "serve", "--store", str(tmp_path / "store"), "--port", "0"]
+    with (tmp_path / "gateway.log").open("wb") as log:
+        gateway = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
+    try:
+        assert gateway.stdout is not None
+        with gateway.stdout:
+            found = re.search(rb"http://127\.0\.0\.1:\d+", gateway.stdout.readline())
+            assert found
+            environment = {**os.environ, "TIDELOG_URL": found[0].decode(), "PYTHONPATH": str(DOCUMENT.parents[1])}
+            ended = subprocess.run(
+                [sys.executable, "-W", "error", program], env=environment, capture_output=True, check=False, timeout=90
+            )
+    finally:
+        gateway.terminate()
+        gateway.wait(60)
+    assert (ended.returncode, ended.stderr.decode()) == (0, "")
+    assert b"from asyncio" in ended.stdout

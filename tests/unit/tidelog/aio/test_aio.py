@@ -1,0 +1,175 @@
+"""Unit tests of ``tidelog.aio``, over the in-process gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+import time
+from typing import Any
+
+import pytest
+
+import tidelog
+import tidelog.aio
+from tidelog import Record, TopicPartition
+from tidelog.aio.settings import ConsumerSettings, ProducerSettings
+from tidelog.errors import BufferFull, ClientClosed, UnknownTopic
+
+
+def fill(gateway: Any, topic: str, count: int) -> None:
+    gateway.create(topic, 1).records[0] = [Record(topic, 0, at, at, b"k", b"%d" % at) for at in range(count)]
+
+
+def threads_of_ours() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("tidelog")]
+
+
+def no_thread_left() -> bool:
+    end = time.monotonic() + 10
+    while threads_of_ours() and time.monotonic() < end:
+        time.sleep(0.01)
+    return not threads_of_ours()
+
+
+@pytest.mark.parametrize("name", ["Admin", "Consumer", "Producer"])
+def test_the_twins_have_the_same_names_and_arguments(name: str) -> None:
+    """Every public method of ``tidelog`` is in ``tidelog.aio`` with the same parameters, and the constructors agree."""
+    engine, twin = getattr(tidelog, name), getattr(tidelog.aio, name)
+    seams = {"wait", "ready", "ready_arrow", "has_ready", "wait_for_room"}
+    for method, function in inspect.getmembers(engine, inspect.isfunction):
+        if method.startswith("_") or method in seams:
+            continue
+        theirs = [(p.name, p.kind) for p in inspect.signature(function).parameters.values()]
+        ours = [(p.name, p.kind) for p in inspect.signature(getattr(twin, method)).parameters.values()]
+        assert [each for each in theirs if method != "send_table" or each[0] != "max_block_ms"] == ours, method
+    settings = {"Consumer": ConsumerSettings, "Producer": ProducerSettings}.get(name)
+    given = set(inspect.signature(twin).parameters) - {"settings"}
+    given |= set(settings.__annotations__) if settings is not None else set()
+    assert given == set(inspect.signature(engine).parameters)
+
+
+def test_what_is_sent_is_read(gateway: Any) -> None:
+    """Through all three twins: each record is where its future says; iteration ends when nothing comes; nothing is left."""
+
+    async def main() -> None:
+        async with tidelog.aio.Admin(gateway.url) as admin:
+            await admin.create_topic("t", 2)
+            assert [topic.name for topic in await admin.list_topics()] == ["t"]
+        async with tidelog.aio.Producer(gateway.url) as producer:
+            futures = [await producer.send("t", f"{number}", partition=number % 2) for number in range(50)]
+            await producer.flush()
+            stored = await asyncio.gather(*futures)
+        async with tidelog.aio.Consumer("t", bootstrap_servers=gateway.url, consumer_timeout_ms=50) as consumer:
+            read = [record async for record in consumer]
+            assert await consumer.position(TopicPartition("t", 1)) == 25
+        assert {(r.partition, r.offset): r.value for r in read} == {
+            (place.partition, place.offset): b"%d" % number for number, place in enumerate(stored)
+        }
+        assert len(read) == 50
+
+    asyncio.run(main())
+    assert no_thread_left()
+
+
+def test_a_cancelled_poll_loses_nothing(gateway: Any) -> None:
+    """Polls are cancelled at every moment, also while a gateway is thinking; the records come all, once, in order."""
+    fill(gateway, "t", 300)
+
+    async def main() -> list[int]:
+        read: list[int] = []
+        consumer = tidelog.aio.Consumer("t", bootstrap_servers=gateway.url, fetch_max_bytes=200)
+        async with consumer:
+            for turn in range(2_000):
+                if len(read) == 300:
+                    break
+                poll = asyncio.create_task(consumer.poll(100, 20))
+                await asyncio.sleep((turn % 7) / 2_000)
+                poll.cancel()
+                outcome = (await asyncio.gather(poll, return_exceptions=True))[0]
+                if isinstance(outcome, list):
+                    read += [record.offset for record in outcome]
+                else:
+                    assert isinstance(outcome, asyncio.CancelledError)
+            while len(read) < 300:
+                read += [record.offset for record in await consumer.poll(5_000)]
+        return read
+
+    assert asyncio.run(main()) == list(range(300))
+    assert no_thread_left()
+
+
+def test_a_poll_does_not_block_the_loop_and_close_ends_it(gateway: Any) -> None:
+    """While one task waits for records another one runs; ``close`` ends the wait with ``ClientClosed``, and its threads."""
+    gateway.create("t", 1)
+
+    async def main() -> None:
+        consumer = tidelog.aio.Consumer("t", bootstrap_servers=gateway.url)
+        poll = asyncio.create_task(consumer.poll(60_000))
+        await asyncio.sleep(0.05)
+        assert not poll.done()
+        with pytest.raises(RuntimeError, match="one task"):
+            await consumer.poll(0)
+        await consumer.close()
+        with pytest.raises(ClientClosed):
+            await poll
+
+    asyncio.run(main())
+    assert no_thread_left()
+
+
+def test_errors_are_the_same(gateway: Any) -> None:
+    """What ``tidelog`` raises comes out of the awaited call."""
+
+    async def main() -> None:
+        async with tidelog.aio.Admin(gateway.url) as admin:
+            with pytest.raises(UnknownTopic):
+                await admin.describe_topic("none")
+        async with tidelog.aio.Consumer("none", bootstrap_servers=gateway.url) as consumer:
+            with pytest.raises(UnknownTopic):
+                await consumer.poll()
+
+    asyncio.run(main())
+
+
+def test_a_full_buffer_is_awaited(gateway: Any) -> None:
+    """With room for few records the loop goes on running while ``send`` waits; every record is stored, in order."""
+    made = gateway.create("t", 1)
+
+    async def main() -> int:
+        turns = 0
+
+        async def turn() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        other = asyncio.create_task(turn())
+        async with tidelog.aio.Producer(gateway.url, buffer_bytes=2_000, batch_bytes=500, linger_ms=10_000) as producer:
+            for number in range(200):
+                _ = await producer.send("t", b"%d" % number)
+        other.cancel()
+        return turns
+
+    assert asyncio.run(main()) > 100
+    assert [record.value for record in made.records[0]] == [b"%d" % number for number in range(200)]
+    assert no_thread_left()
+
+
+def test_a_full_buffer_is_awaited_only_so_long(gateway: Any) -> None:
+    """After ``max_block_ms`` the record is refused; one that can never fit is refused at once."""
+    gateway.create("t", 1)
+    gateway.misbehave("POST /v1/topics/t/records", lambda exchange: time.sleep(2))
+
+    async def main() -> None:
+        producer = tidelog.aio.Producer(gateway.url, buffer_bytes=300, batch_bytes=100, max_block_ms=50)
+        first = await producer.send("t", b"x" * 150)
+        with pytest.raises(BufferFull):
+            await producer.send("t", b"y" * 150)
+        with pytest.raises(BufferFull):
+            await producer.send("t", b"z" * 400)
+        await producer.close()
+        assert (await first).offset == 0
+
+    asyncio.run(main())

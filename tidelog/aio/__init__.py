@@ -1,0 +1,21 @@
+"""``Producer``, ``Consumer`` and ``Admin`` for asyncio: the names, arguments and promises of ``tidelog``, to be awaited.
+
+::
+
+    from tidelog.aio import Consumer, Producer
+
+    async with Producer() as producer:
+        stored = await (await producer.send("orders", "a value"))
+    async with Consumer("orders") as consumer:
+        async for record in consumer:
+            print(record.offset)
+
+They are a thin layer over the same engines, which wait for gateways in threads; nothing here blocks the event loop. Each
+object belongs to the loop it is used in first.
+"""
+
+from tidelog.aio.admin import Admin
+from tidelog.aio.consumer import Consumer
+from tidelog.aio.producer import Producer
+
+__all__ = ["Admin", "Consumer", "Producer"]

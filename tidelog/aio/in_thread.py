@@ -1,0 +1,44 @@
+"""Waiting in a thread for what blocks, and awaiting the thread."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
+
+def in_thread(call: Callable[[], _T]) -> asyncio.Future[_T]:
+    """Run ``call`` in a thread that ends with it, and return the future of its result.
+
+    Cancelling the future does not end the call: await it behind ``asyncio.shield`` where that matters.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[_T] = loop.create_future()
+
+    def give(result: _T) -> None:
+        if not future.done():
+            future.set_result(result)
+
+    def fail(error: BaseException) -> None:
+        if not future.done():
+            future.set_exception(error)
+
+    def run() -> None:
+        try:
+            result = call()
+        except BaseException as error:  # noqa: BLE001 - carried to whoever awaits it
+            _post(loop, fail, error)
+        else:
+            _post(loop, give, result)
+
+    threading.Thread(target=run, name="tidelog-aio", daemon=True).start()
+    return future
+
+
+def _post(loop: asyncio.AbstractEventLoop, callback: Callable[[_T], None], argument: _T) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
+        loop.call_soon_threadsafe(callback, argument)

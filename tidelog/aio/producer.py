@@ -1,0 +1,99 @@
+"""Sending records from asyncio: ``Producer``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, Unpack
+
+import tidelog.producer
+from tidelog import limits
+from tidelog.aio.in_thread import in_thread
+from tidelog.aio.settings import ProducerSettings
+from tidelog.deadline import Deadline
+from tidelog.errors import BufferFull, DeliveryFailed
+from tidelog.record import ProduceResult, RecordMetadata
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+    from tidelog.producer import HeadersArgument
+
+
+class Producer:
+    """As ``tidelog.Producer``; a full buffer is awaited and does not block the loop.
+
+    ``await producer.send(...)`` returns when the record is taken in, with a future; awaiting that says where it is in the
+    log. Cancelling ``send`` while it waits for room takes nothing in; cancelling the future changes nothing about the
+    record. ``on_delivery`` is called from the sending thread, not from the loop.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str] | None = None,
+        *,
+        max_block_ms: float = limits.MAX_BLOCK_MS,
+        **settings: Unpack[ProducerSettings],
+    ) -> None:
+        """As ``tidelog.Producer``. Raises ``ValueError``."""
+        if max_block_ms < 0:
+            raise ValueError(f"max_block_ms is {max_block_ms}, below 0")
+        self._max_block_ms = max_block_ms
+        self._producer = tidelog.producer.Producer(bootstrap_servers, max_block_ms=0, **settings)
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        headers: HeadersArgument | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> asyncio.Future[RecordMetadata]:
+        """Take one record in, as soon as there is room. Raises as ``tidelog.Producer.send``."""
+        deadline = Deadline(self._max_block_ms)
+        while True:
+            try:
+                future = self._producer.send(
+                    topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
+                )
+            except BufferFull as error:
+                if not error.retryable or deadline.passed:
+                    raise
+                await self._room(error.fields["size_bytes"], deadline)
+            else:
+                return asyncio.wrap_future(future)
+
+    async def send_table(self, topic: str, table: pa.Table) -> asyncio.Future[ProduceResult]:
+        """Take an Arrow table in, as ``tidelog.Producer.send_table``; when this is cancelled it goes on all the same."""
+        taken = in_thread(lambda: self._producer.send_table(topic, table, max_block_ms=self._max_block_ms))
+        return asyncio.wrap_future(await asyncio.shield(taken))
+
+    async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - the name it has in tidelog
+        """As ``tidelog.Producer.flush``."""
+        await asyncio.shield(in_thread(lambda: self._producer.flush(timeout)))
+
+    async def close(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - the name it has in tidelog
+        """As ``tidelog.Producer.close``; when this is cancelled the delivery goes on all the same."""
+        await asyncio.shield(in_thread(lambda: self._producer.close(timeout)))
+
+    async def __aenter__(self) -> Self:
+        """Itself."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        """Close. When the block raises, its exception goes on, and failed deliveries are only logged."""
+        with contextlib.suppress(*([DeliveryFailed] if error is not None else [])):
+            await self.close()
+
+    async def _room(self, size_bytes: int, deadline: Deadline) -> None:
+        """Wait for room, a slice at a time: a thread that nobody awaits any more is soon over."""
+        slice_ms = min(deadline.remaining_ms(), limits.AIO_SLICE_MS)
+        with contextlib.suppress(BufferFull):
+            await in_thread(lambda: self._producer.wait_for_room(size_bytes, slice_ms))

@@ -1,0 +1,43 @@
+"""The keyword arguments of the constructors, which are those of ``tidelog``'s (a test compares them)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypedDict
+
+from tidelog.delivery import OnDelivery
+from tidelog.deserialize import Deserializer
+from tidelog.encode import Compression
+from tidelog.producer import Serializer
+from tidelog.reader import AutoOffsetReset
+
+
+class ConsumerSettings(TypedDict, total=False):
+    """As ``tidelog.Consumer`` takes and explains them."""
+
+    bootstrap_servers: str | Sequence[str] | None
+    auto_offset_reset: AutoOffsetReset
+    max_poll_records: int
+    fetch_max_bytes: int
+    consumer_timeout_ms: float | None
+    request_timeout_ms: float
+    api_timeout_ms: float
+    compression: Literal["gzip", "zstd"] | None
+    key_deserializer: Deserializer | None
+    value_deserializer: Deserializer | None
+
+
+class ProducerSettings(TypedDict, total=False):
+    """As ``tidelog.Producer`` takes and explains them; ``max_block_ms`` is an argument of its own."""
+
+    linger_ms: float
+    batch_bytes: int
+    buffer_bytes: int
+    max_in_flight: int
+    enable_idempotence: bool
+    delivery_timeout_ms: float
+    request_timeout_ms: float
+    compression: Compression | None
+    key_serializer: Serializer | None
+    value_serializer: Serializer | None
+    on_delivery: OnDelivery | None
