@@ -27,7 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.asgi.compression import AS_IT_IS
 from gateway.cluster.membership import Membership
-from gateway.cluster.peer import Headers, PeerConnection, PeerConnections, PeerLost, PeerUnreachable
+from gateway.cluster.peer import Headers, PeerBusy, PeerConnection, PeerConnections, PeerLost, PeerUnreachable
 from gateway.disconnect import unless_disconnected
 from gateway.engine.registry import TopicRegistry, is_topic_name
 from gateway.memory_budget import Reservation
@@ -113,7 +113,7 @@ class Forwarding:
         self._connections = PeerConnections()
         self._forwarded = Counter(
             "tidelog_forwarded_requests",
-            "Requests for another gateway: answered by it, or unreachable, draining, lost.",
+            "Requests for another gateway: answered by it, or unreachable, busy, draining, lost.",
             ("outcome",),
             registry=registry,
         )
@@ -179,6 +179,9 @@ class Forwarding:
         self._connections.sweep()
         try:
             connection = await self._connections.take(peer.url)
+        except PeerBusy:
+            self._count("busy")
+            return False
         except PeerUnreachable:
             self._membership.rest(peer.id)
             self._count("unreachable")

@@ -35,6 +35,10 @@ class PeerUnreachable(Exception):
     """Nothing was sent."""
 
 
+class PeerBusy(PeerUnreachable):
+    """As many requests are under way to it as may be. It is well."""
+
+
 class PeerLost(Exception):
     """The request may have been read and done; its answer did not come, or not whole."""
 
@@ -171,7 +175,7 @@ class PeerConnections:
     async def take(self, url: str) -> PeerConnection:
         """A connection to ``url`` that nobody else uses; ``give_back`` it. Raises ``PeerUnreachable``."""
         if self._in_use.get(url, 0) >= CONNECTIONS_MAX:
-            raise PeerUnreachable(f"{CONNECTIONS_MAX} requests are under way to {url}")
+            raise PeerBusy(f"{CONNECTIONS_MAX} requests are under way to {url}")
         oldest_ms = _now_ms() - IDLE_MS_MAX
         idle = self._idle.get(url, [])
         while idle:
