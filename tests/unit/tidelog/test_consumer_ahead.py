@@ -99,10 +99,11 @@ def test_close_ends_the_thread_that_fetches_ahead(gateway: Any) -> None:
     fill(gateway, 100)
     release = threading.Event()
     consumer = Consumer("t", bootstrap_servers=gateway.url, fetch_max_bytes=100)
-    consumer.wait(5_000)
     consumer.poll(5_000)
+    assert reached(lambda: fetches(gateway) == 2)
     gateway.misbehave(r".*(records|fetch)", lambda exchange: release.wait(20))
     consumer.poll(5_000)
+    assert reached(lambda: fetches(gateway) == 3)
     consumer.close()
     ours = [thread for thread in threading.enumerate() if thread.name.startswith("tidelog-fetch")]
     release.set()

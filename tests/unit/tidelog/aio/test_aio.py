@@ -92,7 +92,9 @@ def test_a_cancelled_poll_loses_nothing(gateway: Any) -> None:
                 else:
                     assert isinstance(outcome, asyncio.CancelledError)
             while len(read) < 300:
-                read += [record.offset for record in await consumer.poll(5_000)]
+                found = await consumer.poll(5_000)
+                assert found, f"{len(read)} of 300"
+                read += [record.offset for record in found]
         return read
 
     assert asyncio.run(main()) == list(range(300))
@@ -160,7 +162,13 @@ def test_a_full_buffer_is_awaited(gateway: Any) -> None:
 def test_a_full_buffer_is_awaited_only_so_long(gateway: Any) -> None:
     """After ``max_block_ms`` the record is refused; one that can never fit is refused at once."""
     gateway.create("t", 1)
-    gateway.misbehave("POST /v1/topics/t/records", lambda exchange: time.sleep(2))
+    release = threading.Event()
+
+    def slow(exchange: Any) -> None:
+        release.wait(20)
+        exchange.carry_out()
+
+    gateway.misbehave("POST /v1/topics/t/records", slow)
 
     async def main() -> None:
         producer = tidelog.aio.Producer(gateway.url, buffer_bytes=300, batch_bytes=100, max_block_ms=50)
@@ -169,6 +177,7 @@ def test_a_full_buffer_is_awaited_only_so_long(gateway: Any) -> None:
             await producer.send("t", b"y" * 150)
         with pytest.raises(BufferFull):
             await producer.send("t", b"z" * 400)
+        release.set()
         await producer.close()
         assert (await first).offset == 0
 
