@@ -2,8 +2,8 @@
 
 glibc keeps an arena for each busy thread, and each keeps the most that its thread ever needed: with a few dozen threads that pass
 megabytes around, several times what is in use (measured: 1,300 MiB held where 300 MiB were). Two arenas, and large blocks
-mapped by themselves, cost nothing that could be measured and keep the process below its bound. What freed blocks
-lie between used ones is given back by ``trim``, which takes milliseconds and is called only when much is held. Other C libraries
+mapped by themselves, keep the process below its bound. What freed blocks lie between
+used ones is given back by ``trim``, which takes milliseconds and is called only when much is held. Other C libraries
 don't need it.
 """
 

@@ -15,11 +15,18 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from log_format.errors import CorruptData
 from log_format.run import Run, SegmentRef
+
+
+RUN_BYTES: Final = 44
+"""Six numbers, and what the arrays have in reserve for the next ones."""
+SEGMENT_BYTES: Final = 480
+"""Its reference with a path of usual length, and its place in three dictionaries: measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +112,7 @@ class Manifest:
         self._live_runs: dict[int, int] = {}
         self._ids: dict[str, int] = {}
         self._next_id = 0
+        self._run_count = 0
 
     def add(
         self, segment: SegmentRef, runs: Iterable[Run], log_starts: Mapping[int, int] | np.ndarray | None = None
@@ -125,6 +133,7 @@ class Manifest:
                     of_partition.insert(run, identity)
                     live += 1
             self._live_runs[identity] = live
+            self._run_count += live
 
     def remove(self, path: str) -> None:
         """A segment leaves, with its runs. Nothing happens when it is not listed."""
@@ -140,7 +149,9 @@ class Manifest:
                 del self._segments[identity]
                 del self._live_runs[identity]
             for runs in self._partitions.values():
+                before = len(runs.ends)
                 runs.forget(identities)
+                self._run_count -= before - len(runs.ends)
 
     def trim(self, partition: int, log_start: int) -> None:
         """Drop the partition's runs that lie wholly below ``log_start``."""
@@ -152,6 +163,7 @@ class Manifest:
             for identity in runs.segments[:count]:
                 self._live_runs[identity] -= 1
             runs.keep(np.arange(len(runs.ends)) >= count)
+            self._run_count -= count
 
     def find(self, partition: int, offset: int) -> Located | None:
         """The first run that ends behind ``offset``: it holds the offset, or the next one that exists. O(log n)."""
@@ -197,6 +209,11 @@ class Manifest:
     def segment_count(self) -> int:
         """How many segments are listed."""
         return len(self._segments)
+
+    @property
+    def memory_bytes(self) -> int:
+        """About how much memory this takes: ``RUN_BYTES`` for each listed run, ``SEGMENT_BYTES`` for each segment."""
+        return SEGMENT_BYTES * len(self._segments) + RUN_BYTES * self._run_count
 
     def segments_below(self, log_starts: Mapping[int, int]) -> Sequence[SegmentRef]:
         """The segments that would hold nothing readable if the log started there, but for the newest of each partition."""

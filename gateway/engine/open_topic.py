@@ -112,7 +112,7 @@ class OpenTopic:
         """About how much memory the state takes."""
         state = self.log.state
         producers_bytes = PRODUCER_BYTES * len(state.producers)
-        return 4096 + producers_bytes + 16 * state.partition_count + 400 * state.manifest.segment_count()
+        return 4096 + producers_bytes + 16 * state.partition_count + state.manifest.memory_bytes
 
     def existing(self) -> TopicState:
         """The state. Raises ``UnknownTopic`` when the topic does not exist in it."""
