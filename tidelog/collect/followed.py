@@ -32,6 +32,8 @@ class Followed:
         """The size on disk at which everything but an unfinished record was read; None: there may be more."""
         self.unfinished = False
         """Bytes behind ``read`` wait for the end of their record."""
+        self.postponed = False
+        """It could not be read just now; the next scan that finds it tries again."""
         self.failed = False
         """It can't be read, and that was said."""
 

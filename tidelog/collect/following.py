@@ -104,6 +104,7 @@ class Following:
             followed.close()
         else:
             followed.exhausted_bytes = followed.stored_bytes
+            followed.postponed = True
 
     def close(self) -> None:
         """Close every file."""
@@ -115,6 +116,9 @@ class Following:
         state = followed.state
         if seen.path != state.last_path or state.gone_since_ms is not None:
             followed.state = dataclasses.replace(state, last_path=seen.path, gone_since_ms=None)
+        if followed.postponed:
+            followed.postponed = False
+            followed.exhausted_bytes = None
         if followed.content is not None or followed.failed:
             return
         if not self._first and seen.stored_bytes == followed.stored_bytes:

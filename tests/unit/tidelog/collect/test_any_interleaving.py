@@ -204,7 +204,7 @@ def test_lines_in_are_lines_out(workbench: Any, crash: Any) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=int(os.environ.get("TIDELOG_COLLECT_EXAMPLES", "60")),
+            max_examples=int(os.environ.get("TIDELOG_COLLECT_EXAMPLES", "150")),
             stateful_step_count=30,
             deadline=None,
             suppress_health_check=list(HealthCheck),

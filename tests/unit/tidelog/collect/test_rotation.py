@@ -255,6 +255,20 @@ def test_more_files_than_may_be_open(bench: Any, monkeypatch: pytest.MonkeyPatch
     assert sorted(bench.values()) == sorted([b"0", b"1", b"2"] * 10)
 
 
+def test_renamed_while_it_was_closed(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that could not be found under its old name at the moment of reading is read under its new one."""
+    monkeypatch.setattr("tidelog.collect.limits.OPEN_FILES_MAX", 0)
+    path = bench.write("a.log", b"1\n")
+    bench.run()
+    bench.write("a.log", b"2\n")
+    bench.scan()
+    path.rename(path.with_name("a.log.1"))
+    bench.send()
+    assert bench.values() == [b"1"]
+    bench.run()
+    assert bench.values() == [b"1", b"2"]
+
+
 def test_what_is_gone_is_closed_and_forgotten_in_time(bench: Any) -> None:
     """A deleted file is not held open for ever, and its entry leaves the state after a week."""
     path = bench.write("a.log", b"1\n")
