@@ -83,8 +83,7 @@ class Producer:
         way at once, at most 5 of one topic. ``enable_idempotence``: False sends requests without numbers, one of a topic at a
         time, and never repeats one that may have happened. ``delivery_timeout_ms``: when it has passed since a record was
         sent, the record is acknowledged or its future has an exception; ``request_timeout_ms``: how long one answer is waited
-        for.
-        ``compression``: of request bodies, ``"gzip"``, ``"zstd"`` or None.
+        for. ``compression``: of request bodies, ``"gzip"``, ``"zstd"`` or None.
 
         ``key_serializer``, ``value_serializer``: called with what ``send`` gets, return bytes, text or None.
         ``on_delivery``: called as ``on_delivery(error, record)`` for each record, from the sending thread; with it
