@@ -22,7 +22,6 @@ import numpy as np
 from log_format.errors import CorruptData
 from log_format.run import Run, SegmentRef
 
-
 RUN_BYTES: Final = 44
 """Six numbers, and what the arrays have in reserve for the next ones."""
 SEGMENT_BYTES: Final = 480
