@@ -84,7 +84,6 @@ class Producer:
         time, and never repeats one that may have happened. ``delivery_timeout_ms``: when it has passed since a record was
         sent, the record is acknowledged or its future has an exception; ``request_timeout_ms``: how long one answer is waited
         for. ``compression``: of request bodies, ``"gzip"``, ``"zstd"`` or None.
-
         ``key_serializer``, ``value_serializer``: called with what ``send`` gets, return bytes, text or None.
         ``on_delivery``: called as ``on_delivery(error, record)`` for each record, from the sending thread; with it
         ``flush`` and ``close`` don't raise ``DeliveryFailed``. It must not wait for other records.
@@ -110,11 +109,10 @@ class Producer:
             in_flight_per_topic=1 if numbering is None else limits.IN_FLIGHT_PER_TOPIC_MAX,
             on_taken=lambda batch: None if numbering is None else numbering.enter(batch.topic, batch.number),
         )
-        sender = Sender(transport, compression=compression, numbering=numbering)
         self._threads = SendingThreads(
             transport,
             self._buffer,
-            sender,
+            Sender(transport, compression=compression, numbering=numbering),
             max_in_flight=max_in_flight,
             delivery_timeout_ms=delivery_timeout_ms,
             on_delivery=on_delivery,
