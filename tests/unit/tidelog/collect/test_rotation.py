@@ -260,10 +260,12 @@ def test_renamed_while_it_was_closed(bench: Any, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("tidelog.collect.limits.OPEN_FILES_MAX", 0)
     path = bench.write("a.log", b"1\n")
     bench.run()
+    bench.scan()
     bench.write("a.log", b"2\n")
     bench.scan()
     path.rename(path.with_name("a.log.1"))
     bench.send()
+    assert "File can't be read" in [event for _, event, _ in bench.journal.told]
     assert bench.values() == [b"1"]
     bench.run()
     assert bench.values() == [b"1", b"2"]
