@@ -47,6 +47,7 @@ minio-server:
 	@sh scripts/minio.sh install
 
 bench: minio-server $(STAMP) ## Measure (results and how to read them: benchmarks/README.md)
+	@sh scripts/kafka.sh install || echo "Without Kafka beside it." >&2
 	.venv/bin/python -m benchmarks $(ARGS)
 
 clean: ## Remove what set-up, tests and tools made; ./data stays

@@ -14,7 +14,7 @@ from unittest import mock
 
 import psutil
 
-from benchmarks import acknowledgement, fetch, processes, produce, startup
+from benchmarks import acknowledgement, fetch, processes, produce, sdk, startup
 from benchmarks.report import Table
 from log_format.stores import open_store
 from log_format.version import __version__
@@ -58,7 +58,7 @@ def _on_minio(seconds: float, names: set[str]) -> Iterator[Table]:
 
 def main() -> int:
     """Run what was asked for."""
-    known = ["produce", "ack", "fetch", "startup", "memory", "requests"]
+    known = ["produce", "ack", "fetch", "startup", "memory", "requests", "sdk"]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", default=known, help=f"of {', '.join(known)}; all without")
     parser.add_argument("--store", choices=["directory", "minio", "both"], default="both")
@@ -73,6 +73,8 @@ def main() -> int:
         tables += _on_directory(arguments.seconds, names)
     if arguments.store != "directory" and names & {"produce", "ack", "requests"}:
         tables += _on_minio(arguments.seconds, names)
+    if "sdk" in names:
+        tables += sdk.measure()
     if arguments.write:
         about = (
             f"Tidelog {__version__}, {time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores ({platform.machine()}), "

@@ -62,6 +62,7 @@ class Address:
         self._lock = threading.Lock()
         self._idle: list[tuple[HTTPConnection, float]] = []
         self._busy: set[HTTPConnection] = set()
+        self._closed = False
         self._aborted = threading.Event()
 
     def exchange(
@@ -102,8 +103,9 @@ class Address:
         self.close()
 
     def close(self) -> None:
-        """Close the idle connections. Exchanges under way go on."""
+        """Close the idle connections, and keep none from now on. Exchanges under way go on."""
         with self._lock:
+            self._closed = True
             idle, self._idle = self._idle, []
         for connection, _ in idle:
             connection.close()
@@ -150,7 +152,7 @@ class Address:
     def _give_back(self, connection: HTTPConnection, reusable: bool) -> None:
         with self._lock:
             self._busy.discard(connection)
-            kept = reusable and not self._aborted.is_set() and len(self._idle) < limits.IDLE_CONNECTIONS_MAX
+            kept = reusable and not self._closed and len(self._idle) < limits.IDLE_CONNECTIONS_MAX
             if kept:
                 self._idle.append((connection, time.monotonic()))
         if not kept:

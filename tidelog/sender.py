@@ -80,7 +80,10 @@ class Sender:
                 waiting += [table.slice(middle), table.slice(0, middle)]
                 continue
             except GatewayError as error:
-                raise _final(error) from error
+                final = _final(error)
+                if final is error:
+                    raise
+                raise final from error
             if result.count != table.num_rows:
                 raise _miscounted(table.num_rows, result)
             chunk.delivery.stored(result)
