@@ -1,4 +1,4 @@
-"""HTTP_API.md section 4, without the ``Tidelog-*`` request headers: produce."""
+"""HTTP_API.md section 4, produce; the ``Tidelog-*`` request headers are in ``test_idempotence``."""
 
 from __future__ import annotations
 
