@@ -1,4 +1,4 @@
-"""A wish about a topic, and what would fulfil it at a given state.
+"""A wish about a table, and what would fulfil it at a given state.
 
 A change is proposed against the state that the committer believes to be the head, and again against each newer one that it
 finds (DESIGN, "The commit"): ``propose`` is where everything is validated, every time. It is pure: the same state and time
@@ -16,6 +16,7 @@ from log_format.segment import EncodedSegment
 from log_format.topic_state import TopicState
 
 ResultT_co = TypeVar("ResultT_co", covariant=True)
+StateT_contra = TypeVar("StateT_contra", contravariant=True)
 
 NewId = Callable[[], str]
 """Makes ids that no one else will ever make, of ``[A-Za-z0-9-]``: the only randomness that the format uses."""
@@ -45,9 +46,13 @@ class Proposal(Generic[ResultT_co]):
     segment: StagedSegment | None = None
 
 
-class Change(Protocol[ResultT_co]):
-    """A wish about a topic."""
+class TableChange(Protocol[StateT_contra, ResultT_co]):
+    """A wish about a table."""
 
-    def propose(self, state: TopicState, now_ms: int) -> Proposal[ResultT_co]:
+    def propose(self, state: StateT_contra, now_ms: int) -> Proposal[ResultT_co]:
         """What to commit on top of ``state``. Raises ``TidelogError`` when that can't be."""
         ...
+
+
+class Change(TableChange[TopicState, ResultT_co], Protocol[ResultT_co]):
+    """A wish about a topic."""

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from log_format import layout, limits
+from log_format.checkpoint_hint import hinted_version
 from log_format.checkpoint_producers import PRODUCERS_KEY, follow, producers_of, with_producers
 from log_format.delta import (
     TAG_FOOTER,
@@ -90,17 +91,9 @@ _TOMBSTONES_KEPT_MS: Final = 7 * 24 * 3_600_000
 """Delta's default of ``delta.deletedFileRetentionDuration``."""
 
 
-class _Hint(msgspec.Struct):
-    version: int
-    size: int
-
-
 def last_checkpoint_version(store: ObjectStore, topic: str) -> int | None:
     """The version that the hint names; None without a readable one. Raises ``StoreUnavailable``."""
-    try:
-        return msgspec.json.decode(store.get(layout.last_checkpoint_key(topic)), type=_Hint).version
-    except (ObjectMissing, msgspec.DecodeError):
-        return None
+    return hinted_version(store, layout.last_checkpoint_key(topic))
 
 
 def write_checkpoint(store: ObjectStore, topic: str, version: int, now_ms: int) -> None:

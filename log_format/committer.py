@@ -22,7 +22,7 @@ from enum import Enum
 from typing import Generic, TypeVar
 
 from log_format import layout, limits
-from log_format.change import Change, NewId, Proposal, StagedSegment
+from log_format.change import NewId, Proposal, StagedSegment, TableChange
 from log_format.delta import CommitInfo, decode_commit, encode_commit
 from log_format.errors import (
     BackOff,
@@ -32,18 +32,18 @@ from log_format.errors import (
     StoreUnavailable,
     TidelogError,
 )
-from log_format.topic_log import TopicLog
-from log_format.topic_state import TopicState
+from log_format.table import StateT
+from log_format.table_log import TableLog
 from log_format.version import __version__
 
 ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Committed(Generic[ResultT]):
+class Committed(Generic[StateT, ResultT]):
     """A change that stands in the store: the state that shows it, what it did, and how many versions were tried."""
 
-    state: TopicState
+    state: StateT
     result: ResultT
     attempts: int
 
@@ -55,13 +55,19 @@ class _Holder(Enum):
     UNKNOWN = "unknown"
 
 
-class Committer:
-    """Commits changes to one topic. One thread at a time; any number of committers in any processes may share the topic."""
+class Committer(Generic[StateT]):
+    """Commits changes to one table. One thread at a time; any number of committers in any processes may share the table."""
 
     def __init__(
-        self, log: TopicLog, *, new_id: NewId, jitter: Callable[[], float] = random.random, engine: str = "tidelog"
+        self,
+        log: TableLog[StateT],
+        *,
+        new_id: NewId,
+        jitter: Callable[[], float] = random.random,
+        engine: str = "tidelog",
     ) -> None:
         self._log = log
+        self._table = log.table
         self._store = log.store
         self._clock = log.clock
         self._new_id = new_id
@@ -73,12 +79,12 @@ class Committer:
         """Put a segment ahead of its commit. Nothing is visible by it. Raises ``BackOff``."""
         started_ms = self._clock.monotonic_ms()
         try:
-            self._store.put(f"{layout.topic_root(self._log.topic)}{segment.path}", segment.encoded.data)
+            self._store.put(f"{self._table.root}{segment.path}", segment.encoded.data)
         except StoreUnavailable as problem:
             raise BackOff(f"The store did not take a segment: {problem.detail}.") from problem
         segment.uploaded_at_ms = started_ms
 
-    def commit(self, change: Change[ResultT]) -> Committed[ResultT]:
+    def commit(self, change: TableChange[StateT, ResultT]) -> Committed[StateT, ResultT]:
         """Make the change, once, on top of whatever the head is by then.
 
         Raises what ``change.propose`` raises; ``BackOff`` when the store can't do it or others are too fast (nothing happened);
@@ -107,8 +113,8 @@ class Committer:
             self._look()
             looked = True
         raise BackOff(
-            f"Other committers were faster {limits.COMMIT_ATTEMPTS_MAX} times in a row on topic {self._log.topic!r}.",
-            topic=self._log.topic,
+            f"Other committers were faster {limits.COMMIT_ATTEMPTS_MAX} times in a row on {self._table.label}.",
+            **self._table.fields,
         )
 
     def _segment_is_ready(self, segment: StagedSegment | None) -> bool:
@@ -122,10 +128,10 @@ class Committer:
         segment.is_too_old = True
         return False
 
-    def _publish(self, proposal: Proposal[ResultT], commit_id: str, state: TopicState, observed_ms: int | None) -> bool:
+    def _publish(self, proposal: Proposal[ResultT], commit_id: str, state: StateT, observed_ms: int | None) -> bool:
         """Put the commit at the version behind ``state``. True: it is there and ours. False: somebody else's is."""
         version = state.version + 1
-        key = layout.commit_key(self._log.topic, version)
+        key = layout.table_commit_key(self._table.root, version)
         info = CommitInfo(
             timestamp=self._clock.now_ms(),
             operation=proposal.operation,
@@ -160,7 +166,7 @@ class Committer:
                 return True
         if uncertain:
             raise self._unknown(version)
-        raise BackOff(f"The store took no commit for topic {self._log.topic!r}.", topic=self._log.topic)
+        raise BackOff(f"The store took no commit for {self._table.label}.", **self._table.fields)
 
     def _read_back(self, key: str, commit_id: str) -> _Holder:
         try:
@@ -178,7 +184,7 @@ class Committer:
         try:
             # Had it landed behind a commit that stood there, that one would still stand: clean-up is not so quick.
             is_quick = self._clock.monotonic_ms() - started_ms <= limits.HEAD_TRUSTED_MS
-            if not is_quick or (version > 0 and self._exists(layout.commit_key(self._log.topic, version - 1))):
+            if not is_quick or (version > 0 and self._exists(layout.table_commit_key(self._table.root, version - 1))):
                 raise self._unknown(version)
             # Nobody reads it there: readers begin at a checkpoint above, and go on only from what no checkpoint covers.
             self._log.reload()
@@ -198,8 +204,8 @@ class Committer:
     def _unknown(self, version: int) -> OutcomeUnknown:
         self._in_doubt = True
         return OutcomeUnknown(
-            f"The store did not say whether version {version} of topic {self._log.topic!r} stands.",
-            topic=self._log.topic,
+            f"The store did not say whether version {version} of {self._table.label} stands.",
+            **self._table.fields,
         )
 
     def _exists(self, key: str) -> bool:
@@ -221,7 +227,7 @@ class Committer:
         try:
             self._log.refresh()
         except StoreUnavailable as problem:
-            raise BackOff(f"The store did not show topic {self._log.topic!r}: {problem.detail}.") from problem
+            raise BackOff(f"The store did not show {self._table.label}: {problem.detail}.") from problem
         self._in_doubt = False
 
     def _pause(self, attempt: int) -> None:

@@ -7,6 +7,7 @@
     topics/<topic>/_delta_log/_last_checkpoint                            a hint: the newest checkpoint
     topics/<topic>/segments/<unique>.parquet                              one flush
     system/gateways/<gateway id>.json                                     who is alive (a hint)
+    system/transactions/                                                  a table: the decisions of transactions
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ TOPICS = "topics/"
 SYSTEM = "system/"
 CLUSTER_KEY = f"{SYSTEM}cluster.json"
 GATEWAYS = f"{SYSTEM}gateways/"
+TRANSACTIONS_ROOT = f"{SYSTEM}transactions/"
 VERSION_DIGITS = 20
 _COMMIT = re.compile(r"([0-9]{20})\.json")
 _CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint\.parquet")
@@ -27,24 +29,44 @@ def topic_root(topic: str) -> str:
     return f"{TOPICS}{topic}/"
 
 
+def table_log_prefix(root: str) -> str:
+    """The key prefix of the Delta log of the table below ``root``, with its slash at the end."""
+    return f"{root}_delta_log/"
+
+
+def table_commit_key(root: str, version: int) -> str:
+    """The key of one commit of the table below ``root``."""
+    return f"{table_log_prefix(root)}{version:020d}.json"
+
+
+def table_checkpoint_key(root: str, version: int) -> str:
+    """The key of the checkpoint at ``version`` of the table below ``root``."""
+    return f"{table_log_prefix(root)}{version:020d}.checkpoint.parquet"
+
+
+def table_last_checkpoint_key(root: str) -> str:
+    """The key of the hint that names the newest checkpoint of the table below ``root``."""
+    return f"{table_log_prefix(root)}_last_checkpoint"
+
+
 def log_prefix(topic: str) -> str:
     """The key prefix of the topic's Delta log, with its slash at the end."""
-    return f"{topic_root(topic)}_delta_log/"
+    return table_log_prefix(topic_root(topic))
 
 
 def commit_key(topic: str, version: int) -> str:
     """The key of one commit."""
-    return f"{log_prefix(topic)}{version:020d}.json"
+    return table_commit_key(topic_root(topic), version)
 
 
 def checkpoint_key(topic: str, version: int) -> str:
     """The key of the checkpoint at ``version``."""
-    return f"{log_prefix(topic)}{version:020d}.checkpoint.parquet"
+    return table_checkpoint_key(topic_root(topic), version)
 
 
 def last_checkpoint_key(topic: str) -> str:
     """The key of the hint that names the newest checkpoint."""
-    return f"{log_prefix(topic)}_last_checkpoint"
+    return table_last_checkpoint_key(topic_root(topic))
 
 
 def segment_path(unique: str) -> str:

@@ -1,31 +1,36 @@
-"""The state of one topic, loaded from its log and kept fresh.
-
-Loading reads ``_last_checkpoint`` (a hint), one listing from that checkpoint on, the newest checkpoint and the commits behind
-it; keeping fresh probes the next version. A log whose old commits were cleaned away while nobody here looked must not be
-taken for one that ends, nor may a late put into the hole be taken for a commit: so when the last look is older than
-``HEAD_TRUSTED_MS``, what a probe finds counts only if afterwards no checkpoint covers that version (clean-up deletes nothing
-that no checkpoint covers); else the log is loaded anew. (docs/format.md, "Log clean-up")
-"""
+"""The log of one topic: the table below ``topics/<topic>/``, and how its checkpoints become a ``TopicState``."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
+from functools import partial
 
-from log_format import layout, limits
-from log_format.checkpoint import last_checkpoint_version, read_checkpoint
+from log_format import layout
+from log_format.checkpoint import read_checkpoint
 from log_format.clock import Clock
-from log_format.delta import Commit, decode_commit
-from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable
 from log_format.store import ObjectStore
-from log_format.topic_state import NO_LOG, TopicState
+from log_format.table import Table
+from log_format.table_log import Map, TableLog
+from log_format.topic_state import TopicState
 
-Map = Callable[[Callable[[str], bytes], Iterable[str]], Iterator[bytes]]
-"""``map``, perhaps with several calls under way at once; results in order."""
+
+def topic_table(topic: str) -> Table[TopicState]:
+    """Where a topic's table lies and how it is read."""
+
+    def state_of(data: bytes, version: int) -> TopicState:
+        return read_checkpoint(data, topic, version)
+
+    return Table(
+        root=layout.topic_root(topic),
+        label=f"topic {topic!r}",
+        fields={"topic": topic},
+        absent=partial(TopicState.absent, topic),
+        read_checkpoint=state_of,
+    )
 
 
-class TopicLog:
-    """One topic's log. Safe from any thread: two may refresh and commit at once, and each commit is applied once."""
+class TopicLog(TableLog[TopicState]):
+    """One topic's log: see ``TableLog``."""
 
     def __init__(
         self,
@@ -36,145 +41,5 @@ class TopicLog:
         fetch_all: Map = map,
         on_change: Callable[[TopicState], None] | None = None,
     ) -> None:
-        self.store = store
+        super().__init__(store, topic_table(topic), clock, fetch_all=fetch_all, on_change=on_change)
         self.topic = topic
-        self.clock = clock
-        self._fetch_all = fetch_all
-        self._on_change = on_change
-        self._lock = threading.Lock()
-        self._state = TopicState.absent(topic)
-        self._observed_ms: int | None = None
-
-    @property
-    def state(self) -> TopicState:
-        """The newest state seen here. Raises nothing: before the first ``refresh`` the topic is absent."""
-        return self._state
-
-    @property
-    def observed_ms(self) -> int | None:
-        """When (monotonic) a look began that found ``state`` to be the head, or to be behind it; None: never."""
-        return self._observed_ms
-
-    def refresh(self) -> TopicState:
-        """The state at a version that was the head at some moment during this call.
-
-        One request when nothing changed. Raises ``StoreUnavailable``, ``CorruptData``.
-        """
-        started_ms = self.clock.monotonic_ms()
-        observed_ms = self._observed_ms
-        state = self._state
-        if observed_ms is None or state.version == NO_LOG:
-            return self._load(started_ms)
-        while True:
-            version = self._state.version + 1
-            commit = self._get_commit(version)
-            asked_ms = self.clock.monotonic_ms()
-            if asked_ms - observed_ms > limits.HEAD_TRUSTED_MS:
-                if self.is_covered(version):
-                    return self._load(started_ms)
-                observed_ms = asked_ms
-            if commit is None:
-                break
-            self.apply(commit, version)
-        self.observed(started_ms)
-        return self._state
-
-    def reload(self) -> TopicState:
-        """As ``refresh``, but from the newest checkpoint, whatever is known. Raises as ``refresh``."""
-        return self._load(self.clock.monotonic_ms())
-
-    def is_covered(self, version: int) -> bool:
-        """Whether there is a checkpoint of ``version`` or above. Where none is, that version was never cleaned away.
-
-        One request. Raises ``StoreUnavailable``.
-        """
-        start_after = layout.commit_key(self.topic, version - 1) if version > 0 else ""
-        listing = self.store.list(layout.log_prefix(self.topic), start_after=start_after)
-        return any(layout.checkpoint_version(info.key) is not None for info in listing)
-
-    def apply(self, commit: Commit, version: int) -> TopicState:
-        """Take a commit that is in the store; one that was taken already changes nothing. Raises ``CorruptData``."""
-        with self._lock:
-            changed = version == self._state.version + 1
-            if changed:
-                self._state = self._state.apply(commit, version)
-            state = self._state
-        if changed and self._on_change is not None:
-            self._on_change(state)
-        return state
-
-    def observed(self, started_ms: int) -> None:
-        """Note that a look which began at ``started_ms`` reached the head."""
-        with self._lock:
-            self._observed_ms = max(started_ms, self._observed_ms or started_ms)
-
-    def _load(self, started_ms: int) -> TopicState:
-        state = self._load_whole()
-        with self._lock:
-            changed = state.version > self._state.version
-            if changed:
-                self._state = state
-            state = self._state
-        self.observed(started_ms)
-        if changed and self._on_change is not None:
-            self._on_change(state)
-        return state
-
-    def _load_whole(self) -> TopicState:
-        missing: str | None = None
-        for _ in range(limits.LOAD_ATTEMPTS_MAX):
-            started_ms = self.clock.monotonic_ms()
-            state, missing = None, None
-            try:
-                state = self._replay()
-            except ObjectMissing as problem:
-                missing = problem.key  # it was listed and then cleaned away: a newer checkpoint covers it
-            if self.clock.monotonic_ms() - started_ms > limits.LOAD_MS_MAX:
-                missing = None
-            elif state is not None:
-                return state
-        if missing is None:
-            prefix = layout.log_prefix(self.topic)
-            raise StoreUnavailable(prefix, "the log can't be read fast enough to be trusted", may_have_happened=False)
-        raise CorruptData(
-            f"The log of topic {self.topic!r} loses objects faster than it can be read.",
-            topic=self.topic,
-            object=missing,
-        )
-
-    def _replay(self) -> TopicState:
-        state, versions = self._newest_checkpoint()
-        keys = [layout.commit_key(self.topic, version) for version in versions]
-        for version, key, data in zip(versions, keys, self._fetch_all(self.store.get, keys), strict=True):
-            if version != state.version + 1:
-                raise CorruptData(
-                    f"The log of topic {self.topic!r} lacks version {state.version + 1}.", topic=self.topic, object=key
-                )
-            state = state.apply(decode_commit(data, key), version)
-        return state
-
-    def _newest_checkpoint(self) -> tuple[TopicState, list[int]]:
-        """The state at the newest checkpoint (or nothing), and the versions of the commits behind it."""
-        hint = last_checkpoint_version(self.store, self.topic)
-        prefix = layout.log_prefix(self.topic)
-        start_after = "" if hint is None else f"{prefix}{hint:020d}"
-        keys = [info.key for info in self.store.list(prefix, start_after=start_after)]
-        checkpoints = [version for key in keys if (version := layout.checkpoint_version(key)) is not None]
-        commits = [version for key in keys if (version := layout.commit_version(key)) is not None]
-        if hint is not None and not checkpoints:
-            # The hint outlived its checkpoint: do without it.
-            keys = [info.key for info in self.store.list(prefix)]
-            checkpoints = [version for key in keys if (version := layout.checkpoint_version(key)) is not None]
-            commits = [version for key in keys if (version := layout.commit_version(key)) is not None]
-        if not checkpoints:
-            return TopicState.absent(self.topic), commits
-        newest = max(checkpoints)
-        state = read_checkpoint(self.store.get(layout.checkpoint_key(self.topic, newest)), self.topic, newest)
-        return state, [version for version in commits if version > newest]
-
-    def _get_commit(self, version: int) -> Commit | None:
-        key = layout.commit_key(self.topic, version)
-        try:
-            return decode_commit(self.store.get(key), key)
-        except ObjectMissing:
-            return None

@@ -35,13 +35,13 @@ from log_format.delta import (
 from log_format.errors import CorruptData
 from log_format.manifest import Manifest
 from log_format.producers import NO_PRODUCERS, Producers, ProducerStamp, StampedBatch
+from log_format.table import NO_LOG
 from log_format.topic_config import PROPERTY_PREFIX, TopicConfig
 
 PARTITION_COUNT_PROPERTY: Final = PROPERTY_PREFIX + "partition.count"
 DELETED_PROPERTY: Final = PROPERTY_PREFIX + "deleted"
 LOG_START_APP_ID: Final = "log-start-"
 EMPTY_REQUEST_APP_ID: Final = "empty-request-"
-NO_LOG: Final = -1
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 
 Offsets = npt.NDArray[np.int64]
@@ -96,7 +96,7 @@ class TopicState:
         """The first offset that can be read."""
         return int(self.log_starts[partition])
 
-    def apply(self, commit: Commit, version: int) -> TopicState:
+    def apply(self, commit: Commit, version: int) -> Self:
         """The state after the commit. To be called once per commit, since the manifest is shared.
 
         Raises ``CorruptData`` where the commit breaks an invariant.

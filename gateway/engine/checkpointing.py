@@ -15,8 +15,9 @@ from gateway.engine.pool import Pool
 from log_format.checkpoint import is_due, last_checkpoint_version, write_checkpoint
 from log_format.clock import Clock
 from log_format.errors import BackOff, CorruptData, StoreUnavailable
+from log_format.table import NO_LOG
 from log_format.topic_log import TopicLog
-from log_format.topic_state import NO_LOG, TopicState
+from log_format.topic_state import TopicState
 
 _log = logging.getLogger("gateway.checkpoint")
 

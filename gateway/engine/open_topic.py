@@ -24,8 +24,9 @@ from log_format.clock import Clock
 from log_format.committer import Committed, Committer
 from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable, TidelogError, UnknownPartition, UnknownTopic
 from log_format.store import ObjectStore
+from log_format.table import NO_LOG
 from log_format.topic_log import TopicLog
-from log_format.topic_state import NO_LOG, TopicState
+from log_format.topic_state import TopicState
 
 _log = logging.getLogger("gateway.topic")
 ResultT = TypeVar("ResultT")
@@ -143,7 +144,7 @@ class OpenTopic:
                 raise BackOff(f"The store does not show topic {self.name!r} in time.", topic=self.name) from None
         return self.log.state
 
-    async def commit(self, change: Change[ResultT]) -> Committed[ResultT]:
+    async def commit(self, change: Change[ResultT]) -> Committed[TopicState, ResultT]:
         """Make a change of the topic, in turn with its flushes. It goes on when the caller is cancelled.
 
         Raises what ``Committer.commit`` raises; ``BackOff`` when its turn does not come, ``OutcomeUnknown`` when it takes long.
@@ -207,7 +208,7 @@ class OpenTopic:
             ) from problem
         self.notice()
 
-    async def _commit(self, change: Change[ResultT], begun: asyncio.Event) -> Committed[ResultT]:
+    async def _commit(self, change: Change[ResultT], begun: asyncio.Event) -> Committed[TopicState, ResultT]:
         try:
             async with self._commit_lock:
                 begun.set()
@@ -215,7 +216,7 @@ class OpenTopic:
         finally:
             self.notice()
 
-    def _change_ended(self, task: asyncio.Task[Committed[ResultT]]) -> None:
+    def _change_ended(self, task: asyncio.Task[Committed[TopicState, ResultT]]) -> None:
         self._changes.discard(task)
         if not task.cancelled():
             task.exception()

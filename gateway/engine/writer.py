@@ -91,7 +91,7 @@ class Writer:
     def __init__(
         self,
         log: TopicLog,
-        committer: Committer,
+        committer: Committer[TopicState],
         commit_lock: asyncio.Lock,
         *,
         pool: Pool,
@@ -272,7 +272,7 @@ class Writer:
             self._end(flush)
             self._on_commit_ended()
 
-    def _acknowledge(self, flush: _Flush, committed: Committed[AppendResult]) -> None:
+    def _acknowledge(self, flush: _Flush, committed: Committed[TopicState, AppendResult]) -> None:
         if committed.attempts:
             self._metrics.commit_attempts.observe(committed.attempts)
         now = asyncio.get_running_loop().time()

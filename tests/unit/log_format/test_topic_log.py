@@ -11,9 +11,9 @@ import pytest
 from log_format import limits
 from log_format.checkpoint import write_checkpoint
 from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable
+from log_format.table import NO_LOG
 from log_format.topic_changes import DeleteTopic
 from log_format.topic_log import TopicLog
-from log_format.topic_state import NO_LOG
 
 DOWN = StoreUnavailable("k", "down", may_have_happened=False)
 

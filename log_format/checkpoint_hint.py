@@ -1,0 +1,21 @@
+"""``_last_checkpoint``: the object that says where to start listing a table's log. It may be old, or name what is gone."""
+
+from __future__ import annotations
+
+import msgspec
+
+from log_format.errors import ObjectMissing
+from log_format.store import ObjectStore
+
+
+class _Hint(msgspec.Struct):
+    version: int
+    size: int
+
+
+def hinted_version(store: ObjectStore, key: str) -> int | None:
+    """The version that the hint under ``key`` names; None without a readable one. Raises ``StoreUnavailable``."""
+    try:
+        return msgspec.json.decode(store.get(key), type=_Hint).version
+    except (ObjectMissing, msgspec.DecodeError):
+        return None
