@@ -1,0 +1,42 @@
+"""What the SDK needs to be installed: neither Spark, nor a web framework, nor a store's client, and pyarrow only for tables."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+SERVERS_ONLY = ["pyspark", "fastapi", "starlette", "uvicorn", "boto3", "botocore", "gateway", "spark_pipeline"]
+ARROW = ["pyarrow", "numpy", "pandas"]
+
+BLOCK = "import sys\nsys.modules.update(dict.fromkeys({names!r}))\n"
+PRODUCE = """
+from tidelog import Producer
+with Producer({url!r}) as producer:
+    futures = [producer.send("t", str(number), key="k") for number in range(2_000)]
+assert [future.result().offset for future in futures] == list(range(2_000))
+"""
+
+
+def _run(program: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], check=False, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("blocked", [SERVERS_ONLY, SERVERS_ONLY + ARROW], ids=["servers", "servers-and-arrow"])
+def test_records_are_sent_without_what_is_not_installed(gateway: Any, blocked: list[str]) -> None:
+    """The SDK imports and sends thousands of records, a batch large enough for Arrow, where these can't be imported."""
+    gateway.create("t")
+    _run(BLOCK.format(names=blocked) + PRODUCE.format(url=gateway.url))
+    assert gateway.values("t") == [[str(number).encode() for number in range(2_000)]]
+
+
+def test_pyarrow_is_not_imported_before_it_is_used(gateway: Any) -> None:
+    """A program that sends a few records does not wait for the import of pyarrow."""
+    gateway.create("t")
+    few = PRODUCE.replace("2_000", "3").format(url=gateway.url)
+    _run(f"{few}\nimport sys\nassert not {{'pyarrow', 'numpy', 'pandas'}} & set(sys.modules)\n")
