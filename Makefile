@@ -7,7 +7,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help setup demo test simulate gateway minio minio-server lint bench clean
+.PHONY: help setup demo test simulate torture gateway minio minio-server lint bench clean
 
 STAMP := .venv/.tidelog-set-up
 PACKAGES := tidelog gateway log_format compaction spark_pipeline
@@ -30,6 +30,9 @@ test: minio-server $(STAMP) lint ## Run every check and every test (needs Go onc
 
 simulate: $(STAMP) ## Run SEEDS (default 10000) histories of whole gateways under misfortune
 	TIDELOG_SERVICE_SEEDS=$(or $(SEEDS),10000) .venv/bin/pytest -n 2 tests/simulation/test_service_simulation.py -k guarantees $(ARGS)
+
+torture: minio-server $(STAMP) ## Kill, freeze and cut off real processes for SECONDS (default 300), then judge
+	.venv/bin/python tests/torture --seconds $(or $(SECONDS),300) $(ARGS)
 
 gateway: $(STAMP) ## Serve the topics in ./data
 	.venv/bin/tidelog serve --store ./data $(ARGS)
