@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from tidelog import limits
 from tidelog.deadline import Deadline
@@ -27,11 +27,8 @@ from tidelog.record_columns import CHOOSE
 from tidelog.send_buffer import SendBuffer
 from tidelog.sender import Sender
 from tidelog.sending_threads import SendingThreads
-from tidelog.table_chunk import TableChunk, TableDelivery, cut
+from tidelog.table_chunk import ArrowStream, TableChunk, TableDelivery, as_table, cut
 from tidelog.transport import Transport
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Serializer = Callable[[Any], bytes | str | None]
 HeadersArgument = Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | str | None]]
@@ -177,22 +174,24 @@ class Producer:
             self._threads.ensure()
         return future
 
-    def send_table(self, topic: str, table: pa.Table, *, max_block_ms: float | None = None) -> Future[ProduceResult]:
+    def send_table(self, topic: str, table: ArrowStream, *, max_block_ms: float | None = None) -> Future[ProduceResult]:
         """Take an Arrow table in and return the future of its ranges of offsets.
 
+        ``table``: of pyarrow, or whatever has the Arrow interface ``__arrow_c_stream__``, as DataFrames of pandas and polars.
         Columns: ``value`` and, where wanted, ``key``, ``headers``, ``timestamp``, ``partition``, as the HTTP API names them;
         the gateway chooses partitions that are null or absent. A table of more than 8 MiB goes as several requests, in
         order; when one fails those behind it are not sent, and the exception has a note that says how many rows are stored.
         It goes behind what was sent to the topic before. Blocks, up to ``max_block_ms`` (None: the producer's) for each
-        request, and raises as ``send``.
+        request, and raises as ``send``; ``TypeError`` also for what is no table.
         """
         if self._closed or os.getpid() != self._process_id:
             self._refuse()
-        delivery = TableDelivery(topic, table.num_rows)
-        if table.num_rows == 0:
+        rows = as_table(table)
+        delivery = TableDelivery(topic, rows.num_rows)
+        if rows.num_rows == 0:
             delivery.stored(ProduceResult(topic, ()))
             return delivery.future
-        for index, part in enumerate(cut(table, self._buffer.batch_bytes_max)):
+        for index, part in enumerate(cut(rows, self._buffer.batch_bytes_max)):
             try:
                 self._buffer.put(TableChunk(delivery, part, Deadline(self._delivery_timeout_ms)), max_block_ms)
             except BufferFull as error:

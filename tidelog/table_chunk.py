@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from log_format.errors import TidelogError
 from tidelog.deadline import Deadline
@@ -13,6 +13,24 @@ from tidelog.record import PartitionRange, ProduceResult
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+class ArrowStream(Protocol):
+    """What the Arrow PyCapsule interface makes readable: tables of pyarrow, polars, pandas, DuckDB and others."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """A capsule of an ``ArrowArrayStream``."""
+
+
+def as_table(given: ArrowStream) -> pa.Table:
+    """The same rows as pyarrow has them, copied only where the other library must. Raises ``TypeError``."""
+    import pyarrow as pa  # noqa: PLC0415 - the SDK works without it
+
+    if isinstance(given, pa.Table):
+        return given
+    if not hasattr(given, "__arrow_c_stream__"):
+        raise TypeError(f"{type(given).__name__} is no table: it has no Arrow interface (__arrow_c_stream__)")
+    return pa.table(given)
 
 
 class TableDelivery:

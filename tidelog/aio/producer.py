@@ -18,9 +18,8 @@ from tidelog.record import ProduceResult, RecordMetadata
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pyarrow as pa
-
     from tidelog.producer import HeadersArgument
+    from tidelog.table_chunk import ArrowStream
 
 
 class Producer:
@@ -68,7 +67,7 @@ class Producer:
             else:
                 return asyncio.wrap_future(future)
 
-    async def send_table(self, topic: str, table: pa.Table) -> asyncio.Future[ProduceResult]:
+    async def send_table(self, topic: str, table: ArrowStream) -> asyncio.Future[ProduceResult]:
         """Take an Arrow table in, as ``tidelog.Producer.send_table``; when this is cancelled it goes on all the same."""
         taken = in_thread(lambda: self._producer.send_table(topic, table, max_block_ms=self._max_block_ms))
         return asyncio.wrap_future(await asyncio.shield(taken))

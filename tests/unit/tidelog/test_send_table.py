@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -55,3 +56,17 @@ def test_a_tables_later_pieces_are_not_sent_when_an_earlier_one_fails(gateway: A
     with pytest.raises(DeliveryFailed) as caught:
         producer.close()
     assert caught.value.failed_count == 2_000 - stored
+
+
+def test_whatever_has_the_arrow_interface_is_a_table(gateway: Any) -> None:
+    """A DataFrame and a stream of record batches go as they are; what is no table is refused before anything is sent."""
+    gateway.create("t")
+    frame = pd.DataFrame({"value": ["1", "2"], "key": ["a", None]}, index=[7, 8])
+    batches = pa.table({"value": [b"3", b"4"]}).to_reader(max_chunksize=1)
+    with Producer(gateway.url) as producer:
+        assert producer.send_table("t", frame).result(timeout=10).count == 2
+        assert producer.send_table("t", batches).result(timeout=10).count == 2
+        with pytest.raises(TypeError, match="no table"):
+            producer.send_table("t", [b"5"])  # type: ignore[arg-type]
+    assert gateway.values("t") == [[b"1", b"2", b"3", b"4"]]
+    assert [record.key for record in gateway.topics["t"].records[0]] == [b"a", None, None, None]
