@@ -14,7 +14,7 @@ from unittest import mock
 
 import psutil
 
-from benchmarks import acknowledgement, fetch, processes, produce, sdk, startup
+from benchmarks import acknowledgement, fetch, gateways, processes, produce, sdk, startup
 from benchmarks.report import Table
 from log_format.stores import open_store
 from log_format.version import __version__
@@ -39,6 +39,9 @@ def _on_directory(seconds: float, names: set[str]) -> Iterator[Table]:
     if "memory" in names:
         with processes.directory() as store, processes.gateway(store) as server:
             yield from startup.memory(server, seconds * 2)
+    if "gateways" in names:
+        with processes.directory() as store:
+            yield from gateways.measure(store, min(seconds, gateways.SECONDS_MAX))
 
 
 def _on_minio(seconds: float, names: set[str]) -> Iterator[Table]:
@@ -58,7 +61,7 @@ def _on_minio(seconds: float, names: set[str]) -> Iterator[Table]:
 
 def main() -> int:
     """Run what was asked for."""
-    known = ["produce", "ack", "fetch", "startup", "memory", "requests", "sdk"]
+    known = ["produce", "ack", "fetch", "startup", "memory", "gateways", "requests", "sdk"]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", default=known, help=f"of {', '.join(known)}; all without")
     parser.add_argument("--store", choices=["directory", "minio", "both"], default="both")

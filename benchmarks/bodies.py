@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import random
 import string
+from collections.abc import Sequence
 
 import pyarrow as pa
 
 from benchmarks.load import request
 
-PATH = "/v1/topics/bench/records"
 _ALPHABET = string.ascii_letters + string.digits + " "
+
+
+def _path(topic: str) -> str:
+    return f"/v1/topics/{topic}/records"
 
 
 def _values(count: int, value_bytes: int, seed: int) -> list[str]:
@@ -27,8 +31,8 @@ def _values(count: int, value_bytes: int, seed: int) -> list[str]:
     return values
 
 
-def json_requests(records: int, value_bytes: int, variants: int = 8) -> list[bytes]:
-    """Requests of so many JSON records, with a key each."""
+def json_requests(records: int, value_bytes: int, variants: int = 8, topics: Sequence[str] = ("bench",)) -> list[bytes]:
+    """Requests of so many JSON records, with a key each: every variant to every topic."""
     made = []
     for variant in range(variants):
         values = _values(records, value_bytes, variant)
@@ -40,7 +44,7 @@ def json_requests(records: int, value_bytes: int, variants: int = 8) -> list[byt
             },
             separators=(",", ":"),
         )
-        made.append(request("POST", PATH, body.encode(), {"Content-Type": "application/json"}))
+        made += [request("POST", _path(topic), body.encode(), {"Content-Type": "application/json"}) for topic in topics]
     return made
 
 
@@ -58,5 +62,5 @@ def arrow_requests(records: int, value_bytes: int, variants: int = 4) -> list[by
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
         body = sink.getvalue().to_pybytes()
-        made.append(request("POST", PATH, body, {"Content-Type": "application/vnd.apache.arrow.stream"}))
+        made.append(request("POST", _path("bench"), body, {"Content-Type": "application/vnd.apache.arrow.stream"}))
     return made

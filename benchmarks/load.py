@@ -95,14 +95,14 @@ class _Connection(asyncio.Protocol):
 
 
 async def _load(
-    port: int, requests: Sequence[bytes], connections: int, seconds: float, pause_s: float
+    ports: Sequence[int], requests: Sequence[bytes], connections: int, seconds: float, pause_s: float
 ) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
 
-    async def connect() -> _Connection:
-        return (await loop.create_connection(_Connection, "127.0.0.1", port))[1]
+    async def connect(number: int) -> _Connection:
+        return (await loop.create_connection(_Connection, "127.0.0.1", ports[number % len(ports)]))[1]
 
-    opened = [await connect() for _ in range(connections)]
+    opened = [await connect(number) for number in range(connections)]
     statuses: dict[int, int] = {}
     latencies: list[float] = []
     answer_bytes = 0
@@ -114,7 +114,7 @@ async def _load(
         index = first
         while time.perf_counter() < deadline:
             if not connection.is_open:  # an overloaded gateway answers, then closes, so as not to read the body
-                connection = await connect()
+                connection = await connect(first)
             sent = time.perf_counter()
             try:
                 status, size = await asyncio.wait_for(connection.ask(requests[index % len(requests)]), TIMEOUT_SECONDS)
@@ -136,20 +136,29 @@ async def _load(
 
 
 def _process(
-    channel: Any, port: int, requests: Sequence[bytes], connections: int, seconds: float, pause_s: float
+    channel: Any, ports: Sequence[int], requests: Sequence[bytes], connections: int, seconds: float, pause_s: float
 ) -> None:
     before = time.process_time()
-    result = uvloop.run(_load(port, requests, connections, seconds, pause_s))
+    result = uvloop.run(_load(ports, requests, connections, seconds, pause_s))
     channel.send(result | {"cpu_seconds": time.process_time() - before})
 
 
 def run_load(
-    port: int, requests: Sequence[bytes], *, connections: int, seconds: float, pause_s: float = 0.0
+    ports: int | Sequence[int],
+    requests: Sequence[bytes],
+    *,
+    connections: int,
+    seconds: float,
+    pause_s: float = 0.0,
 ) -> LoadResult:
-    """Send the requests in turn over so many connections for so many seconds, from a process of its own."""
+    """Send the requests in turn over so many connections for so many seconds, from a process of its own.
+
+    Connection ``i`` goes to ``ports[i modulo their number]`` and begins with ``requests[i modulo their number]``.
+    """
+    ports = [ports] if isinstance(ports, int) else list(ports)
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_process, args=(theirs, port, requests, connections, seconds, pause_s))
+    process = context.Process(target=_process, args=(theirs, ports, requests, connections, seconds, pause_s))
     process.start()
     theirs.close()
     try:

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psutil
@@ -93,11 +93,11 @@ def call(port: int, method: str, path: str, body: object | None = None) -> dict[
 
 
 @contextlib.contextmanager
-def gateway(store: str, environment: dict[str, str] | None = None) -> Iterator[Server]:
-    """A gateway with default settings on a store."""
+def gateway(store: str, environment: dict[str, str] | None = None, settings: Sequence[str] = ()) -> Iterator[Server]:
+    """A gateway on a store, with default settings but for ``settings``."""
     port = free_port()
     command = [sys.executable, "-m", "gateway", "--store", store, "--host", "127.0.0.1", "--port", str(port)]
-    server = Server(command, port, "/readyz", environment)
+    server = Server([*command, *settings], port, "/readyz", environment)
     try:
         yield server
     finally:
