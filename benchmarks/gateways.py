@@ -24,9 +24,9 @@ from log_format.topic_config import TopicConfig
 
 GATEWAYS = (1, 2, 3)
 TOPICS = (1, 8, 64)
-CONNECTIONS = 192
-"""Fewer at the wrong gateway than one may pass on to a peer at once (``gateway.cluster.peer.CONNECTIONS_MAX``)."""
-RECORDS = 200
+CONNECTIONS = 128
+"""Half of them at the wrong gateway are still fewer than it passes on to a peer at once (``cluster.peer.CONNECTIONS_MAX``)."""
+RECORDS = 300
 VALUE_BYTES = 100
 SECONDS_MAX = 3.0
 """Of each load: nine of them, with all starts, stay below a minute."""
@@ -69,7 +69,9 @@ def _row(servers: Sequence[Server], store: str, topics: Sequence[str], seconds: 
     for topic in topics:
         make_topic(servers[0].port, topic)
     requests = json_requests(RECORDS, VALUE_BYTES, variants=1, topics=topics)
-    ports = [server.port for server in servers for _ in topics]
+    # Of each topic's connections the first goes to one gateway, the second to the next, and so on.
+    places = range(len(servers) * len(topics))
+    ports = [servers[(place % len(topics) + place // len(topics)) % len(servers)].port for place in places]
     commits, passed_on, cpu_seconds = _commits(store, topics), _passed_on(servers), _cpu_seconds(servers)
     done = run_load(ports, requests, connections=CONNECTIONS, seconds=seconds)
     cpu_seconds = _cpu_seconds(servers) - cpu_seconds
