@@ -30,7 +30,9 @@ def as_table(given: ArrowStream) -> pa.Table:
         return given
     if not hasattr(given, "__arrow_c_stream__"):
         raise TypeError(f"{type(given).__name__} is no table: it has no Arrow interface (__arrow_c_stream__)")
-    return pa.table(given)
+    table: pa.Table = pa.table(given)
+    # The row numbers of pandas, where they are not simply 0, 1, 2, …: an index without a name is no part of a record.
+    return table.drop_columns([name for name in table.column_names if name.startswith("__index_level_")])
 
 
 class TableDelivery:

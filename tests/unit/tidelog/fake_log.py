@@ -20,6 +20,7 @@ from tidelog.partitioner import partition_for_key
 from tidelog.record import Record
 
 DEFAULTS = {"max.message.bytes": 1048576, "message.timestamp.type": "CreateTime", "retention.ms": 604800000}
+COLUMNS = {"partition", "timestamp", "key", "value", "headers"}
 
 
 class Problem(Exception):
@@ -345,7 +346,10 @@ def _records(topic: str, partition_count: int, partition: int | None, asked: Ask
                         found = [{"where": f"line {number}", "what": str(error)}]
                         raise Problem(400, "INVALID_RECORD", errors=found) from error
         case "application/vnd.apache.arrow.stream":
-            rows = pa.ipc.open_stream(asked.body).read_all().to_pylist()
+            table = pa.ipc.open_stream(asked.body).read_all()
+            if not set(table.column_names) <= COLUMNS:
+                raise Problem(400, "INVALID_RECORD", errors=table.column_names)
+            rows = table.to_pylist()
         case other:
             raise Problem(415, "UNSUPPORTED_MEDIA_TYPE", given=other)
     records = []
