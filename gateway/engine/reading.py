@@ -1,6 +1,8 @@
 """Reading a partition from an offset on: from the tail in memory where it is there, else from the store.
 
-1. What is read lies below the high watermark of one state: all of it is committed, nothing in between is skipped.
+1. What is read lies below the high watermark of one state: all of it is committed, nothing in between is skipped. A
+   state's manifest is shared with newer ones, so where it shows nothing at an offset the newest log start is asked: below it
+   the offset is refused (410), and only what key compaction took is passed over.
 2. Limits are exact, and cut whole records: at most ``records_max`` and ``bytes_max`` (keys, values, headers), but one record
    when there is one and ``at_least_one`` is asked for.
 3. What is read from the store does not enter the tail.
@@ -31,7 +33,7 @@ from gateway.engine.pool import Pool
 from gateway.engine.read_ahead import Piece, ReadAhead
 from gateway.engine.tail_cache import TailCache, TailRun
 from log_format.clock import Clock
-from log_format.errors import BackOff, CorruptData, StoreUnavailable, UnknownTopic
+from log_format.errors import BackOff, CorruptData, OffsetOutOfRange, StoreUnavailable, UnknownTopic
 from log_format.manifest import Located
 from log_format.segment_reader import SegmentReader
 from log_format.topic_state import TopicState
@@ -92,7 +94,8 @@ class Reading:
         """The records from ``offset`` on, up to the limits or the high watermark of ``state``.
 
         ``offset`` is in ``[log start, high watermark]``. Raises ``CorruptData`` when a segment is missing or damaged,
-        ``BackOff`` when the store can't be read; not when there is something to answer already.
+        ``BackOff`` when the store can't be read, ``OffsetOutOfRange`` (410) and ``UnknownTopic`` when the records were deleted
+        meanwhile; but only ``UnknownTopic`` when there is something to answer already.
         """
         found = Records(offset)
         deadline_ms = self._clock.monotonic_ms() + COLD_READ_MS_MAX
@@ -105,7 +108,7 @@ class Reading:
             try:
                 if not await self._take_from_store(topic, state, partition, found, limits):
                     break
-            except (CorruptData, BackOff):
+            except (CorruptData, BackOff, OffsetOutOfRange):
                 if found.record_count:
                     found.is_full = True
                     break
@@ -193,6 +196,9 @@ class Reading:
         end = state.high_watermark(partition)
         offset = found.next_offset
         located = state.manifest.find(partition, offset)
+        if located is None or located.base_offset > offset:
+            await topic.fresh(self._clock.monotonic_ms())
+            _check_not_deleted(topic, state, partition, offset)
         if located is None or located.base_offset >= end:
             found.next_offset = end  # key compaction left nothing up to there
             return True
@@ -212,7 +218,11 @@ class Reading:
             )
             return _piece(table, offset, run)
 
-        piece, _ = await self._from_segment(topic, state, located, read, lambda: state.manifest.find(partition, offset))
+        def find_again() -> Located | None:
+            _check_not_deleted(topic, state, partition, offset)
+            return state.manifest.find(partition, offset)
+
+        piece, _ = await self._from_segment(topic, state, located, read, find_again)
         self._from_store.inc(piece.table.num_rows)
         fits = self._take_from_piece(piece, found, limits)
         if found.next_offset < piece.end_offset:
@@ -232,9 +242,9 @@ class Reading:
             return await self._on_store(read, located), located
         except CorruptData:
             await topic.fresh(self._clock.monotonic_ms())
-            again = find_again()
             if topic.state.topic_id != state.topic_id:
                 raise UnknownTopic(topic.name) from None
+            again = find_again()
             if again is None or again.segment == located.segment:
                 raise
         return await self._on_store(read, again), again
@@ -249,6 +259,16 @@ class Reading:
         except StoreUnavailable as problem:
             self._store_errors.inc()
             raise BackOff(f"The store did not give a segment: {problem.detail}.") from problem
+
+
+def _check_not_deleted(topic: OpenTopic, state: TopicState, partition: int, offset: int) -> None:
+    """Raise ``OffsetOutOfRange`` or ``UnknownTopic`` when the topic as it is known now has deleted what ``state`` had there."""
+    newest = topic.state
+    if newest.topic_id != state.topic_id:
+        raise UnknownTopic(topic.name)
+    log_start = newest.log_start(partition)
+    if offset < log_start:
+        raise OffsetOutOfRange(topic.name, partition, offset, log_start, newest.high_watermark(partition))
 
 
 def _take(table: pa.Table, size_sums: npt.NDArray[np.int64], rows: range, found: Records, limits: ReadLimits) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from typing import Any
 
 import pytest
 
+from gateway.engine.reading import ReadLimits
 from log_format.errors import BackOff, CorruptData, OffsetOutOfRange
 
 
@@ -127,6 +129,56 @@ def test_offsets_outside_of_the_log_say_where_it_is(tools: Any) -> None:
         assert tools.values_of(await gateway.fetch(3)) == []
         assert tools.values_of(await gateway.fetch("earliest")) == [b"c"]
         assert tools.values_of(await gateway.fetch("latest")) == []
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_what_is_deleted_meanwhile_is_refused_not_skipped(tools: Any) -> None:
+    """A read that began before a delete-records answers what is left from its offset on, or 410: never a later record."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        topic = await gateway.topic(flush_ms=0)
+        for value in (b"a", b"b", b"c", b"d"):
+            await gateway.append(topic, [value])
+        gateway.forget_tail()
+        before, reading = topic.state, gateway.engine.reading
+        limits = ReadLimits(records_max=10, bytes_max=1000)
+        for log_start in (2, 4):
+            await gateway.engine.administration.delete_records("t", {0: log_start})
+            with pytest.raises(OffsetOutOfRange) as caught:
+                await reading.read(topic, before, 0, log_start - 1, limits)
+            assert (caught.value.status, caught.value.fields["log_start_offset"]) == (410, log_start)
+            assert (await reading.read(topic, before, 0, log_start, limits)).record_count == 4 - log_start
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_a_segment_that_is_cleaned_away_meanwhile_is_not_skipped(tools: Any) -> None:
+    """Records that a read was about to get, deleted and cleaned away before it got them, are 410 and no damage; what the
+    same read has already is answered."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        topic = await gateway.topic(flush_ms=0)
+        for value in (b"a", b"b", b"c"):
+            await gateway.append(topic, [value])
+        gateway.forget_tail()
+        before, reading = topic.state, gateway.engine.reading
+        limits = ReadLimits(records_max=10, bytes_max=1000)
+        lost = f"topics/t/{before.manifest.find(0, 1).segment.path}"
+        with tools.Gate(gateway.store, "get", lost) as gate:
+            reads = [asyncio.create_task(reading.read(topic, before, 0, start, limits)) for start in (0, 1)]
+            await gate.wait_until_reached()
+            await gateway.engine.administration.delete_records("t", {0: 2})
+            gateway.store.objects.delete(lost)
+            gate.open()
+            first, second = await asyncio.gather(*reads, return_exceptions=True)
+        assert (first.next_offset, first.record_count, first.is_full) == (1, 1, True)
+        assert isinstance(second, OffsetOutOfRange), second
+        assert second.status == 410
         await gateway.engine.drain()
 
     tools.run(scenario)
