@@ -78,6 +78,8 @@ def _joined(shell: Shell, store: ObjectStore, engine: LogEngine) -> Shell:
     """The gateway as one of those of its store."""
     settings, registry = shell.settings, shell.metrics.registry
     membership = Membership(store, beat_ms=settings.heartbeat_ms, registry=registry)
+    if settings.forwarding == "preferred":
+        engine.on_contended = membership.look_soon
     forwarding = Forwarding(shell, membership, engine.topics, mode=settings.forwarding, registry=registry)
     return replace(shell, membership=membership, forwarding=forwarding)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -75,6 +76,8 @@ class LogEngine:
         self.bounds = bounds
         self.store_uri = store.uri
         self.draining = False
+        self.on_contended: Callable[[], None] = lambda: None
+        """Called when somebody else keeps committing to a topic of this gateway. Set it before the first topic is opened."""
         self._store = store
         self._metrics = EngineMetrics(registry)
         self._look_pool = Pool("look", LOOK_THREADS)
@@ -192,6 +195,7 @@ class LogEngine:
             write_pool=self._write_pool,
             metrics=self._metrics,
             on_flushed=self._tail.add,
+            on_contended=self.on_contended,
             log_poll_ms=self.bounds.log_poll_ms,
             is_draining=lambda: self.draining,
         )

@@ -47,6 +47,7 @@ class OpenTopic:
         write_pool: Pool,
         metrics: EngineMetrics,
         on_flushed: OnFlushed,
+        on_contended: Callable[[], None],
         log_poll_ms: int,
         is_draining: Callable[[], bool],
     ) -> None:
@@ -78,6 +79,7 @@ class OpenTopic:
             metrics=metrics,
             on_flushed=on_flushed,
             on_commit_ended=self.notice,
+            on_contended=on_contended,
         )
 
     @property

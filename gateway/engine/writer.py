@@ -8,6 +8,8 @@
 4. Batches keep the order in which they were submitted.
 5. Every submitted batch is settled exactly once, and its reservation is held until then: also when whoever submitted it
    has given up waiting.
+6. Who loses commits in a row says so (``on_contended``), at the 2nd, 4th, 8th and so on: somebody else believes to be preferred
+   for the topic, and one of the two is wrong. With ``owners`` above 1 it is to be expected, and nothing is said.
 
 Belongs to the event loop; what blocks runs in the pool.
 """
@@ -99,6 +101,7 @@ class Writer:
         metrics: EngineMetrics,
         on_flushed: OnFlushed,
         on_commit_ended: Callable[[], None],
+        on_contended: Callable[[], None],
     ) -> None:
         self._log = log
         self._committer = committer
@@ -108,6 +111,8 @@ class Writer:
         self._metrics = metrics
         self._on_flushed = on_flushed
         self._on_commit_ended = on_commit_ended
+        self._on_contended = on_contended
+        self._lost_in_a_row = 0
         self._buffer: deque[PendingBatch] = deque()
         self._buffer_bytes = 0
         self._due_now = asyncio.Event()
@@ -265,12 +270,22 @@ class Writer:
                 committed = await self._pool.run(self._committer.commit, flush.append)
             self._metrics.commit_seconds.observe(asyncio.get_running_loop().time() - started)
             self._acknowledge(flush, committed)
+            self._notice_contention(lost=committed.attempts > 1)
         except TidelogError as error:
             self._fail(flush, error)
+            # Others may have been faster every time.
+            self._notice_contention(lost=True)
         finally:
             self._ahead = None
             self._end(flush)
             self._on_commit_ended()
+
+    def _notice_contention(self, *, lost: bool) -> None:
+        state = self._log.state
+        is_shared = state.exists and state.config.integer("owners") > 1
+        self._lost_in_a_row = self._lost_in_a_row + 1 if lost and not is_shared else 0
+        if self._lost_in_a_row > 1 and self._lost_in_a_row.bit_count() == 1:
+            self._on_contended()
 
     def _acknowledge(self, flush: _Flush, committed: Committed[TopicState, AppendResult]) -> None:
         if committed.attempts:

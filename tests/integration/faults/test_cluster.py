@@ -164,3 +164,24 @@ def test_a_drain_fails_no_request(
     sent = senders.stop()
     assert [one.answer["error_code"] for one in sent if one.status != 200] == ["DRAINING"] * 2
     check_log([other.read("log", 0)], sent)
+
+
+def test_who_wrongly_believes_to_be_preferred_finds_out_by_its_conflicts(
+    tmp_path: Path, start_gateway: Callable[..., Any], send: Callable[..., Any], eventually: Callable[..., bool]
+) -> None:
+    """A gateway that came and is preferred is seen by the other one long before its next look, for the commits that it loses."""
+    names = ("first", "second")
+    topic = next(f"log-{number}" for number in range(100) if preferred(f"log-{number}", names) == "second")
+    first, second = (
+        start_gateway(str(tmp_path / "store"), "--heartbeat-ms", "30000", "--gateway-id", name) for name in names
+    )
+    assert eventually(lambda: len(ids(second)) == 2)
+    assert len(ids(first)) == 1
+    first.topic(topic, flush_ms=5)
+    # Each hears as much as the other: who is slower to commit loses again and again.
+    senders = send([first.url, second.url], topic, 1, 6)
+    assert eventually(lambda: len(ids(first)) == 2)
+    began = time.monotonic()
+    assert eventually(lambda: senders.acknowledged_since(began) > 10)
+    assert {one.status for one in senders.stop()} <= {200, 503}
+    assert forwarded(first) > 0

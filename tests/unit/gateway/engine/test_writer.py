@@ -261,3 +261,36 @@ def test_a_changed_setting_reaches_what_waits(tools: Any) -> None:
         await gateway.engine.drain()
 
     tools.run(scenario)
+
+
+def test_who_loses_commits_in_a_row_says_so(tools: Any) -> None:
+    """At the 2nd and 4th loss in a row, not at each; a commit won ends the row, and ``owners`` above 1 expects to lose."""
+
+    async def scenario() -> None:
+        loser = tools.gateway()
+        winner = tools.gateway(objects=loser.store.objects)
+        said: list[str] = []
+        loser.engine.on_contended = lambda: said.append("contended")
+
+        async def lose(name: str, times: int) -> None:
+            for _ in range(times):
+                await winner.append(await winner.engine.open_topic(name), [b"theirs"])
+                await loser.append(await loser.engine.open_topic(name), [b"ours"])
+
+        topic = await loser.topic(flush_ms=0)
+        await lose("t", 1)
+        assert said == []
+        await loser.append(topic, [b"won"])
+        await lose("t", 1)
+        assert said == []
+        await lose("t", 1)
+        assert said == ["contended"]
+        await lose("t", 3)
+        assert said == ["contended"] * 2
+        await loser.topic("shared", flush_ms=0, owners=2)
+        await lose("shared", 5)
+        assert said == ["contended"] * 2
+        for gateway in (loser, winner):
+            await gateway.engine.drain()
+
+    tools.run(scenario)
