@@ -211,7 +211,10 @@ def test_records_are_reported_when_no_gateway_takes_them_in_time(dead_url: str) 
     """What could not be delivered by ``delivery_timeout_ms`` is reported record by record, with the last error met."""
     reported: list[tuple[TidelogError | None, SentRecord]] = []
     with Producer(
-        dead_url, delivery_timeout_ms=400, on_delivery=lambda error, record: reported.append((error, record))
+        dead_url,
+        linger_ms=50,  # one batch: one behind another may have no error of its own
+        delivery_timeout_ms=400,
+        on_delivery=lambda error, record: reported.append((error, record)),
     ) as producer:
         began = time.monotonic()
         futures = [producer.send("t", str(number), key=b"k", headers={"h": "1"}) for number in range(3)]
