@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from typing import Final, Protocol
+
+_MONOTONIC: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Where there is one, the clock that goes on while the machine is suspended: who trusts a look at the log for some time must
+notice that it slept."""
 
 
 class Clock(Protocol):
@@ -14,7 +18,7 @@ class Clock(Protocol):
         ...
 
     def monotonic_ms(self) -> int:
-        """Milliseconds since some moment; never goes back."""
+        """Milliseconds since some moment; never goes back. The time in which the machine slept counts where it can be known."""
         ...
 
     def sleep_ms(self, duration_ms: int) -> None:
@@ -30,8 +34,8 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     def monotonic_ms(self) -> int:
-        """Milliseconds since some moment; never goes back."""
-        return time.monotonic_ns() // 1_000_000
+        """Milliseconds since the machine started, suspended or not (CLOCK_BOOTTIME); where that is unknown, without its sleep."""
+        return time.clock_gettime_ns(_MONOTONIC) // 1_000_000
 
     def sleep_ms(self, duration_ms: int) -> None:
         """Block this thread for ``duration_ms``."""
