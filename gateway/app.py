@@ -22,14 +22,16 @@ from gateway.asgi.problems import ProblemMiddleware
 from gateway.asgi.request_id import RequestIdMiddleware
 from gateway.direct_route import DirectRoute
 from gateway.dispatch import Dispatcher
+from gateway.engine.engine import LogEngine
 from gateway.openapi import document
-from gateway.routes import fetch, offsets, operations, produce, producers, topics
+from gateway.routes import fetch, offsets, operations, produce, producers, topics, transactions
 from gateway.shell import Shell
 from log_format.version import __version__
 
 ROUTERS: Sequence[APIRouter] = (
     produce.router,
     producers.router,
+    transactions.router,
     fetch.router,
     offsets.router,
     topics.router,
@@ -82,6 +84,8 @@ def _lifespan(shell: Shell) -> Lifespan[FastAPI]:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         await shell.engine.start()
+        if isinstance(shell.engine, LogEngine):
+            shell.engine.transactions.start_sweeping()
         try:
             yield
         finally:

@@ -208,4 +208,12 @@ PATH_PARAMETERS: Final[Mapping[str, dict[str, Any]]] = {
         "schema": PARTITION,
         "example": 0,
     },
+    "transaction": {
+        "name": "transaction",
+        "in": "path",
+        "required": True,
+        "description": "The transaction's id",
+        "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"},
+        "example": "t019aa7d9b4003f2a9c0d1e5b7f6a8c0d_91b3c5d7e9f0a2b4c6d8",
+    },
 }

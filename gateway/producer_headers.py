@@ -20,7 +20,9 @@ PRODUCER_ID: Final = "Tidelog-Producer-Id"
 PRODUCER_EPOCH: Final = "Tidelog-Producer-Epoch"
 PRODUCER_SEQUENCE: Final = "Tidelog-Producer-Sequence"
 EXPECTED_OFFSET: Final = "Tidelog-Expected-Offset"
-NAMES: Final = (PRODUCER_ID, PRODUCER_EPOCH, PRODUCER_SEQUENCE, EXPECTED_OFFSET)
+TRANSACTION: Final = "Tidelog-Transaction"
+NAMES: Final = (PRODUCER_ID, PRODUCER_EPOCH, PRODUCER_SEQUENCE, EXPECTED_OFFSET, TRANSACTION)
+_OF_PRODUCER: Final = (PRODUCER_ID, PRODUCER_EPOCH, PRODUCER_SEQUENCE)
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,255}")
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
@@ -33,6 +35,11 @@ def _parameter(name: str, description: str, schema: Mapping[str, Any]) -> dict[s
     return {"name": name, "in": "header", "required": False, "description": description, "schema": dict(schema)}
 
 
+TRANSACTION_PARAMETER: Final = _parameter(
+    TRANSACTION,
+    "From `POST /v1/transactions`: the records wait beside the topic until it is committed",
+    {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,255}$"},
+)
 PARAMETERS: Final = (
     _parameter(PRODUCER_ID, "From `POST /v1/producers`", {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,255}$"}),
     _parameter(PRODUCER_EPOCH, "From there, too", {"type": "integer", "minimum": 0, "maximum": EPOCH_MAX}),
@@ -56,6 +63,7 @@ class ProducerHeaders:
 
     stamp: ProducerStamp | None
     expected_offset: int | None
+    transaction_id: str | None = None
 
 
 NONE: Final = ProducerHeaders(None, None)
@@ -70,15 +78,17 @@ def producer_headers(request: Request, *, partition: int | None, acks: str) -> P
     if not given:
         return NONE
     errors = [(name, "must be given once") for name, values in given.items() if len(values) > 1]
-    if any(name != EXPECTED_OFFSET for name in given):
-        missing = [name for name in (PRODUCER_ID, PRODUCER_EPOCH, PRODUCER_SEQUENCE) if name not in given]
+    if any(name in _OF_PRODUCER for name in given):
+        missing = [name for name in _OF_PRODUCER if name not in given]
         errors += [(name, "is missing: the three producer headers go together") for name in missing]
     for name, values in given.items():
-        pattern, meaning = (_ID, _ID_MEANING) if name == PRODUCER_ID else (_NUMBER, _NUMBER_MEANING)
+        pattern, meaning = (_ID, _ID_MEANING) if name in (PRODUCER_ID, TRANSACTION) else (_NUMBER, _NUMBER_MEANING)
         if not pattern.fullmatch(values[0]):
             errors.append((name, meaning))
     if EXPECTED_OFFSET in given and partition is None:
         errors.append((EXPECTED_OFFSET, "needs a route that names a partition"))
+    if EXPECTED_OFFSET in given and TRANSACTION in given:
+        errors.append((EXPECTED_OFFSET, "does not go with a transaction"))
     if acks == "0":
         errors += [(name, "does not go with acks=0") for name in given]
     if not errors and PRODUCER_EPOCH in given and int(given[PRODUCER_EPOCH][0]) > EPOCH_MAX:
@@ -88,4 +98,5 @@ def producer_headers(request: Request, *, partition: int | None, acks: str) -> P
     stamp = None
     if PRODUCER_ID in given:
         stamp = ProducerStamp(given[PRODUCER_ID][0], int(given[PRODUCER_EPOCH][0]), int(given[PRODUCER_SEQUENCE][0]))
-    return ProducerHeaders(stamp, int(given[EXPECTED_OFFSET][0]) if EXPECTED_OFFSET in given else None)
+    expected_offset = int(given[EXPECTED_OFFSET][0]) if EXPECTED_OFFSET in given else None
+    return ProducerHeaders(stamp, expected_offset, given[TRANSACTION][0] if TRANSACTION in given else None)

@@ -22,6 +22,19 @@ NewId = Callable[[], str]
 """Makes ids that no one else will ever make, of ``[A-Za-z0-9-]``: the only randomness that the format uses."""
 
 
+class StagedFile(Protocol):
+    """A data file under a path of its own, relative to the table. The committer sets the last two."""
+
+    path: str
+    uploaded_at_ms: int | None
+    is_too_old: bool
+
+    @property
+    def data(self) -> bytes:
+        """The file."""
+        ...
+
+
 @dataclass(slots=True)
 class StagedSegment:
     """An encoded segment under a path of its own, and when its upload began (monotonic ms); None: not in the store yet."""
@@ -31,6 +44,11 @@ class StagedSegment:
     uploaded_at_ms: int | None = None
     is_too_old: bool = False
     """Set by the committer: the change that staged it has to place it anew, under another path, with its next proposal."""
+
+    @property
+    def data(self) -> bytes:
+        """The segment's bytes."""
+        return self.encoded.data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +61,7 @@ class Proposal(Generic[ResultT_co]):
     operation: str
     actions: Sequence[Action]
     result: ResultT_co
-    segment: StagedSegment | None = None
+    segment: StagedFile | None = None
 
 
 class TableChange(Protocol[StateT_contra, ResultT_co]):

@@ -22,7 +22,7 @@ from enum import Enum
 from typing import Generic, TypeVar
 
 from log_format import layout, limits
-from log_format.change import NewId, Proposal, StagedSegment, TableChange
+from log_format.change import NewId, Proposal, StagedFile, TableChange
 from log_format.delta import CommitInfo, decode_commit, encode_commit
 from log_format.errors import (
     BackOff,
@@ -75,11 +75,11 @@ class Committer(Generic[StateT]):
         self._engine_info = f"{engine}/{__version__}"
         self._in_doubt = False
 
-    def stage(self, segment: StagedSegment) -> None:
+    def stage(self, segment: StagedFile) -> None:
         """Put a segment ahead of its commit. Nothing is visible by it. Raises ``BackOff``."""
         started_ms = self._clock.monotonic_ms()
         try:
-            self._store.put(f"{self._table.root}{segment.path}", segment.encoded.data)
+            self._store.put(f"{self._table.root}{segment.path}", segment.data)
         except StoreUnavailable as problem:
             raise BackOff(f"The store did not take a segment: {problem.detail}.") from problem
         segment.uploaded_at_ms = started_ms
@@ -117,7 +117,7 @@ class Committer(Generic[StateT]):
             **self._table.fields,
         )
 
-    def _segment_is_ready(self, segment: StagedSegment | None) -> bool:
+    def _segment_is_ready(self, segment: StagedFile | None) -> bool:
         if segment is None:
             return True
         if segment.uploaded_at_ms is None:

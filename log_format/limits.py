@@ -77,6 +77,24 @@ PRODUCER_REQUESTS_REMEMBERED: Final = 5
 PRODUCER_EXPIRATION_MS: Final = 86_400_000
 """Default of ``producer.id.expiration.ms``, Kafka's."""
 
+TRANSACTION_TIMEOUT_MS_MIN: Final = 1_000
+TRANSACTION_TIMEOUT_MS_MAX: Final = 900_000
+"""Kafka's ``transaction.max.timeout.ms``: how long records may lie staged."""
+
+TRANSACTION_REMEMBERED_MS: Final = 86_400_000
+"""How long an ended transaction is remembered, so that a late question after its fate gets an answer (the contract's)."""
+
+TRANSACTIONAL_ID_REMEMBERED_MS: Final = 7 * 86_400_000
+"""Kafka's ``transactional.id.expiration.ms``."""
+
+TRANSACTION_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Staged bytes of one transaction: they are in memory when it is committed."""
+
+TRANSACTION_REQUESTS_MAX: Final = 1_000
+"""Staged requests of one transaction: each is an object, all are named by the decision. One listing shows them."""
+
+assert TRANSACTION_TIMEOUT_MS_MAX < TRANSACTION_REMEMBERED_MS <= TRANSACTIONAL_ID_REMEMBERED_MS
+
 TOPIC_OWNERS_MAX: Final = 64
 """Gateways that a topic's partitions may be spread over: each adds conflicts on the one version number."""
 

@@ -34,6 +34,9 @@ from gateway.engine.tail_cache import TailCache
 from gateway.engine.waiting import WaitingPlaces
 from gateway.engine.writer import Acknowledgement, PendingBatch
 from gateway.memory_budget import MemoryBudget, Reservation
+from gateway.transactions.decider import Decider
+from gateway.transactions.staging import Staging
+from gateway.transactions.transactions import Transactions
 from log_format import layout
 from log_format.append import Batch
 from log_format.clock import Clock
@@ -111,6 +114,13 @@ class LogEngine:
             request_bytes_max=bounds.request_bytes_max,
         )
         self.producer_ids = ProducerIds(store, pool=self._look_pool, clock=clock, new_id=new_id)
+        self.transactions = Transactions(
+            Decider(store, clock=clock, new_id=new_id, look_pool=self._look_pool, write_pool=self._write_pool),
+            Staging(store, pool=self._look_pool, new_id=new_id),
+            self.topics,
+            self.producer_ids,
+            clock=clock,
+        )
         self._large_bodies = MemoryBudget(bounds.large_bodies_bytes_max, "large bodies")
         self._drained: asyncio.Task[None] | None = None
 
@@ -209,5 +219,6 @@ class LogEngine:
         self.fetching.wake_all()
         self.following.wake_all()
         await self.topics.drain()
+        await self.transactions.drain()
         await self.administration.drain()
         # The pools stay: requests that are under way are still answered.

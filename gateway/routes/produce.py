@@ -37,12 +37,13 @@ from gateway.openapi import answer, media, operation
 from gateway.openapi import request_body as body_of
 from gateway.openapi_schemas import NEW_RECORD_EXAMPLE, TOPIC_NAME, list_of, object_of, ref
 from gateway.parameters import Parameter, QueryParameters, choice, integer, path_partition, path_topic, text
-from gateway.producer_headers import PARAMETERS, ProducerHeaders, producer_headers
+from gateway.producer_headers import PARAMETERS, TRANSACTION_PARAMETER, ProducerHeaders, producer_headers
 from gateway.shell import Shell, shell_of
 from log_format.append import Batch
 from log_format.appended import Duplicate
 from log_format.errors import ErrorCode, RequestRefused, TopicReplaced, UnknownPartition
 from log_format.partitioner import partition_for_key
+from log_format.producer_id import TRANSACTIONAL, kind_of
 from log_format.record_bytes import record_bytes
 from log_format.records import BATCH_SCHEMA, TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 from log_format.topic_state import TopicState
@@ -89,7 +90,17 @@ _PRODUCED: Final = {
 }
 _ANSWERS: Final = {
     200: answer("They are in the store", ref("Produced"), example=_PRODUCED),
-    202: answer("They are accepted (`acks=0`), and may be lost", object_of({"topic": TOPIC_NAME})),
+    202: answer(
+        "They are accepted (`acks=0`), and may be lost; or they wait for their transaction",
+        object_of(
+            {
+                "topic": TOPIC_NAME,
+                "staged": {"type": "integer", "minimum": 0},
+                "duplicate": {"type": "boolean"},
+            },
+            required=(),
+        ),
+    ),
 }
 _ERRORS: Final = (
     ErrorCode.INVALID_RECORD,
@@ -102,6 +113,8 @@ _ERRORS: Final = (
     ErrorCode.UNKNOWN_PRODUCER,
     ErrorCode.FENCED_PRODUCER,
     ErrorCode.SEQUENCE_OUT_OF_ORDER,
+    ErrorCode.UNKNOWN_TRANSACTION,
+    ErrorCode.TRANSACTION_NOT_OPEN,
 )
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -113,7 +126,7 @@ _encode: Final = msgspec.json.Encoder().encode
         tag="produce",
         path=("topic",),
         query=_ONE,
-        headers=PARAMETERS[:3],
+        headers=(*PARAMETERS[:3], TRANSACTION_PARAMETER),
         body=_BODY,
         answers=_ANSWERS,
         errors=_ERRORS,
@@ -131,7 +144,7 @@ async def produce(request: Request) -> Response:
         tag="produce",
         path=("topic", "partition"),
         query=_ONE,
-        headers=PARAMETERS,
+        headers=(*PARAMETERS, TRANSACTION_PARAMETER),
         body=_BODY,
         answers=_ANSWERS,
         errors=(*_ERRORS, ErrorCode.EXPECTED_OFFSET_MISMATCH),
@@ -149,8 +162,11 @@ async def _produce(request: Request, partition: int | None) -> Response:
     kind = content_type(request.headers.get("content-type"), default=JSON)
     query = (_ONE if kind in (OCTET_STREAM, TEXT_PLAIN) else _BATCHES).parse(request)
     headers = producer_headers(request, partition=partition, acks=query["acks"])
-    if headers.stamp is not None:
-        await engine.producer_ids.check(headers.stamp)
+    if headers.stamp is not None and headers.transaction_id is None:
+        if kind_of(headers.stamp.producer_id) == TRANSACTIONAL:
+            await engine.transactions.check(headers.stamp)
+        else:
+            await engine.producer_ids.check(headers.stamp)
     with await engine.turn_of(_length(request, shell.settings.request_bytes_max)):
         return await _append(request, name, _Asked(partition, headers), kind, query)
 
@@ -163,6 +179,8 @@ async def _append(request: Request, name: str, asked: _Asked, kind: str, query: 
         sent = _Sent(parse=parse, size_bytes=len(body.data), asked=asked, arrived_at_ms=shell.clock.now_ms())
         topic = await engine.open_topic(name)
         incoming, batch = await _prepared(shell, engine, topic, sent)
+        if asked.headers.transaction_id is not None:
+            return await _staged(engine, name, batch, asked.headers)
         if batch is None:
             return _answer(name, (), query["acks"])
         surplus = batch.records.nbytes - body.reservation.size_bytes
@@ -173,6 +191,18 @@ async def _append(request: Request, name: str, asked: _Asked, kind: str, query: 
             return _answer(name, (), "0")
         route_again = partial(_batch, incoming, sent=sent)
         return _answer(name, await _acknowledged(engine, topic, batch, body, route_again), "all")
+
+
+async def _staged(engine: LogEngine, name: str, batch: Batch | None, headers: ProducerHeaders) -> Response:
+    """Put the records beside the topics, for the transaction that the headers name."""
+    assert headers.transaction_id is not None
+    count = 0 if batch is None else batch.records.num_rows
+    is_new = True
+    if batch is None:
+        await engine.transactions.usable(headers.transaction_id)
+    else:
+        is_new = await engine.transactions.stage(headers.transaction_id, name, batch, headers.stamp)
+    return Response(_encode({"staged": count} | ({} if is_new else {"duplicate": True})), 202, media_type=JSON)
 
 
 async def _acknowledged(

@@ -17,11 +17,14 @@ from gateway.openapi import answer, operation
 from gateway.openapi import request_body as body_of
 from gateway.openapi_schemas import object_of
 from gateway.parameters import NO_PARAMETERS
+from gateway.routes.transactions import transactional_id_of
 from log_format.errors import ErrorCode
 
 router = APIRouter(route_class=DirectRoute)
 
-_NEW_PRODUCER: Final = object_of({}, required=(), closed=True)
+_NEW_PRODUCER: Final = object_of(
+    {"transactional_id": {"type": "string", "minLength": 1, "maxLength": 255}}, required=(), closed=True
+)
 _PRODUCER: Final = object_of(
     {
         "producer_id": {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"},
@@ -38,13 +41,18 @@ _EXAMPLE: Final = {"producer_id": "p019aa7d9b4003f2a9c0d1e5b7f6a8c0d_91b3c5d7e9f
         tag="produce",
         body=body_of(_NEW_PRODUCER, required=False, example={}),
         answers={201: answer("An id that nobody else has", _PRODUCER, example=_EXAMPLE)},
-        errors=(ErrorCode.REQUEST_TOO_LARGE, ErrorCode.UNSUPPORTED_MEDIA_TYPE),
+        errors=(ErrorCode.REQUEST_TOO_LARGE, ErrorCode.UNSUPPORTED_MEDIA_TYPE, ErrorCode.OUTCOME_UNKNOWN),
     ),
 )
 async def create_producer(request: Request) -> Response:
-    """Nothing is written: the id proves itself."""
+    """Without a transactional id nothing is written: the id proves itself. With one, older epochs are fenced."""
     NO_PARAMETERS.parse(request)
     members = await json_members(request, may_be_empty=True)
+    if members.has("transactional_id"):
+        transactional_id = transactional_id_of(members)
+        members.finish()
+        row = await engine_of(request).transactions.new_epoch(transactional_id)
+        return json_response({"producer_id": row.producer_id, "epoch": row.epoch}, 201)
     members.finish()
     producer_id = await engine_of(request).producer_ids.issue()
     return json_response({"producer_id": producer_id, "epoch": PLAIN_EPOCH}, 201)

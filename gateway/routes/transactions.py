@@ -1,0 +1,224 @@
+"""Transactions: begun, described, committed, aborted. Their records come by the produce routes."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any, Final
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.direct_route import DirectRoute
+from gateway.engine_access import engine_of
+from gateway.json_members import json_members
+from gateway.json_request import Members
+from gateway.json_response import json_response
+from gateway.openapi import answer, operation
+from gateway.openapi import request_body as body_of
+from gateway.openapi_schemas import TOPIC_NAME, list_of, object_of
+from gateway.parameters import NO_PARAMETERS, path_text
+from gateway.problem import refused
+from log_format import limits
+from log_format.errors import ErrorCode
+from log_format.transaction_row import TransactionRow
+
+router = APIRouter(route_class=DirectRoute)
+
+TIMEOUT_MS_DEFAULT: Final = 60_000
+TRANSACTIONAL_ID_BYTES_MAX: Final = 255
+
+_ID: Final = {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"}
+_LONG: Final = {"type": "integer", "format": "int64", "minimum": 0}
+_NEW: Final = object_of(
+    {
+        "transactional_id": {"type": "string", "minLength": 1, "maxLength": TRANSACTIONAL_ID_BYTES_MAX},
+        "timeout_ms": {
+            "type": "integer",
+            "minimum": limits.TRANSACTION_TIMEOUT_MS_MIN,
+            "maximum": limits.TRANSACTION_TIMEOUT_MS_MAX,
+            "default": TIMEOUT_MS_DEFAULT,
+        },
+    },
+    required=("transactional_id",),
+    closed=True,
+)
+_BEGUN: Final = object_of(
+    {"transaction_id": _ID, "producer_id": _ID, "epoch": {"type": "integer", "minimum": 0}, "expires_at": _LONG}
+)
+_PLACES: Final = object_of(
+    {"partition": {"type": "integer", "minimum": 0}, "base_offset": _LONG, "last_offset": _LONG, "count": _LONG}
+)
+_COMMITTED: Final = object_of(
+    {
+        "state": {"type": "string", "enum": ["committed"]},
+        "topics": list_of(object_of({"topic": TOPIC_NAME, "partitions": list_of(_PLACES)})),
+    }
+)
+_ABORTED: Final = object_of({"state": {"type": "string", "enum": ["aborted"]}})
+_STATE: Final = object_of(
+    {
+        "state": {"type": "string", "enum": ["open", "committing", "committed", "aborted"]},
+        "transactional_id": {"type": "string"},
+        "producer_id": _ID,
+        "epoch": {"type": "integer", "minimum": 0},
+        "expires_at": _LONG,
+        "topics": list_of(object_of({"topic": TOPIC_NAME, "partitions": list_of(_PLACES)})),
+    },
+    required=("state", "transactional_id", "producer_id", "epoch", "expires_at"),
+)
+_BEGUN_EXAMPLE: Final = {
+    "transaction_id": "t019aa7d9b4003f2a9c0d1e5b7f6a8c0d_91b3c5d7e9f0a2b4c6d8",
+    "producer_id": "t019aa7d9b4003f2a9c0d1e5b7f6a8c0e_a1b3c5d7e9f0a2b4c6d8",
+    "epoch": 3,
+    "expires_at": 1763683260000,
+}
+_COMMITTED_EXAMPLE: Final = {
+    "state": "committed",
+    "topics": [
+        {"topic": "flights", "partitions": [{"partition": 3, "base_offset": 41, "last_offset": 41, "count": 1}]}
+    ],
+}
+_ENDED_ERRORS: Final = (
+    ErrorCode.UNKNOWN_TRANSACTION,
+    ErrorCode.TRANSACTION_NOT_OPEN,
+    ErrorCode.FENCED_PRODUCER,
+    ErrorCode.OUTCOME_UNKNOWN,
+)
+
+
+@router.post(
+    "/v1/transactions",
+    **operation(
+        summary="Begin a transaction; an older one of the same transactional id is fenced and aborted",
+        tag="transactions",
+        body=body_of(_NEW, example={"transactional_id": "billing-7", "timeout_ms": TIMEOUT_MS_DEFAULT}),
+        answers={201: answer("It is open", _BEGUN, example=_BEGUN_EXAMPLE)},
+        errors=(ErrorCode.REQUEST_TOO_LARGE, ErrorCode.UNSUPPORTED_MEDIA_TYPE, ErrorCode.OUTCOME_UNKNOWN),
+    ),
+)
+async def begin_transaction(request: Request) -> Response:
+    """Begin a transaction."""
+    NO_PARAMETERS.parse(request)
+    members = await json_members(request)
+    transactional_id = transactional_id_of(members)
+    timeout_ms = members.integer(
+        "timeout_ms",
+        minimum=limits.TRANSACTION_TIMEOUT_MS_MIN,
+        maximum=limits.TRANSACTION_TIMEOUT_MS_MAX,
+        default=TIMEOUT_MS_DEFAULT,
+    )
+    members.finish()
+    row = await engine_of(request).transactions.begin(transactional_id, timeout_ms)
+    begun = {"transaction_id": row.transaction_id, "producer_id": row.producer_id, "epoch": row.epoch}
+    return json_response({**begun, "expires_at": row.expires_at_ms}, 201)
+
+
+@router.get(
+    "/v1/transactions/{transaction}",
+    **operation(
+        summary="What became of a transaction",
+        tag="transactions",
+        path=("transaction",),
+        answers={200: answer("As it is now", _STATE)},
+        errors=(ErrorCode.UNKNOWN_TRANSACTION, ErrorCode.OUTCOME_UNKNOWN),
+    ),
+)
+async def describe_transaction(request: Request) -> Response:
+    """Describe a transaction."""
+    NO_PARAMETERS.parse(request)
+    row = await engine_of(request).transactions.look(path_text(request, "transaction"))
+    described: dict[str, Any] = {
+        "state": row.state,
+        "transactional_id": row.transactional_id,
+        "producer_id": row.producer_id,
+        "epoch": row.epoch,
+        "expires_at": row.expires_at_ms,
+    }
+    if row.state == "committed":
+        described["topics"] = topics_of(row)
+    return json_response(described)
+
+
+@router.post(
+    "/v1/transactions/{transaction}:commit",
+    **operation(
+        summary="Make every record of the transaction visible, all or none",
+        tag="transactions",
+        path=("transaction",),
+        answers={200: answer("Every record is visible", _COMMITTED, example=_COMMITTED_EXAMPLE)},
+        errors=_ENDED_ERRORS,
+    ),
+)
+async def commit_transaction(request: Request) -> Response:
+    """Commit a transaction; again: the same answer."""
+    NO_PARAMETERS.parse(request)
+    row = await engine_of(request).transactions.commit(path_text(request, "transaction"))
+    return json_response({"state": "committed", "topics": topics_of(row)})
+
+
+@router.post(
+    "/v1/transactions/{transaction}:abort",
+    **operation(
+        summary="Drop every record of the transaction",
+        tag="transactions",
+        path=("transaction",),
+        answers={200: answer("Nothing of it will ever be visible", _ABORTED, example={"state": "aborted"})},
+        errors=_ENDED_ERRORS,
+    ),
+)
+async def abort_transaction(request: Request) -> Response:
+    """Abort a transaction; idempotent."""
+    NO_PARAMETERS.parse(request)
+    await engine_of(request).transactions.abort(path_text(request, "transaction"))
+    return json_response({"state": "aborted"})
+
+
+@router.post(
+    "/v1/transactions/{transaction}/offsets",
+    **operation(
+        summary="Offsets of a group within the transaction: not served yet",
+        tag="transactions",
+        path=("transaction",),
+        body=body_of({"type": "object"}, example={"group": "billing", "offsets": []}),
+        answers={202: answer("They are part of the transaction", {"type": "object"})},
+        errors=(*_ENDED_ERRORS, ErrorCode.REQUEST_TOO_LARGE, ErrorCode.UNSUPPORTED_MEDIA_TYPE),
+    ),
+)
+async def add_offsets(request: Request) -> Response:
+    """Refused until there are consumer groups: never dropped in silence."""
+    NO_PARAMETERS.parse(request)
+    await json_members(request)
+    await engine_of(request).transactions.usable(path_text(request, "transaction"))
+    raise refused("Consumer groups are not served yet, so a transaction can't hold their offsets.")
+
+
+def transactional_id_of(members: Members) -> str:
+    """The member ``transactional_id``, 1 to 255 bytes without control characters; faults are noted."""
+    value = members.text("transactional_id")
+    if members.has("transactional_id") and isinstance(members.raw("transactional_id"), str):
+        size = len(value.encode())
+        if not 1 <= size <= TRANSACTIONAL_ID_BYTES_MAX or any(ord(char) < 32 or ord(char) == 127 for char in value):
+            members.fault(
+                "transactional_id", f"must be 1 to {TRANSACTIONAL_ID_BYTES_MAX} bytes without control characters"
+            )
+    return value
+
+
+def topics_of(row: TransactionRow) -> list[dict[str, Any]]:
+    """Where the records of a committed transaction are, as the contract has it."""
+    return [
+        {
+            "topic": topic,
+            "partitions": [
+                {
+                    "partition": place.partition,
+                    "base_offset": place.base_offset,
+                    "last_offset": place.base_offset + place.record_count - 1,
+                    "count": place.record_count,
+                }
+                for place in places
+            ],
+        }
+        for topic, places in groupby(row.places, key=lambda place: place.topic)
+    ]

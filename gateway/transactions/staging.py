@@ -1,0 +1,94 @@
+"""The staged objects of transactions: put, listed, read, deleted. Anything here may run in any gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ParamSpec, TypeVar
+
+from gateway.engine.pool import Pool
+from log_format import limits
+from log_format.change import NewId
+from log_format.errors import BackOff, CorruptData, ErrorCode, ObjectMissing, RequestRefused, StoreUnavailable
+from log_format.staged_records import (
+    StagedName,
+    StagedRecords,
+    decode_staged,
+    encode_staged,
+    parse_names,
+    staged_name,
+    staged_prefix,
+)
+from log_format.store import ObjectStore
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What is staged for a transaction."""
+
+    names: Sequence[StagedName]
+    size_bytes: int
+    next_number: int
+
+
+class Staging:
+    """``pool`` runs the calls of the store."""
+
+    def __init__(self, store: ObjectStore, *, pool: Pool, new_id: NewId) -> None:
+        self._store = store
+        self._pool = pool
+        self._new_id = new_id
+
+    async def listed(self, transaction_id: str) -> Listed:
+        """What is staged now. Raises ``BackOff``."""
+        return await self._call(self._list, transaction_id)
+
+    async def put(self, transaction_id: str, listed: Listed, staged: StagedRecords, sequence: int | None) -> None:
+        """Stage one request behind what is listed. Raises ``BackOff``, ``RequestRefused`` (``REQUEST_TOO_LARGE``)."""
+        size = listed.size_bytes + staged.records.nbytes
+        if size > limits.TRANSACTION_BYTES_MAX or len(listed.names) >= limits.TRANSACTION_REQUESTS_MAX:
+            raise RequestRefused(
+                f"A transaction holds at most {limits.TRANSACTION_BYTES_MAX} bytes "
+                f"in {limits.TRANSACTION_REQUESTS_MAX} requests.",
+                code=ErrorCode.REQUEST_TOO_LARGE,
+                limit_bytes=limits.TRANSACTION_BYTES_MAX,
+            )
+        name = staged_name(listed.next_number, staged.topic, sequence, self._new_id())
+        await self._call(self._put, f"{staged_prefix(transaction_id)}{name}", staged)
+
+    async def read(self, transaction_id: str, names: Sequence[str]) -> list[StagedRecords]:
+        """The staged requests, in the order of ``names``. Raises ``BackOff``, ``CorruptData``."""
+        return await self._call(self._read, transaction_id, names)
+
+    async def delete(self, transaction_id: str) -> None:
+        """Delete whatever is staged. Raises ``BackOff``."""
+        await self._call(self._delete, transaction_id)
+
+    async def _call(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return await self._pool.run(call, *args, **kwargs)
+        except StoreUnavailable as problem:
+            raise BackOff(f"The store does not serve staged records: {problem.detail}.") from problem
+
+    def _list(self, transaction_id: str) -> Listed:
+        infos = list(self._store.list(staged_prefix(transaction_id)))
+        names = parse_names(info.key for info in infos)
+        following = names[-1].number + 1 if names else 0
+        return Listed(names, sum(info.size_bytes for info in infos), following)
+
+    def _put(self, key: str, staged: StagedRecords) -> None:
+        self._store.put(key, encode_staged(staged))
+
+    def _read(self, transaction_id: str, names: Sequence[str]) -> list[StagedRecords]:
+        keys = [f"{staged_prefix(transaction_id)}{name}" for name in names]
+        try:
+            return [decode_staged(self._store.get(key), key) for key in keys]
+        except ObjectMissing as problem:
+            raise CorruptData(f"The staged records {problem.key} are missing.", object=problem.key) from problem
+
+    def _delete(self, transaction_id: str) -> None:
+        for info in list(self._store.list(staged_prefix(transaction_id))):
+            self._store.delete(info.key)

@@ -1,0 +1,223 @@
+"""Decisions about transactions: many share one commit of ``system/transactions``, and each stands or falls by itself.
+
+A decision is judged against the state with the decisions before it in the same commit applied, and again against each newer
+head, so an expired, fenced or ended transaction is never committed whoever decides at the same time (KIP-890: one producer
+id and epoch name one transaction).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from log_format.change import NewId, Proposal
+from log_format.delta import Action, Add, MetaData
+from log_format.delta import Protocol as TableProtocol
+from log_format.errors import ErrorCode, RequestRefused, TidelogError
+from log_format.table import NO_LOG
+from log_format.transaction_row import (
+    TAG_TRANSACTIONS,
+    Place,
+    Reason,
+    TransactionRow,
+    encode_rows,
+    encode_tag,
+    schema_string,
+)
+from log_format.transactions_state import NAME, TransactionsState
+
+Outcome = TransactionRow | TidelogError
+"""The row that holds now, or why nothing was decided."""
+
+
+class Decision(Protocol):
+    """A wish about one transaction or transactional id."""
+
+    def decide(self, state: TransactionsState, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
+        """The rows to write (none: it holds already, or is refused) and the outcome. Pure."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begin:
+    """Raise the epoch of a transactional id; fences what was open. ``transaction_id`` None: an epoch without a transaction."""
+
+    transactional_id: str
+    transaction_id: str | None
+    new_producer_id: str
+    """Taken when the transactional id is new."""
+    timeout_ms: int = 0
+
+    def decide(self, state: TransactionsState, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
+        """The fenced transaction's row and the new one."""
+        known = state.producers.get(self.transactional_id)
+        rows: list[TransactionRow] = []
+        before = state.transactions.get(known.transaction_id) if known is not None else None
+        if before is not None and before.state == "open":
+            rows.append(_aborted(before, "expired" if now_ms > before.expires_at_ms else "fenced", now_ms))
+        row = TransactionRow(
+            transaction_id=self.transaction_id or "",
+            transactional_id=self.transactional_id,
+            producer_id=self.new_producer_id if known is None else known.producer_id,
+            epoch=0 if known is None else known.epoch + 1,
+            state="producer" if self.transaction_id is None else "open",
+            began_at_ms=now_ms,
+            expires_at_ms=now_ms + self.timeout_ms,
+            recorded_at_ms=now_ms,
+        )
+        return [*rows, row], row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecideCommit:
+    """Commit an open transaction with exactly these staged objects."""
+
+    transaction_id: str
+    staged: tuple[str, ...]
+
+    def decide(self, state: TransactionsState, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
+        """``committing``; one that was decided to commit before keeps its first decision."""
+        row = state.transactions.get(self.transaction_id)
+        if row is not None and row.state in ("committing", "committed"):
+            return (), row
+        if row is not None and row.state == "open" and now_ms > row.expires_at_ms:
+            aborted = _aborted(row, "expired", now_ms)
+            return [aborted], not_open(aborted)
+        refusal = usable(state, self.transaction_id, now_ms)
+        if isinstance(refusal, TidelogError):
+            return (), refusal
+        decided = msgspec.structs.replace(refusal, state="committing", recorded_at_ms=now_ms, staged=self.staged)
+        return [decided], decided
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecideAbort:
+    """Abort an open transaction; one that was aborted stays so."""
+
+    transaction_id: str
+    reason: Reason
+
+    def decide(self, state: TransactionsState, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
+        """``aborted``; refused once it is decided to commit, and for one that was fenced."""
+        row = state.transactions.get(self.transaction_id)
+        if row is None:
+            return (), unknown(self.transaction_id)
+        if row.state == "aborted":
+            return (), row if row.reason != "fenced" else not_open(row)
+        if row.state != "open":
+            return (), not_open(row)
+        aborted = _aborted(row, "expired" if now_ms > row.expires_at_ms else self.reason, now_ms)
+        return [aborted], aborted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish:
+    """Every record of a decided transaction is in its topic, at ``places``."""
+
+    transaction_id: str
+    places: tuple[Place, ...]
+
+    def decide(self, state: TransactionsState, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
+        """``committed``; the first answer stays."""
+        row = state.transactions.get(self.transaction_id)
+        if row is None:
+            return (), unknown(self.transaction_id)
+        if row.state != "committing":
+            return (), row
+        done = msgspec.structs.replace(row, state="committed", recorded_at_ms=now_ms, places=self.places)
+        return [done], done
+
+
+@dataclass(slots=True)
+class StagedRows:
+    """The data file of a commit, for the committer."""
+
+    path: str
+    data: bytes
+    uploaded_at_ms: int | None = None
+    is_too_old: bool = False
+
+
+class Decide:
+    """Decisions that share a commit. The result has an outcome for each."""
+
+    def __init__(self, decisions: Sequence[Decision], new_id: NewId) -> None:
+        assert decisions
+        self._decisions = tuple(decisions)
+        self._new_id = new_id
+
+    def propose(self, state: TransactionsState, now_ms: int) -> Proposal[Sequence[Outcome]]:
+        """One ``add`` with the rows; nothing when no decision needs one. Refusals are in the result."""
+        rows: list[TransactionRow] = []
+        outcomes: list[Outcome] = []
+        ahead = state
+        for decision in self._decisions:
+            more, outcome = decision.decide(ahead, now_ms)
+            ahead = ahead.with_rows(more) if more else ahead
+            rows += more
+            outcomes.append(outcome)
+        if not rows:
+            return Proposal(operation="WRITE", actions=(), result=outcomes)
+        file = StagedRows(path=f"decisions/{self._new_id()}.parquet", data=encode_rows(rows))
+        add = Add(
+            path=file.path,
+            size=len(file.data),
+            modification_time=max(now_ms, state.modification_time_ms + 1),
+            data_change=True,
+            stats=json.dumps({"numRecords": len(rows)}),
+            tags={TAG_TRANSACTIONS: encode_tag(rows)},
+        )
+        actions: list[Action] = [add] if state.version != NO_LOG else [TableProtocol(), self._metadata(now_ms), add]
+        return Proposal(operation="WRITE", actions=actions, result=outcomes, segment=file)
+
+    def _metadata(self, now_ms: int) -> MetaData:
+        return MetaData(
+            id=self._new_id(),
+            name=NAME,
+            schema_string=schema_string(),
+            configuration={"delta.enableExpiredLogCleanup": "false"},
+            created_time=now_ms,
+        )
+
+
+def usable(state: TransactionsState, transaction_id: str, now_ms: int) -> Outcome:
+    """The row of an open transaction, or the refusal to use it."""
+    row = state.transactions.get(transaction_id)
+    if row is None:
+        return unknown(transaction_id)
+    newest = state.producers.get(row.transactional_id)
+    if row.state == "open" and newest is not None and newest.epoch != row.epoch:
+        return not_open(replace_reason(row, "fenced"))
+    if row.state != "open" or now_ms > row.expires_at_ms:
+        return not_open(row)
+    return row
+
+
+def replace_reason(row: TransactionRow, reason: Reason) -> TransactionRow:
+    """The row with another reason."""
+    return msgspec.structs.replace(row, reason=reason)
+
+
+def not_open(row: TransactionRow) -> TidelogError:
+    """The refusal to use a transaction that has ended."""
+    if row.reason == "fenced":
+        return RequestRefused(
+            f"Transaction {row.transaction_id} is fenced: a newer epoch of {row.transactional_id!r} has begun.",
+            code=ErrorCode.FENCED_PRODUCER,
+        )
+    why: Mapping[str, str] = {"expired": "its time-out passed", "topic": "one of its topics was deleted meanwhile"}
+    what = why.get(row.reason, f"it is {row.state}" if row.state != "open" else why["expired"])
+    return RequestRefused(f"Transaction {row.transaction_id} is not open: {what}.", code=ErrorCode.TRANSACTION_NOT_OPEN)
+
+
+def unknown(transaction_id: str) -> TidelogError:
+    """The answer for a transaction that nobody began, or that ended more than a day ago."""
+    return RequestRefused(f"There is no transaction {transaction_id[:100]!r}.", code=ErrorCode.UNKNOWN_TRANSACTION)
+
+
+def _aborted(row: TransactionRow, reason: Reason, now_ms: int) -> TransactionRow:
+    return msgspec.structs.replace(row, state="aborted", reason=reason, recorded_at_ms=now_ms)
