@@ -17,15 +17,11 @@ import zstandard
 from gateway.codec.refusal import malformed, too_large
 from log_format.errors import ErrorCode, RequestRefused
 
-ENCODINGS: Final = ("zstd", "gzip")
-"""What requests may be encoded with, and answers are; the better one first."""
 ZSTD_WINDOW_BYTES_MIN: Final = 8 * 1024 * 1024
 """A window that every zstd decoder must offer (RFC 8878); a larger one is offered only up to the bound on the output."""
 _PIECE_BYTES: Final = 256 * 1024
 _GZIP_WINDOW: Final = 31
 """zlib's number for the largest window with a gzip header."""
-_ZSTD_LEVEL: Final = 1
-_GZIP_LEVEL: Final = 1
 _HEADER: Final = "Content-Encoding"
 _END_MARK: Final = b"the end of all frames"
 _END_FRAME: Final = zstandard.ZstdCompressor(level=1, write_content_size=True).compress(_END_MARK)
@@ -35,7 +31,7 @@ class Decompressor:
     """Undoes the content encoding of one body. ``bytes_max`` bounds the decompressed size."""
 
     def __init__(self, encoding: str, bytes_max: int) -> None:
-        """``encoding`` is the value of ``Content-Encoding``. Raises ``RequestRefused`` (415) unless it is in ``ENCODINGS``."""
+        """``encoding`` is the value of ``Content-Encoding``. Raises ``RequestRefused`` (415) unless it is gzip or zstd."""
         output = _Output(bytes_max)
         name = encoding.strip().lower()
         self._stream: _Stream
@@ -76,15 +72,6 @@ class Decompressor:
 
     def _refusal(self, what: str) -> RequestRefused:
         return malformed(f"The {self._name} stream of the body {what}.", _HEADER)
-
-
-def compress(body: bytes, encoding: str) -> bytes:
-    """``body`` encoded for an answer; ``encoding`` is one of ``ENCODINGS``, else ``ValueError``."""
-    if encoding == "zstd":
-        return zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compress(body)
-    if encoding == "gzip":
-        return zlib.compress(body, _GZIP_LEVEL, _GZIP_WINDOW)
-    raise ValueError(f"no encoding {encoding!r}")
 
 
 class _Output:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from gateway.codec.arrow_answer import arrow_answer
 from gateway.codec.arrow_body import decode_arrow
-from gateway.codec.compression import Decompressor, compress
+from gateway.codec.compression import Decompressor
 from gateway.codec.event_stream import record_events
 from gateway.codec.incoming import IncomingRecords
 from gateway.codec.json_answer import Positions, json_answer, ndjson_answer
@@ -193,7 +193,7 @@ def test_compressed_bodies_come_out_whole_or_not_at_all(
     encoding: str, body: bytes, cuts: list[int], twice: bool, data: st.DataObject
 ) -> None:
     """However a stream is cut into chunks it gives the same; one byte short of its end, or of what is allowed, it is refused."""
-    stream = compress(body, encoding) * (2 if twice else 1)
+    stream = (gzip.compress(body) if encoding == "gzip" else zstandard.compress(body)) * (2 if twice else 1)
     whole = body * (2 if twice else 1)
 
     def decompressed(stream: bytes, bytes_max: int) -> bytes:

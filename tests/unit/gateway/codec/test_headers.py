@@ -8,7 +8,7 @@ import zlib
 import pytest
 import zstandard
 
-from gateway.codec.compression import Decompressor, compress
+from gateway.codec.compression import Decompressor
 from gateway.codec.media_type import (
     ARROW_STREAM,
     EVENT_STREAM,
@@ -140,8 +140,9 @@ def decompressed(encoding: str, stream: bytes) -> bytes:
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
 def test_what_follows_the_end_is_refused(encoding: str, rest: bytes) -> None:
     """Bytes behind a whole stream that begin no other one."""
+    whole = gzip.compress(b"body") if encoding == "gzip" else zstandard.compress(b"body")
     with pytest.raises(RequestRefused) as refused:
-        decompressed(encoding, compress(b"body", encoding) + rest)
+        decompressed(encoding, whole + rest)
     assert refused.value.status == 400
 
 
@@ -151,9 +152,3 @@ def test_a_wrong_checksum_is_refused() -> None:
     data[-5] ^= 1
     with pytest.raises(RequestRefused):
         Decompressor("gzip", 1000).feed(bytes(data))
-
-
-def test_compress_knows_two_encodings() -> None:
-    """Anything else is a mistake of the caller's."""
-    with pytest.raises(ValueError, match="br"):
-        compress(b"", "br")
