@@ -4,7 +4,9 @@
    ``Content-Length`` before a byte of it is read, else at the byte that is too many.
 2. What is buffered is reserved in a budget first, chunk by chunk, so a slow client holds only what it sent; past the budget
    503 ``OVERLOADED``. The reservation lives as long as the ``with`` block, or as long as its new owner wants (``keep``).
-3. A body that takes too long as a whole is refused; a client that goes away, or whose body stops coming (the protocol's limit),
+3. A body that is more than 64 KiB is decompressed in the codec pool, piece by piece and in order, so that the event loop
+   goes on meanwhile. What waits for that is reserved as well.
+4. A body that takes too long as a whole is refused; a client that goes away, or whose body stops coming (the protocol's limit),
    raises ``ClientDisconnect``. In all these cases nothing of the body was looked at.
 
 The connection's fate after a refusal (answer first, then close) is the protocol's, not decided here.
@@ -12,10 +14,13 @@ The connection's fate after a refusal (answer first, then close) is the protocol
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
+from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from starlette.requests import ClientDisconnect, Request
 
@@ -23,6 +28,11 @@ from gateway.codec.compression import Decompressor
 from gateway.memory_budget import MemoryBudget, Reservation
 from gateway.problem import refused
 from log_format.errors import ErrorCode, RequestRefused
+
+_INLINE_BYTES_MAX: Final = 64 * 1024
+"""What is larger goes to the pool: below, changing threads costs more than decompressing."""
+_POOL_BYTES_MIN: Final = 1024 * 1024
+"""What the pool gets at a time: it may be busy, and a body must not queue for each of its chunks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +60,10 @@ class Body:
 
 
 @asynccontextmanager
-async def request_body(request: Request, limits: BodyLimits, budget: MemoryBudget) -> AsyncIterator[Body]:
-    """Read the body of ``request``; its memory is reserved until the block ends.
+async def request_body(
+    request: Request, limits: BodyLimits, budget: MemoryBudget, *, pool: Executor
+) -> AsyncIterator[Body]:
+    """Read the body of ``request``, decompressed in ``pool`` if it is large; its memory is reserved until the block ends.
 
     Raises ``RequestRefused`` (413 ``REQUEST_TOO_LARGE``, 415 for an unknown encoding, 400 for a corrupt or stalled one),
     ``BackOff`` (503 ``OVERLOADED``), ``ClientDisconnect``.
@@ -59,18 +71,19 @@ async def request_body(request: Request, limits: BodyLimits, budget: MemoryBudge
     reservation = budget.reserve()
     body = Body(b"", request.headers.get("content-type"), reservation)
     try:
-        body.data = await _read(request, limits, reservation)
+        body.data = await _read(request, limits, reservation, pool)
         yield body
     finally:
         if not body.kept:
             reservation.release()
 
 
-async def _read(request: Request, limits: BodyLimits, reservation: Reservation) -> bytes:
+async def _read(request: Request, limits: BodyLimits, reservation: Reservation, pool: Executor) -> bytes:
     announced = _content_length(request)
     if announced is not None and announced > limits.bytes_max:
         raise _too_large(limits.bytes_max)
     decompressor = _decompressor(request, limits.bytes_max)
+    decompressing = None if decompressor is None else _Decompressing(decompressor, reservation, pool)
     chunks: list[bytes] = []
     received = 0
     deadline = time.monotonic() + limits.total_ms / 1000
@@ -84,16 +97,51 @@ async def _read(request: Request, limits: BodyLimits, reservation: Reservation) 
         received += len(chunk)
         if received > limits.bytes_max:
             raise _too_large(limits.bytes_max)
-        if decompressor is not None:
-            chunk = decompressor.feed(chunk) if chunk else b""
-            if not more:
-                chunk += decompressor.finish()
+        if decompressing is not None:
+            chunk = await decompressing.take(chunk, is_last=not more)
         if chunk:
             reservation.grow(len(chunk))
             chunks.append(chunk)
         if more and time.monotonic() > deadline:
             raise refused(f"The body took longer than {limits.total_ms} ms.")
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+class _Decompressing:
+    """One compressed body: at once while it is small, then in the pool."""
+
+    __slots__ = ("_decompressor", "_pool", "_reservation", "_reserved_bytes", "_seen_bytes", "_waiting")
+
+    def __init__(self, decompressor: Decompressor, reservation: Reservation, pool: Executor) -> None:
+        self._decompressor = decompressor
+        self._reservation = reservation
+        self._pool = pool
+        self._waiting: list[bytes] = []
+        self._reserved_bytes = 0
+        self._seen_bytes = 0
+        """Compressed and decompressed bytes together: a few may become many."""
+
+    async def take(self, chunk: bytes, *, is_last: bool) -> bytes:
+        """What can be said after ``chunk``; everything after the last one. Raises as ``Decompressor``, and ``BackOff``."""
+        self._waiting.append(chunk)
+        self._seen_bytes += len(chunk)
+        if self._seen_bytes <= _INLINE_BYTES_MAX:
+            data = self._feed(is_last)
+        else:
+            self._reservation.grow(len(chunk))
+            self._reserved_bytes += len(chunk)
+            if not is_last and self._reserved_bytes < _POOL_BYTES_MIN:
+                return b""
+            data = await asyncio.get_running_loop().run_in_executor(self._pool, self._feed, is_last)
+            self._reservation.shrink_to(self._reservation.size_bytes - self._reserved_bytes)
+            self._reserved_bytes = 0
+        self._seen_bytes += len(data)
+        return data
+
+    def _feed(self, is_last: bool) -> bytes:
+        data = self._decompressor.feed(b"".join(self._waiting))
+        self._waiting.clear()
+        return data + self._decompressor.finish() if is_last else data
 
 
 def _content_length(request: Request) -> int | None:

@@ -17,7 +17,7 @@ async def json_members(request: Request, *, may_be_empty: bool = False) -> Membe
     Raises ``RequestRefused`` (``INVALID_REQUEST``, ``UNSUPPORTED_MEDIA_TYPE``, ``REQUEST_TOO_LARGE``).
     """
     shell = shell_of(request)
-    async with request_body(request, shell.body_limits, shell.request_memory) as body:
+    async with request_body(request, shell.body_limits, shell.request_memory, pool=shell.codec_pool) as body:
         if may_be_empty and not body.data.strip():
             return parse_object(b"{}")
         content_type(body.content_type, (JSON,), JSON)

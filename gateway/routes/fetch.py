@@ -173,7 +173,7 @@ async def fetch_many(request: Request) -> ASGIApp:
     shell, engine = shell_of(request), engine_of(request)
     NO_PARAMETERS.parse(request)
     negotiate(request.headers.get("accept"), (JSON,))
-    async with request_body(request, shell.body_limits, shell.request_memory) as body:
+    async with request_body(request, shell.body_limits, shell.request_memory, pool=shell.codec_pool) as body:
         content_type(body.content_type, (JSON,), JSON)
         wanted, limits = _wanted(parse_object(body.data))
     found = await _fetched(request, engine, wanted, limits, engine.clock.monotonic_ms())

@@ -174,7 +174,7 @@ async def _produce(request: Request, partition: int | None) -> Response:
 async def _append(request: Request, name: str, asked: _Asked, kind: str, query: Mapping[str, Any]) -> Response:
     shell = shell_of(request)
     engine = engine_of(request)
-    async with request_body(request, shell.body_limits, shell.request_memory) as body:
+    async with request_body(request, shell.body_limits, shell.request_memory, pool=shell.codec_pool) as body:
         parse = partial(_decoded, kind, body.data, shell.settings.request_bytes_max, query)
         sent = _Sent(parse=parse, size_bytes=len(body.data), asked=asked, arrived_at_ms=shell.clock.now_ms())
         topic = await engine.open_topic(name)

@@ -57,7 +57,7 @@ class StubEngine:
 @router.post("/v1/echo")
 async def echo(request: Request) -> Response:
     shell = shell_of(request)
-    async with request_body(request, shell.body_limits, shell.request_memory) as body:
+    async with request_body(request, shell.body_limits, shell.request_memory, pool=shell.codec_pool) as body:
         return Response(body.data, media_type="application/octet-stream")
 
 

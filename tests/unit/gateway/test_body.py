@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import itertools
+import random
+import threading
 from collections.abc import Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 import zstandard
@@ -12,6 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
 
 from gateway.body import BodyLimits, request_body
+from gateway.codec.compression import Decompressor
 from gateway.memory_budget import MemoryBudget
 from log_format.errors import BackOff, RequestRefused
 
@@ -37,10 +43,19 @@ class Source:
 
 def read(source: Source, budget: MemoryBudget | None = None, limits: BodyLimits = LIMITS) -> bytes:
     async def scenario() -> bytes:
-        async with request_body(source.request, limits, budget or MemoryBudget(10_000, "tests")) as body:
-            return body.data
+        with ThreadPoolExecutor(1) as pool:
+            memory = budget or MemoryBudget(10_000, "tests")
+            async with request_body(source.request, limits, memory, pool=pool) as body:
+                return body.data
 
     return asyncio.run(scenario())
+
+
+class NoPool(Executor):
+    """Fails whoever wants a thread."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+        raise AssertionError("a small body needs no pool")
 
 
 def test_pieces_become_the_body_and_are_released_after_it() -> None:
@@ -49,7 +64,7 @@ def test_pieces_become_the_body_and_are_released_after_it() -> None:
     async def scenario() -> None:
         budget = MemoryBudget(10_000, "tests")
         source = Source([b"ab", b"", b"cd"], content_type="text/plain")
-        async with request_body(source.request, LIMITS, budget) as body:
+        async with request_body(source.request, LIMITS, budget, pool=NoPool()) as body:
             assert (body.data, body.content_type, budget.used_bytes) == (b"abcd", "text/plain", 4)
         assert budget.used_bytes == 0
 
@@ -95,6 +110,77 @@ def test_compressed_bodies(encoding: str) -> None:
     packed = gzip.compress(data) if encoding == "gzip" else zstandard.compress(data)
     pieces = [packed[index : index + 7] for index in range(0, len(packed), 7)]
     assert read(Source(pieces, content_encoding=encoding.upper())) == data
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+def test_small_bodies_never_change_threads(encoding: str) -> None:
+    """What is decompressed faster than a thread is changed stays where it is."""
+    data = random.Random(1).randbytes(60_000)
+    packed = gzip.compress(data) if encoding == "gzip" else zstandard.compress(data)
+
+    async def scenario() -> None:
+        limits, budget = BodyLimits(bytes_max=1 << 20, total_ms=60_000), MemoryBudget(1 << 20, "tests")
+        source = Source([packed], content_encoding=encoding)
+        async with request_body(source.request, limits, budget, pool=NoPool()) as body:
+            assert body.data == data
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+def test_large_bodies_are_decompressed_beside_the_event_loop(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """16 MiB in chunks of any size come out in order and whole, all but their beginning undone by the pool, the event loop
+    turning meanwhile; only the body stays reserved."""
+    size = 16 << 20
+    data = random.Random(2).randbytes(size // 2) + b"0123456789abcdef" * (size // 32)
+    packed = gzip.compress(data, 1) if encoding == "gzip" else zstandard.compress(data)
+    cuts = [0, *sorted(random.Random(3).choices(range(len(packed)), k=150)), len(packed)]
+    source = Source([packed[a:b] for a, b in itertools.pairwise(cuts)], content_encoding=encoding)
+    turned = threading.Event()
+    loop_fed = pool_fed = 0
+    feed = Decompressor.feed
+
+    def watched(self: Decompressor, chunk: bytes) -> bytes:
+        nonlocal loop_fed, pool_fed
+        if threading.current_thread() is threading.main_thread():
+            loop_fed += len(chunk)
+        else:
+            pool_fed += len(chunk)
+            turned.clear()
+            assert turned.wait(30), "the event loop stands still"
+        return feed(self, chunk)
+
+    monkeypatch.setattr(Decompressor, "feed", watched)
+
+    async def turn() -> None:
+        while True:
+            turned.set()
+            await asyncio.sleep(0.001)
+
+    async def scenario() -> None:
+        budget = MemoryBudget(2 * size, "tests")
+        turning = asyncio.create_task(turn())
+        with ThreadPoolExecutor(1) as pool:
+            limits = BodyLimits(bytes_max=size, total_ms=120_000)
+            async with request_body(source.request, limits, budget, pool=pool) as body:
+                assert body.data == data
+                assert budget.used_bytes == size
+        assert budget.used_bytes == 0
+        turning.cancel()
+
+    asyncio.run(scenario())
+    assert loop_fed <= 64 * 1024
+    assert loop_fed + pool_fed == len(packed)
+
+
+def test_what_waits_to_be_decompressed_is_reserved() -> None:
+    """Compressed bytes count against the budget too while they are kept."""
+    packed = zstandard.compress(random.Random(4).randbytes(400_000))
+    budget = MemoryBudget(200_000, "tests")
+    source = Source([packed[:100_000], packed[100_000:250_000], packed[250_000:]], content_encoding="zstd")
+    with pytest.raises(BackOff):
+        read(source, budget, BodyLimits(bytes_max=1 << 20, total_ms=60_000))
+    assert (source.taken, budget.used_bytes) == (2, 0)
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
@@ -155,7 +241,7 @@ def test_a_kept_reservation_outlives_the_block() -> None:
 
     async def scenario() -> None:
         budget = MemoryBudget(900, "tests")
-        async with request_body(Source([b"abc"]).request, LIMITS, budget) as body:
+        async with request_body(Source([b"abc"]).request, LIMITS, budget, pool=NoPool()) as body:
             kept = body.keep()
         assert budget.used_bytes == 3
         kept.release()
