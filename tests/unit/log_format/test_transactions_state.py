@@ -1,0 +1,120 @@
+"""The table of transactions: decisions are judged one after another, many share a commit, and any Delta reader opens it."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pytest
+
+from log_format import limits
+from log_format.clock import SystemClock
+from log_format.committer import Committer
+from log_format.errors import CorruptData, ErrorCode, TidelogError
+from log_format.staged_records import decode_staged
+from log_format.stores.local import LocalStore
+from log_format.table_log import TableLog
+from log_format.transaction_changes import Begin, Decide, DecideAbort, DecideCommit, Decision, Finish
+from log_format.transaction_row import Place, TransactionRow, decode_tag, encode_tag
+from log_format.transactions_state import TransactionsState, transactions_table
+
+
+def _begin(transaction_id: str | None = "t1", who: str = "mine") -> Begin:
+    return Begin(transactional_id=who, transaction_id=transaction_id, new_producer_id=f"p-{who}", timeout_ms=1000)
+
+
+def _after(now_ms: int, state: TransactionsState, *decisions: Decision) -> tuple[TransactionsState, list[Any]]:
+    outcomes: list[Any] = []
+    for decision in decisions:
+        rows, outcome = decision.decide(state, now_ms)
+        state = state.with_rows(rows)
+        outcomes.append(outcome.code if isinstance(outcome, TidelogError) else outcome.state)
+    return state, outcomes
+
+
+def test_what_expired_is_never_committed() -> None:
+    """One millisecond too late is too late, and the refusal ends the transaction."""
+    state, _ = _after(0, TransactionsState(), _begin())
+    commit = DecideCommit(transaction_id="t1", staged=())
+    assert _after(1000, state, commit)[1] == ["committing"]
+    state, outcomes = _after(1001, state, commit, DecideAbort(transaction_id="t1", reason="asked"))
+    assert outcomes == [ErrorCode.TRANSACTION_NOT_OPEN, "aborted"]
+    assert state.transactions["t1"].reason == "expired"
+
+
+def test_decisions_of_one_commit_see_each_other() -> None:
+    """A new epoch and the old transaction's commit in one commit: whoever comes first wins, never both."""
+    state, _ = _after(0, TransactionsState(), _begin())
+    commit = DecideCommit(transaction_id="t1", staged=("a",))
+    assert _after(5, state, _begin("t2"), commit)[1] == ["open", ErrorCode.FENCED_PRODUCER]
+    state, outcomes = _after(5, state, commit, _begin("t2"))
+    assert outcomes == ["committing", "open"]
+    assert (state.transactions["t1"].state, state.producers["mine"].epoch) == ("committing", 1)
+
+
+def test_the_first_decision_stays() -> None:
+    """Deciding again changes neither the staged objects nor the places that were answered."""
+    state, _ = _after(0, TransactionsState(), _begin(), DecideCommit(transaction_id="t1", staged=("a",)))
+    places = (Place("flights", 0, 7, 2),)
+    again = DecideCommit(transaction_id="t1", staged=("b",))
+    state, outcomes = _after(
+        1, state, again, Finish(transaction_id="t1", places=places), Finish(transaction_id="t1", places=()), again
+    )
+    assert outcomes == ["committing", "committed", "committed", "committed"]
+    assert (state.transactions["t1"].staged, state.transactions["t1"].places) == (("a",), places)
+
+
+def test_ended_ones_are_forgotten_after_a_day() -> None:
+    """Memory is bounded: an ended transaction goes after its day, a decided one that is not applied never does."""
+    abort = DecideAbort(transaction_id="t1", reason="asked")
+    ended, _ = _after(0, TransactionsState(), _begin(), abort)
+    decided, _ = _after(0, TransactionsState(), _begin(), DecideCommit(transaction_id="t1", staged=()))
+    for state, is_kept in ((ended, False), (decided, True)):
+        later, _ = _after(limits.TRANSACTION_REMEMBERED_MS + 1, state, _begin("t2", "other"))
+        assert ("t1" in later.transactions) is is_kept
+
+
+def test_every_version_is_a_delta_table(tmp_path: Path) -> None:
+    """deltalake opens it at each version and sees the rows; a log loaded anew gives the same state."""
+    store = LocalStore(tmp_path)
+    ids = count()
+    log = TableLog(store, transactions_table(), SystemClock())
+    committer = Committer(log, new_id=lambda: f"id-{next(ids)}")
+    steps: list[list[Decision]] = [
+        [_begin(), _begin("t2", "other")],
+        [DecideCommit(transaction_id="t1", staged=("s",)), DecideAbort(transaction_id="t2", reason="asked")],
+        [Finish(transaction_id="t1", places=(Place("flights", 1, 0, 3),)), _begin(None)],
+    ]
+    for step in steps:
+        committer.commit(Decide(step, lambda: f"id-{next(ids)}"))
+    path = str(tmp_path / "system" / "transactions")
+    for version in range(3):
+        assert deltalake.DeltaTable(path, version=version).to_pyarrow_table().num_rows == 2 * (version + 1)
+    rows = deltalake.DeltaTable(path).to_pyarrow_table().to_pylist()
+    assert sorted((row["transaction_id"] or "", row["state"]) for row in rows)[:3] == [
+        ("", "producer"),
+        ("t1", "committed"),
+        ("t1", "committing"),
+    ]
+    deltalake.DeltaTable(path).create_checkpoint()
+    fresh = TableLog(store, transactions_table(), SystemClock()).refresh()
+    assert (fresh.version, fresh.transactions, fresh.producers) == (2, log.state.transactions, log.state.producers)
+
+
+def test_a_tag_is_rows_or_damage() -> None:
+    """What was encoded is decoded; anything else is an error of one kind."""
+    row = _begin().decide(TransactionsState(), 5)[1]
+    assert isinstance(row, TransactionRow)
+    assert decode_tag(encode_tag([row])) == [row]
+    for bad in ("", "[[1]]", '{"a":1}'):
+        with pytest.raises(ValueError, match=r"."):
+            decode_tag(bad)
+
+
+def test_a_damaged_staged_object_is_corrupt() -> None:
+    """Bytes that are no staged records raise ``CorruptData`` and nothing else."""
+    for data in (b"", b"x" * 100):
+        with pytest.raises(CorruptData):
+            decode_staged(data, "k")
