@@ -38,7 +38,7 @@ def list_objects(root: Path, prefix: str, start_after: str, visit: Callable[[Pat
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise StoreUnavailable(key, str(error), may_have_happened=False) from error
+            raise StoreUnavailable(key, error.strerror or "it can't be read", may_have_happened=False) from error
         yield ObjectInfo(key=key, size_bytes=status.st_size, modified_at_ms=status.st_mtime_ns // 1_000_000)
 
 
@@ -66,7 +66,9 @@ def _entries(
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
-        raise StoreUnavailable(directory or "/", str(error), may_have_happened=False) from error
+        raise StoreUnavailable(
+            directory or "/", error.strerror or "it can't be read", may_have_happened=False
+        ) from error
     found.sort()
     for _, key, entry in found:
         yield key, entry

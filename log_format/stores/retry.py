@@ -5,12 +5,14 @@
 3. Only what may pass by itself is tried again: a missing permission or a full disk is reported at once.
 4. Tries are bounded in number and in time, with full jitter between them, so that many clients of a store that comes
    back don't come all at once.
+5. What the store itself said of a failure is logged here and goes no further.
 
 Absent: a circuit breaker. Who calls the store bounds its own queue and refuses work that waits too long.
 """
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,9 +24,14 @@ from log_format.limits import STORE_ATTEMPTS_MAX, STORE_PAUSE_FIRST_MS, STORE_PA
 
 T = TypeVar("T")
 
+_log = logging.getLogger("log_format.stores")
+
 
 class RequestFailed(Exception):
-    """One request to the store failed. Never leaves ``stores``."""
+    """One request to the store failed. Never leaves ``stores``.
+
+    ``detail`` is for everybody; what names the store is in the cause.
+    """
 
     def __init__(self, detail: str, *, may_have_happened: bool, may_pass: bool) -> None:
         super().__init__(detail)
@@ -67,4 +74,5 @@ class Retry:
             if attempt + 1 == STORE_ATTEMPTS_MAX or self.clock.monotonic_ms() + pause_ms > deadline_ms:
                 break
             self.clock.sleep_ms(pause_ms)
+        _log.warning("the store failed at %s: %s: %s", key, failure.detail, failure.__cause__)
         raise StoreUnavailable(key, failure.detail, may_have_happened=may_have_happened) from failure

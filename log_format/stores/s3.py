@@ -10,6 +10,8 @@
    reads by range carries CRCs of its own, which S3's checksum of a whole object can't prove.
 
 4. A PUT does not wait for ``100 Continue`` before its body: that would be one round trip more in every flush.
+5. What an error says may reach a gateway's clients: it names no endpoint, bucket, key or account of the store. boto3's own
+   words, which do, are in the log.
 
 Credentials, region, endpoint and profile come from where the AWS tools look for them (``AWS_*`` variables, files,
 instance roles). At an endpoint that is not Amazon's the bucket is part of the path, since few others resolve bucket names
@@ -274,25 +276,28 @@ def _translated(request: Callable[[], T]) -> T:
     except botocore.exceptions.ClientError as error:
         raise _refusal(error) from error
     except _NEVER_SENT as error:
-        raise RequestFailed(str(error), may_have_happened=False, may_pass=True) from error
+        raise RequestFailed("it can't be reached", may_have_happened=False, may_pass=True) from error
     except _SENT as error:
-        untrusted = "CERTIFICATE_VERIFY_FAILED" in str(error)  # found out before anything is sent
-        raise RequestFailed(str(error), may_have_happened=not untrusted, may_pass=not untrusted) from error
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):  # found out before anything is sent
+            raise RequestFailed("its certificate is not trusted", may_have_happened=False, may_pass=False) from error
+        late = isinstance(error, botocore.exceptions.ReadTimeoutError)
+        detail = "it did not answer in time" if late else "the connection to it broke"
+        raise RequestFailed(detail, may_have_happened=True, may_pass=True) from error
     except (
         botocore.exceptions.CredentialRetrievalError,
         botocore.exceptions.MetadataRetrievalError,
     ) as error:
-        raise RequestFailed(str(error), may_have_happened=False, may_pass=True) from error
+        raise RequestFailed("the credentials for it can't be had", may_have_happened=False, may_pass=True) from error
     except botocore.exceptions.BotoCoreError as error:  # no credentials, no region, parameters: all before sending
-        raise RequestFailed(str(error), may_have_happened=False, may_pass=False) from error
+        detail = f"the credentials or settings for it don't work: {type(error).__name__}"
+        raise RequestFailed(detail, may_have_happened=False, may_pass=False) from error
 
 
 def _refusal(error: botocore.exceptions.ClientError) -> RequestFailed:
     """What the server's error answer means."""
     status, code = _status(error), _code(error)
-    message = error.response.get("Error", {}).get("Message") or "no message"
     hint = _HINTS.get(code, "the store is full" if status == 507 else "")
-    detail = f"{hint}: {code} ({status}), {message}" if hint else f"{code} ({status}), {message}"
+    detail = f"{hint}: {code} ({status})" if hint else f"{code} ({status})"
     if code in _NOTHING_WRITTEN or status == 429:
         return RequestFailed(detail, may_have_happened=False, may_pass=True)
     if status >= 500 and status not in {501, 507} and code not in _FULL:

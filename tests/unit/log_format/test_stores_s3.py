@@ -78,7 +78,7 @@ def _handler(server: _FakeServer) -> type[BaseHTTPRequestHandler]:
                 return
             content = answer.body
             if answer.code:
-                content = f"<Error><Code>{answer.code}</Code><Message>as told</Message></Error>".encode()
+                content = f"<Error><Code>{answer.code}</Code><Message>at hidden-bucket</Message></Error>".encode()
             self.send_response(answer.status)
             self.send_header("Last-Modified", DATE)
             self.send_header("Content-Length", str(len(content) + (10 if answer.breaks_off else 0)))
@@ -299,8 +299,9 @@ def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch, operation: 
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "user")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "password")
         clock = _Clock()
-        with pytest.raises(StoreUnavailable) as raised:
+        with pytest.raises(StoreUnavailable, match="can't be reached") as raised:
             operation(S3Store("bucket", retry_ms_max=60_000, clock=clock))
+        assert "127.0.0.1" not in raised.value.detail
     assert raised.value.may_have_happened is False
     assert clock.time_ms > 0
 
@@ -313,6 +314,23 @@ def test_without_credentials(server: _FakeServer, monkeypatch: pytest.MonkeyPatc
         S3Store("bucket").put_if_absent("a", b"x")
     assert raised.value.may_have_happened is False
     assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    "answer", [AMBIGUOUS[0], *AMBIGUOUS[-2:], PASSING[-1], *[one.values[0] for one in LASTING[:3]]]
+)
+def test_an_error_keeps_to_itself_where_the_store_is(
+    server: _FakeServer, session: boto3.Session, caplog: pytest.LogCaptureFixture, answer: Any
+) -> None:
+    """A gateway's clients are told what failed, not of which server, bucket, key or user: the log is."""
+    server.answers = [answer]
+    store = S3Store("hidden-bucket", "hidden", read_timeout_ms=200, session=session, clock=_Clock())
+    with pytest.raises(StoreUnavailable) as raised:
+        store.put_if_absent("secret/key", b"x")
+    detail = raised.value.detail
+    assert not [word for word in ("hidden", "secret", "127.0.0.1", "http") if word in detail], detail
+    assert "hidden" in caplog.text
+    assert "secret/key" in caplog.text
 
 
 def test_missing_objects(store: S3Store, server: _FakeServer) -> None:
