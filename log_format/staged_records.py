@@ -47,9 +47,13 @@ class StagedName:
     sequence: int | None
 
 
+STAGED: Final = f"{layout.TRANSACTIONS_ROOT}staged/"
+"""The key prefix of all staged objects."""
+
+
 def staged_prefix(transaction_id: str) -> str:
     """The key prefix of a transaction's staged objects."""
-    return f"{layout.TRANSACTIONS_ROOT}staged/{transaction_id}/"
+    return f"{STAGED}{transaction_id}/"
 
 
 def staged_name(number: int, topic: str, sequence: int | None, unique: str) -> str:
@@ -84,11 +88,11 @@ def parse_names(keys: Iterable[str]) -> list[StagedName]:
 
 
 def encode_staged(staged: StagedRecords) -> bytes:
-    """The object's bytes."""
+    """The object's bytes, not compressed: what they take in the store is what they take in memory."""
     table = staged.records.append_column("partition", pa.array(staged.partitions, pa.int32()))
     table = table.replace_schema_metadata({_TOPIC: staged.topic, _TOPIC_ID: staged.topic_id})
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+    with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return bytes(sink.getvalue().to_pybytes())
 

@@ -11,6 +11,7 @@ from log_format import limits
 from log_format.change import NewId
 from log_format.errors import BackOff, CorruptData, ErrorCode, ObjectMissing, RequestRefused, StoreUnavailable
 from log_format.staged_records import (
+    STAGED,
     StagedName,
     StagedRecords,
     decode_staged,
@@ -63,6 +64,10 @@ class Staging:
         """The staged requests, in the order of ``names``. Raises ``BackOff``, ``CorruptData``."""
         return await self._call(self._read, transaction_id, names)
 
+    async def transaction_ids(self) -> list[str]:
+        """The transactions for which anything is staged. Raises ``BackOff``."""
+        return await self._call(self._ids)
+
     async def delete(self, transaction_id: str) -> None:
         """Delete whatever is staged. Raises ``BackOff``."""
         await self._call(self._delete, transaction_id)
@@ -78,6 +83,9 @@ class Staging:
         names = parse_names(info.key for info in infos)
         following = names[-1].number + 1 if names else 0
         return Listed(names, sum(info.size_bytes for info in infos), following)
+
+    def _ids(self) -> list[str]:
+        return list(self._store.list_directories(STAGED))
 
     def _put(self, key: str, staged: StagedRecords) -> None:
         self._store.put(key, encode_staged(staged))

@@ -251,15 +251,22 @@ class Transactions:
                 _log.warning("transactions can't be looked after: %s", error.detail)
 
     async def sweep_once(self) -> None:
-        """Finish what was decided and left, abort what is over its time. Raises ``TidelogError``."""
-        rows = list((await self._decider.fresh()).transactions.values())
+        """Finish what was decided and left, abort what is late, delete what is staged for nobody. Raises ``TidelogError``."""
+        staged = await self._staging.transaction_ids()
+        transactions = (await self._decider.fresh()).transactions
         now_ms = self._clock.now_ms()
-        for row in rows:
-            if row.state == "committing" and now_ms - row.recorded_at_ms > _LEFT_ALONE_MS:
-                await self._finished(row, None)
-            elif row.state == "open" and now_ms > row.expires_at_ms:
-                await self._decider.decide(DecideAbort(transaction_id=row.transaction_id, reason="expired"))
-                await self._clean(row.transaction_id)
+        for row in list(transactions.values()):
+            try:
+                if row.state == "committing" and now_ms - row.recorded_at_ms > _LEFT_ALONE_MS:
+                    await self._finished(row, None)
+                elif row.state == "open" and now_ms > row.expires_at_ms:
+                    await self._decider.decide(DecideAbort(transaction_id=row.transaction_id, reason="expired"))
+            except TidelogError as error:
+                _log.warning("transaction %s is not at its end yet: %s", row.transaction_id, error.detail)
+        for transaction_id in staged:
+            ended = transactions.get(transaction_id)  # none: it ended long ago, since staging looks first
+            if ended is None or (ended.has_ended and now_ms - ended.recorded_at_ms > _LEFT_ALONE_MS):
+                await self._clean(transaction_id)
 
 
 async def _appended(topic: OpenTopic, batch: Batch) -> Acknowledgement:

@@ -113,8 +113,9 @@ def test_a_topic_deleted_between_decision_and_apply(tools: Any) -> None:
     tools.run(scenario)
 
 
-def test_fenced_at_one_gateway_is_fenced_at_all(tools: Any) -> None:
-    """A gateway that has not seen the new epoch yet looks before it stages or decides."""
+def test_fenced_at_one_gateway_is_fenced_at_all(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gateway that has not seen the new epoch yet looks before it stages or decides; what was staged is deleted."""
+    monkeypatch.setattr("gateway.transactions.transactions._LEFT_ALONE_MS", -1)
 
     async def scenario() -> None:
         first = tools.gateway()
@@ -131,5 +132,7 @@ def test_fenced_at_one_gateway_is_fenced_at_all(tools: Any) -> None:
                 await call
             assert refusal.value.code is ErrorCode.FENCED_PRODUCER
         assert await _values(tools, second) == [[], []]
+        await second.engine.transactions.sweep_once()
+        assert not list(first.store.list("system/transactions/staged/"))
 
     tools.run(scenario)
