@@ -36,7 +36,8 @@ class MethodNotAllowed(RequestRefused):
 class Dispatcher:
     """Calls the route that a request names.
 
-    Sets ``scope["route"]`` and ``scope["path_params"]``. Raises ``RequestRefused`` (404, 405).
+    Sets ``scope["route"]`` and ``scope["path_params"]``. HEAD goes where GET goes; the server leaves out the body. Raises
+    ``RequestRefused`` (404, 405).
     """
 
     def __init__(self, routes: Iterable[DirectRoute], forward: Forward | None = None) -> None:
@@ -50,6 +51,8 @@ class Dispatcher:
                 by_method = self._exact.setdefault(route.path_format, {})
             for method in route.methods or ():
                 by_method.setdefault(method, route)
+                if method == "GET":
+                    by_method.setdefault("HEAD", route)
         special_first = sorted(patterns, key=lambda template: -len(_PARAMETER.sub("", template)))
         self._patterns = [patterns[template] for template in special_first]
 

@@ -82,7 +82,7 @@ class RecordsResponse:
 
 
 class EventStreamResponse:
-    """Server-sent events. Each is sent before the next is made; a client that goes away ends the stream."""
+    """Server-sent events. Each is sent before the next is made; a client that goes away ends the stream. HEAD gets none."""
 
     def __init__(self, request: Request, events: AsyncGenerator[bytes, None]) -> None:
         self._request = request
@@ -90,13 +90,17 @@ class EventStreamResponse:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it. Raises ``ClientDisconnect``."""
-        del scope, receive
+        del receive
         headers: Headers = [
             (b"content-type", b"text/event-stream; charset=utf-8"),
             (b"cache-control", b"no-store"),
             (b"x-accel-buffering", b"no"),
         ]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
+        if scope["method"] == "HEAD":
+            await self._events.aclose()
+            await send({"type": "http.response.body", "body": b""})
+            return
         # Without it the headers would wait for the first event.
         await send({"type": "http.response.body", "body": b"", "more_body": True})
         await unless_disconnected(self._request, self._send_events(send))

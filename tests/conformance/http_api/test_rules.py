@@ -77,6 +77,28 @@ def test_unknown_routes_and_methods_are_problems(api: Any) -> None:
     assert {"GET", "POST"} <= {method.strip() for method in answer.headers["allow"].split(",")}
 
 
+def test_head_says_what_get_would(api: Any) -> None:
+    """HEAD is answered wherever GET is, with the same status and headers and without a body; an event stream ends at once."""
+    topic = api.topic()
+    records = f"/v1/topics/{topic}/partitions/0/records"
+    sent = api.http.post(records, json={"records": [{"value": "x" * 3000}]})
+    assert sent.status_code == 200, sent.text
+    read = f"{records}?offset=0"
+    own = {"date", "x-request-id"}
+    for path in ("/healthz", "/readyz", f"/v1/topics/{topic}", read, "/v1/topics/nobody-made-this", "/nowhere"):
+        for encoding in ("identity", "zstd"):
+            answers = [
+                api.http.request(method, path, headers={"accept-encoding": encoding}) for method in ("GET", "HEAD")
+            ]
+            got, head = ({k: v for k, v in answer.headers.items() if k not in own} for answer in answers)
+            assert (answers[1].status_code, answers[1].content) == (answers[0].status_code, b"")
+            assert head == got, path
+    stream = api.http.head(read, headers={"accept": "text/event-stream"})
+    assert (stream.status_code, stream.content) == (200, b"")
+    assert stream.headers["content-type"].startswith("text/event-stream")
+    assert api.http.get("/healthz").status_code == 200
+
+
 def test_the_body_limit_is_enforced_while_bytes_come(api: Any) -> None:
     """413 with ``limit_bytes``, by length, in chunks without a length, and for what a small body decompresses to."""
     topic = api.topic()

@@ -151,7 +151,7 @@ def test_a_refused_header_is_named(client: Client) -> None:
 
 def test_405_names_the_methods(client: Client) -> None:
     """Allow goes with every 405."""
-    assert client.request("POST", "/healthz").headers["allow"] == "GET"
+    assert client.request("POST", "/healthz").headers["allow"] == "GET, HEAD"
 
 
 def test_a_client_that_went_away_is_no_error(client: Client, shell: Shell) -> None:

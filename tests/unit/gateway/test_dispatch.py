@@ -43,6 +43,7 @@ def dispatched(method: str, path: str) -> dict[str, Any]:
     ("method", "path", "template", "parameters"),
     [
         ("GET", "/v1/topics", "/v1/topics", {}),
+        ("HEAD", "/v1/topics", "/v1/topics", {}),
         ("POST", "/v1/topics", "/v1/topics", {}),
         ("GET", "/v1/topics/a", "/v1/topics/{topic}", {"topic": "a"}),
         ("POST", "/v1/topics/a:delete-records", "/v1/topics/{topic}:delete-records", {"topic": "a"}),
@@ -66,9 +67,10 @@ def test_unknown_paths(path: str) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        ("PUT", "/v1/topics", ["GET", "POST"]),
-        ("PATCH", "/v1/topics/a", ["DELETE", "GET"]),
+        ("PUT", "/v1/topics", ["GET", "HEAD", "POST"]),
+        ("PATCH", "/v1/topics/a", ["DELETE", "GET", "HEAD"]),
         ("GET", "/v1/topics/a:delete-records", ["POST"]),
+        ("HEAD", "/v1/topics/a:delete-records", ["POST"]),
     ],
 )
 def test_wrong_methods_name_the_right_ones(method: str, path: str, allowed: list[str]) -> None:
