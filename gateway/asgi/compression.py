@@ -40,7 +40,7 @@ class Compressor(Protocol):
 
 
 AS_IT_IS: Final = "tidelog.as_it_is"
-"""In the start of an answer that another gateway made, and compressed if it was to be."""
+"""In the start of an answer that another gateway made, and compressed if it was to be: it leaves at once, as it is."""
 
 
 @lru_cache(maxsize=256)
@@ -98,7 +98,11 @@ class _Answer:
     async def send(self, message: Message) -> None:
         """Take one ASGI message of the answer."""
         if message["type"] == "http.response.start":
-            self._start = message
+            if message.pop(AS_IT_IS, False):
+                self._decided = True
+                await self._send(message)
+            else:
+                self._start = message
             return
         body: bytes = message.get("body", b"")
         more: bool = message.get("more_body", False)
@@ -112,7 +116,7 @@ class _Answer:
 
     async def _begin(self, body: bytes, *, more: bool) -> bytes:
         headers: list[tuple[bytes, bytes]] = list(self._start.get("headers", ()))
-        if not self._start.pop(AS_IT_IS, False) and _compressible(headers) and (more or len(body) > ANSWER_BYTES_MIN):
+        if _compressible(headers) and (more or len(body) > ANSWER_BYTES_MIN):
             headers.append((b"vary", b"Accept-Encoding"))
             if self._encoding is not None:
                 self._compressor = _compressor(self._encoding)

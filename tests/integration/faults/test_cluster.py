@@ -1,11 +1,15 @@
-"""Gateways that know each other: requests passed on, gateways killed, frozen and drained, and nobody is the wiser."""
+"""Gateways that know each other: requests passed on and waits with them, gateways killed, frozen and drained, and nobody is
+the wiser.
+"""
 
 from __future__ import annotations
 
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +22,9 @@ pytestmark = pytest.mark.processes
 
 BEAT_MS = 300
 PARTITIONS = 2
-Start = Callable[[], tuple[Any, Any]]
+WAITING = 24
+"""Readers at one gateway that passes on at random: that all of them stay there is less likely than one in ten million."""
+Start = Callable[..., tuple[Any, Any]]
 
 
 def ids(gateway: Any) -> dict[str, str]:
@@ -30,12 +36,27 @@ def forwarded(gateway: Any, outcome: str = "answered") -> float:
     return float(gateway.metric(f'tidelog_forwarded_requests_total{{outcome="{outcome}"}}'))
 
 
+def waiting(*gateways: Any) -> list[float]:
+    """Long polls and event streams that each gateway holds."""
+    return [gateway.metric("tidelog_waiting_polls") for gateway in gateways]
+
+
+def event_ids(lines: Iterator[str], count: int) -> list[int]:
+    """The ids of the next ``count`` events of a stream."""
+    found: list[int] = []
+    while len(found) < count:
+        line = next(lines)
+        if line.startswith("id: "):
+            found.append(int(line[4:]))
+    return found
+
+
 @pytest.fixture
 def two(tmp_path: Path, start_gateway: Callable[..., Any], eventually: Callable[..., bool]) -> Start:
     """Start two gateways that know each other; the first is the one that the topic ``log`` prefers."""
 
-    def start() -> tuple[Any, Any]:
-        settings = ("--heartbeat-ms", str(BEAT_MS))
+    def start(*more: str) -> tuple[Any, Any]:
+        settings = ("--heartbeat-ms", str(BEAT_MS), *more)
         gateways = [start_gateway(str(tmp_path / "store"), *settings) for _ in range(2)]
         assert eventually(lambda: all(len(ids(gateway)) == 2 for gateway in gateways))
         by_url = ids(gateways[0])
@@ -185,3 +206,91 @@ def test_who_wrongly_believes_to_be_preferred_finds_out_by_its_conflicts(
     assert eventually(lambda: senders.acknowledged_since(began) > 10)
     assert {one.status for one in senders.stop()} <= {200, 503}
     assert forwarded(first) > 0
+
+
+def test_owners_spread_a_topic_by_partition(
+    two: Start, send: Callable[..., Any], check_log: Callable[..., None], eventually: Callable[..., bool]
+) -> None:
+    """``owners`` 2: each commits its own partitions, wherever requests arrive, both at once to one log."""
+    gateways = two()
+    gateways[0].topic("spread", 4, flush_ms=5, owners=2)
+    senders = send([gateway.url for gateway in gateways], "spread", 4, 6)
+    assert eventually(lambda: senders.acknowledged_since(0) > 40)
+    sent = senders.stop()
+    assert {one.status for one in sent} <= {200, 503}
+    check_log([gateways[0].read("spread", partition) for partition in range(4)], sent)
+    by_url = ids(gateways[0])
+    owners = []
+    for partition in range(4):
+        owner = preferred("spread", by_url.values(), owners=2, partition=partition)
+        owners.append(next(gateway for gateway in gateways if by_url[gateway.url] == owner))
+        before = owners[-1].metric("tidelog_appended_records_total")
+        for gateway in gateways:
+            assert gateway.produce("spread", "more", partition=partition).status_code == 200
+        assert owners[-1].metric("tidelog_appended_records_total") == before + 2
+    assert owners[0] is owners[2] is not owners[1] is owners[3]
+
+
+def test_long_polls_wait_at_another_gateway(two: Start, eventually: Callable[..., bool]) -> None:
+    """A poll that was passed on is answered as soon as the record is there, whoever took it."""
+    asked, other = two("--forwarding", "random")
+    with ThreadPoolExecutor(WAITING) as threads:
+        polls = [threads.submit(asked.fetch, "log", offset=0, max_wait_ms=60_000) for _ in range(WAITING)]
+        assert eventually(lambda: sum(waiting(asked, other)) == WAITING)
+        assert all(waiting(asked, other))
+        produced = time.monotonic()
+        assert asked.produce("log", "x").status_code == 200
+        answers = [poll.result() for poll in polls]
+    assert time.monotonic() - produced < 50, "they waited for their time to pass"
+    for answer in answers:
+        assert [(one["offset"], one["value"]) for one in answer.json()["records"]] == [(0, "x")]
+    assert eventually(lambda: not any(waiting(asked, other)))
+
+
+def test_event_streams_come_through_another_gateway_and_end_with_their_clients(
+    two: Start, eventually: Callable[..., bool]
+) -> None:
+    """Events pass the hop one by one as they happen; a client that hangs up ends its stream behind the hop, too."""
+    asked, other = two("--forwarding", "random")
+    path, headers = "/v1/topics/log/partitions/0/records?offset=0", {"Accept": "text/event-stream"}
+    with ExitStack() as opened:
+        streams = [opened.enter_context(asked.http.stream("GET", path, headers=headers)) for _ in range(WAITING)]
+        followed = [stream.iter_lines() for stream in streams]
+        for end in (1, 3):
+            assert asked.produce("log", *("x" * (end - end // 2))).status_code == 200
+            assert {tuple(event_ids(lines, end - end // 2)) for lines in followed} == {
+                tuple(range(end // 2 + 1, end + 1))
+            }
+        assert eventually(lambda: sum(waiting(asked, other)) == WAITING)
+        assert all(waiting(asked, other))
+    assert eventually(lambda: not any(waiting(asked, other)))
+
+
+def test_one_of_three_is_killed(
+    s3_uri: str,
+    start_gateway: Callable[..., Any],
+    send: Callable[..., Any],
+    check_log: Callable[..., None],
+    eventually: Callable[..., bool],
+) -> None:
+    """On S3: the two that are left go on with the topic that the third owned; what any of them acknowledged is there, once."""
+    gateways = [start_gateway(s3_uri, "--heartbeat-ms", str(BEAT_MS)) for _ in range(3)]
+    assert eventually(lambda: all(len(ids(gateway)) == 3 for gateway in gateways))
+    by_url = ids(gateways[0])
+    best = preferred("log", by_url.values())
+    killed = next(number for number in range(3) if by_url[gateways[number].url] == best)
+    left = [gateway for number, gateway in enumerate(gateways) if number != killed]
+    left[0].topic("log", PARTITIONS, flush_ms=5)
+    senders = send([gateway.url for gateway in gateways], "log", PARTITIONS, 6)
+    assert eventually(lambda: senders.acknowledged_since(0) > 30)
+    gateways[killed].process.kill()
+    assert gateways[killed].end() == -signal.SIGKILL
+    moment = time.monotonic()
+    assert eventually(lambda: all(len(ids(gateway)) == 2 for gateway in left))
+    assert eventually(lambda: senders.acknowledged_since(moment) > 30)
+    sent = senders.stop()
+    to_those_left = [one for one in sent if int(one.values[0].partition("-")[0]) % 3 != killed]
+    assert {one.status for one in to_those_left} <= {200, 503, 504}
+    logs = [left[0].read("log", partition) for partition in range(PARTITIONS)]
+    assert logs == [left[1].read("log", partition) for partition in range(PARTITIONS)]
+    check_log(logs, sent)

@@ -12,7 +12,7 @@ import pytest
 import zstandard
 from starlette.types import Message, Receive, Scope, Send
 
-from gateway.asgi.compression import CompressionMiddleware, chosen_encoding
+from gateway.asgi.compression import AS_IT_IS, CompressionMiddleware, chosen_encoding
 
 
 @pytest.mark.parametrize(
@@ -125,6 +125,30 @@ def test_nothing_is_compressed_twice() -> None:
     headers, bodies = answer([b"x" * 5000], b"gzip", content_encoding=b"br")
     assert headers[b"content-encoding"] == b"br"
     assert bodies == [b"x" * 5000]
+
+
+def test_another_gateways_answer_begins_at_once() -> None:
+    """The start of what was made elsewhere leaves before there is any body: of an event stream that may be a long time."""
+    sent: list[Message] = []
+    begun: list[list[str]] = []
+
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [], AS_IT_IS: True})
+        begun.append([message["type"] for message in sent])
+        await send({"type": "http.response.body", "body": b"x" * 5000, "more_body": False})
+
+    async def receive() -> Message:
+        raise AssertionError
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    with ThreadPoolExecutor(1) as pool:
+        scope = {"type": "http", "headers": [(b"accept-encoding", b"gzip")]}
+        asyncio.run(CompressionMiddleware(app, pool=pool)(scope, receive, send))
+    assert begun == [["http.response.start"]]
+    assert sent[0] == {"type": "http.response.start", "status": 200, "headers": []}
+    assert sent[1]["body"] == b"x" * 5000
 
 
 @pytest.mark.parametrize("accepted", [b"gzip", b"zstd"])
