@@ -5,27 +5,20 @@ from __future__ import annotations
 import base64
 import json
 import random
-from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from codec_bodies import BOUNDED, BYTES_MAX, CHARACTERS, as_rows, outcome
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.codec import json_batch
 from gateway.codec.arrow_body import decode_arrow
-from gateway.codec.incoming import IncomingRecords
-from gateway.codec.json_answer import Positions
 from gateway.codec.json_body import decode_json
 from gateway.codec.json_text import structural_quotes
 from gateway.codec.ndjson_body import decode_ndjson
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.records import TIMESTAMP_MS_MAX
-
-BYTES_MAX = 1 << 20
-POSITIONS = Positions(next_offset=7, high_watermark=9, log_start_offset=0)
-BOUNDED = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 class Pairs(list[tuple[str, Any]]):
@@ -36,9 +29,6 @@ class Number(str):
     """A number's text."""
 
 
-CHARACTERS = st.one_of(
-    st.sampled_from('"\\/{}[]:,-0 \n\t\x00\x1f\x7fé\u2028\U0001f600'), st.characters(exclude_categories=["Cs"])
-)
 TEXTS = st.one_of(st.text(CHARACTERS, max_size=8), st.text(st.sampled_from('"\\'), max_size=4))
 NUMBERS = st.sampled_from(["0", "-0", "-0.0", "1.50", "1E5", "3e-2", "7", "-12", "123456789012345678901234567890"])
 DOCUMENTS: st.SearchStrategy[Any] = st.recursive(
@@ -248,41 +238,6 @@ def record_reference(node: Any) -> dict[str, Any]:
 
 def parsed(text: str) -> Any:
     return json.loads(text, object_pairs_hook=Pairs, parse_int=Number, parse_float=Number)
-
-
-def as_rows(incoming: IncomingRecords) -> list[dict[str, Any]]:
-    """The same form as the reference's."""
-    incoming.records.validate(full=True)
-    partitions = [None] * len(incoming) if incoming.partitions is None else incoming.partitions.tolist()
-    timestamps = incoming.records.column("timestamp").cast(pa.int64()).to_pylist()
-    return [
-        {
-            "partition": None if partition == -1 else partition,
-            "timestamp": None if timestamp is None else timestamp // 1000,
-            "key": row["key"],
-            "value": row["value"],
-            "headers": row["headers"] or [],
-        }
-        for row, partition, timestamp in zip(
-            incoming.records.select(["key", "value", "headers"]).to_pylist(), partitions, timestamps, strict=True
-        )
-    ]
-
-
-def outcome(decode: Callable[[], IncomingRecords]) -> list[dict[str, Any]] | None:
-    """The rows, or None when the body was refused as bodies are."""
-    try:
-        incoming = decode()
-    except RequestRefused as error:
-        refusal = error
-    else:
-        return as_rows(incoming)
-    assert refusal.status in (400, 413)
-    if refusal.status == 400:
-        assert 1 <= len(refusal.fields["errors"]) <= 20
-        assert all(set(error) == {"where", "what"} for error in refusal.fields["errors"])
-    json.dumps(refusal.fields).encode()
-    return None
 
 
 @BOUNDED
