@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from log_format import limits
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.topic_config import OWN_SETTINGS, SETTINGS, TopicConfig, check_topic_name
 
+FORMAT = Path(__file__).parents[3] / "docs" / "format.md"
 DEFAULTS = {
     "retention.ms": 604_800_000,
     "retention.bytes": -1,
@@ -148,3 +151,10 @@ def test_overrides_are_what_somebody_asked_for() -> None:
     assert set(config.effective()) == set(SETTINGS) - OWN_SETTINGS
     own = TopicConfig.parse({name: SETTINGS[name].default for name in OWN_SETTINGS})
     assert set(own.effective()) == set(SETTINGS)
+
+
+def test_the_specification_lists_every_setting_with_its_default() -> None:
+    """Who reads the tables without Tidelog knows from the document alone what an absent property means."""
+    text = FORMAT.read_text(encoding="utf-8").partition("| setting | values | default |")[2].partition("\n\n")[0]
+    rows = [[cell.strip().strip("`") for cell in line.strip("|").split("|")] for line in text.splitlines()[2:]]
+    assert {row[0]: row[2] for row in rows} == {name: str(setting.default) for name, setting in SETTINGS.items()}
