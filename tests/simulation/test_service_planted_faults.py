@@ -20,7 +20,7 @@ from simulated_service.world import simulate_service
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.tail_cache import TailCache
 from gateway.engine.writer import Writer
-from log_format.append import Append
+from log_format.append import Append, Batch
 from log_format.appended import Duplicate
 from log_format.committer import Committer, _Holder
 from log_format.errors import BackOff, CorruptData
@@ -99,6 +99,10 @@ def _appends_duplicates(self: SequenceCheck, stamp: Any) -> Any:
     return None if isinstance(verdict, Duplicate) else verdict
 
 
+def _without_stamp(**arguments: Any) -> Batch:
+    return Batch(**{**arguments, "stamp": None})
+
+
 @dataclass(frozen=True, slots=True)
 class Planted:
     """A defect, the guarantee that it breaks, and the histories in which that shows soon."""
@@ -132,6 +136,9 @@ PLANTED: dict[str, Planted] = {
         "G5", "log_format.topic_state.stamped_requests", lambda _commit: [], FAULTY
     ),
     "appends duplicates": Planted("G5", "log_format.producers.SequenceCheck.judge", _appends_duplicates, FAULTY),
+    "applies a decided transaction twice": Planted(
+        "G6", "gateway.transactions.transactions.Batch", _without_stamp, FAULTY
+    ),
     "says that nothing happened": Planted(
         "G8", "log_format.committer.Committer._unknown", _says_that_nothing_happened, HOSTILE
     ),

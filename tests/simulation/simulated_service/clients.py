@@ -129,6 +129,62 @@ class IdempotentProducer:
         self._identity = {}
 
 
+class TransactionalLoop:
+    """Transactions over the topics, by any gateway; each call is repeated until it is known (G6)."""
+
+    def __init__(self, around: Surroundings, name: str) -> None:
+        self._around = around
+        self._name = name
+
+    def run(self) -> None:
+        """Live."""
+        for _ in range(self._around.turns):
+            self._around.think()
+            begun = self._insist("/v1/transactions", {"transactional_id": self._name, "timeout_ms": 30_000})
+            if begun is not None and begun.status == 201:
+                self._one(begun.body)
+
+    def _one(self, begun: Any) -> None:
+        around = self._around
+        transaction = begun["transaction_id"]
+        headers = {
+            "Tidelog-Transaction": transaction,
+            "Tidelog-Producer-Id": begun["producer_id"],
+            "Tidelog-Producer-Epoch": str(begun["epoch"]),
+            "Tidelog-Producer-Sequence": "0",
+        }
+        sent: dict[str, dict[int, list[bytes]]] = {}
+        for topic in around.rng.sample(around.topics, around.rng.randrange(1, len(around.topics) + 1)):
+            values = _values(around)
+            reply = self._insist(f"/v1/topics/{topic}/records", _records(values), headers)
+            sent[topic] = values
+            if reply is None or reply.status != 202:
+                # Not all of it is staged: it is not committed, so nothing of it may ever appear.
+                around.judge.aborted(sent)
+                return
+        action = around.rng.choice(("commit", "commit", "commit", "abort"))
+        if action == "commit" and around.rng.random() < 0.1:
+            around.scheduler.sleep_ms(31 * SECOND_MS)
+        reply = self._insist(f"/v1/transactions/{transaction}:{action}", None)
+        if reply is None or reply.may_have_happened:
+            around.judge.in_doubt(sent)
+        elif action == "abort" or reply.status != 200:
+            around.judge.aborted(sent)
+        else:
+            around.judge.committed(self._name, sent, reply.body)
+
+    def _insist(self, path: str, body: Any, headers: dict[str, str] | None = None) -> Reply | None:
+        """The first answer that is no doubt and no refusal for the moment; None when there is none."""
+        for _ in range(RETRIES_MAX):
+            reply = self._around.call("POST", path, body, headers)
+            if isinstance(reply, Reply) and (
+                reply.status < 400 or not (reply.may_have_happened or reply.body["retryable"])
+            ):
+                return reply
+            self._around.scheduler.sleep_ms(self._around.rng.randrange(50, 2 * SECOND_MS))
+        return None
+
+
 def reader(around: Surroundings, topic: str, busy: Callable[[], bool]) -> None:
     """Polls every partition from where it is."""
     positions: dict[int, int] = {}

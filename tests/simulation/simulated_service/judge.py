@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from simulated.truth import Truth, Violation
@@ -24,6 +25,7 @@ class Judge:
         self.told: Counter[str] = Counter()
         self._acknowledged: dict[bytes, tuple[str, int, int]] = {}
         self._refused: dict[bytes, str] = {}
+        self._atomic: list[dict[str, dict[int, list[bytes]]]] = []
         self._last_offset: dict[tuple[str, str, int], int] = defaultdict(lambda: -1)
 
     def truth(self, topic: str) -> Truth:
@@ -60,6 +62,30 @@ class Judge:
             if base <= self._last_offset[line]:
                 raise Violation(f"{producer} got offset {base} after {self._last_offset[line]} in {topic}")
             self._last_offset[line] = base + len(values) - 1
+
+    def committed(self, name: str, sent: dict[str, dict[int, list[bytes]]], body: Any) -> None:
+        """A client is told that its transaction is committed, and where its records are (G6)."""
+        self.told["transaction committed"] += 1
+        told = {entry["topic"]: entry["partitions"] for entry in body["topics"]}
+        for topic, values in sent.items():
+            if topic in told:
+                places = {"duplicate": False, "partitions": told[topic]}
+                self.acknowledged(f"{name} in {topic}", topic, values, places)
+            elif not self._was_deleted(topic):
+                raise Violation(f"{name} committed {values} to {topic}, and the answer has no place for them")
+        self._atomic.append(sent)
+
+    def aborted(self, sent: dict[str, dict[int, list[bytes]]]) -> None:
+        """A transaction ended without a decision to commit: nothing of it may ever appear."""
+        self.told["transaction aborted"] += 1
+        for values in sent.values():
+            for value in (value for held in values.values() for value in held):
+                self._refused[value] = "aborted"
+
+    def in_doubt(self, sent: dict[str, dict[int, list[bytes]]]) -> None:
+        """Nobody knows whether the transaction was committed: all of it is there, or nothing."""
+        self.told["transaction in doubt"] += 1
+        self._atomic.append(sent)
 
     def refused(self, values: Sequence[bytes], reply: Reply) -> None:
         """A producer is told that its values never were and never will be in the log (G8)."""
@@ -105,7 +131,24 @@ class Judge:
         for value, place in self._acknowledged.items():
             if all(truth.values.get(place) != value for truth in self.truths.values()):
                 raise Violation(f"{value!r} was acknowledged at {place} and is not there")
+        for sent in self._atomic:
+            self._whole_or_nothing(sent)
         for value, why in self._refused.items():
             for topic, truth in self.truths.items():
                 if value in truth.places:
                     raise Violation(f"{value!r} was refused ({why}) and is at {truth.places[value]} of {topic}")
+
+    def _whole_or_nothing(self, sent: dict[str, dict[int, list[bytes]]]) -> None:
+        there: dict[str, bool] = {}
+        for topic, by_partition in sent.items():
+            values = [value for held in by_partition.values() for value in held]
+            present = [value for value in values if value in self.truth(topic).places]
+            if len(present) not in {0, len(values)}:
+                raise Violation(f"of a transaction's {values} in {topic} only {present} are there")
+            there[topic] = bool(present)
+        if len({there[topic] for topic in sent if not self._was_deleted(topic)}) > 1:
+            raise Violation(f"a transaction is in some of its topics only: {there}")
+
+    def _was_deleted(self, topic: str) -> bool:
+        states = self.truth(topic).states
+        return any(before.topic_id is not None and after.topic_id is None for before, after in pairwise(states))

@@ -17,7 +17,14 @@ from simulated.faults import CALM, CROWDED, FAULTY, HOSTILE, STORMY, Faults, Pro
 from simulated.scheduler import Machine, Scheduler
 from simulated.store import Client, Server
 from simulated.world import History
-from simulated_service.clients import IdempotentProducer, Surroundings, administrator, plain_producer, reader
+from simulated_service.clients import (
+    IdempotentProducer,
+    Surroundings,
+    TransactionalLoop,
+    administrator,
+    plain_producer,
+    reader,
+)
 from simulated_service.judge import Judge
 from simulated_service.network import Network
 from simulated_service.service import Code, Service
@@ -101,6 +108,7 @@ class World:
             self._actor(f"plain-{index}", partial(plain_producer, around, f"plain-{index}"))
         for index in range(2):
             self._actor(f"idempotent-{index}", IdempotentProducer(around, f"idempotent-{index}").run)
+        self._actor("transactional", TransactionalLoop(around, "transactional").run)
         self._actor("misfortune", self._misfortune)
         for topic in TOPICS:
             body = partial(reader, around, topic, lambda: self._busy > 0)
