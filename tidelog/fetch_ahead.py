@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from log_format.errors import TidelogError
 from tidelog import limits
 from tidelog.assignment import Assignment, Progress
 from tidelog.deadline import Deadline
@@ -20,7 +19,7 @@ from tidelog.fetch import Fetched, FetchFailed, FetchLimits, fetch_arrow, fetch_
 from tidelog.record import TopicPartition
 from tidelog.transport import Transport
 
-Found = Sequence[Fetched | FetchFailed] | TidelogError
+Found = Sequence[Fetched | FetchFailed] | Exception
 """Answers by partition, or why there are none."""
 
 
@@ -52,7 +51,7 @@ class FetchOrder:
                 self.found = [self._fetch_arrow(deadline)]
             else:
                 self.found = fetch_many(self._transport, self._positions, self._limits, deadline)
-        except TidelogError as error:
+        except Exception as error:  # noqa: BLE001 - nobody could see it in a thread: the poll raises it
             self.found = error
 
     def _fetch_arrow(self, deadline: Deadline) -> Fetched | FetchFailed:

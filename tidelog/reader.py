@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from log_format.errors import TidelogError
 from tidelog import limits
 from tidelog.assignment import Assignment, Progress
 from tidelog.deadline import Deadline
@@ -149,7 +148,7 @@ class Reader:
             wait_ms = 0 if behind else int(min(poll_deadline.remaining_ms(), limits.FETCH_WAIT_MS_MAX))
             order = self._order(behind or active, wait_ms)
             order.fetch(call_deadline)
-        if isinstance(order.found, TidelogError):
+        if isinstance(order.found, Exception):
             raise order.found
         failures = []
         for each in order.found:

@@ -146,3 +146,24 @@ def test_groups_are_refused_until_they_are_served(gateway: Any) -> None:
     gateway.create("t", 1)
     with Consumer(bootstrap_servers=gateway.url) as consumer:
         assert consumer.topics() == {"t"}
+
+
+def test_any_error_ahead_comes_out_of_the_poll(gateway: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault of our own in the thread is raised by the poll that wants the records; it never reads as no records."""
+    fill(gateway, 100)
+    with Consumer("t", bootstrap_servers=gateway.url, fetch_max_bytes=100) as consumer:
+        read = [record.offset for record in consumer.poll(5_000, 1)]
+        assert reached(lambda: fetches(gateway) == 2)
+
+        def broken(*args: Any) -> Any:
+            raise ZeroDivisionError("a fault of our own")
+
+        with monkeypatch.context() as patched:
+            patched.setattr("tidelog.fetch_ahead.fetch_many", broken)
+            patched.setattr("tidelog.fetch_ahead.fetch_arrow", broken)
+            with pytest.raises(ZeroDivisionError):
+                while True:
+                    read += [record.offset for record in consumer.poll(5_000)]
+        while len(read) < 100:
+            read += [record.offset for record in consumer.poll(5_000)]
+        assert read == list(range(100))
