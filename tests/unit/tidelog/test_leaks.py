@@ -1,0 +1,86 @@
+"""What clients leave behind: no socket and no thread, however they end."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidelog import Admin, Consumer, Producer
+from tidelog.endpoints import Endpoints
+from tidelog.errors import TidelogError
+from tidelog.owners import Owners
+
+OPEN_FILES = Path("/proc/self/fd")
+
+pytestmark = pytest.mark.skipif(not OPEN_FILES.is_dir(), reason="sockets are counted in /proc")
+
+
+def socket_count() -> int:
+    found = 0
+    for entry in OPEN_FILES.iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found += str(entry.readlink()).startswith("socket:")
+    return found
+
+
+def client_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("tidelog")]
+
+
+def reached(condition: Callable[[], bool]) -> bool:
+    end = time.monotonic() + 20
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)
+    return condition()
+
+
+def test_a_connection_given_back_after_close_is_closed(gateway: Any) -> None:
+    """The look-up of owners is answered after the client was closed: its connection is not kept."""
+    answer = threading.Event()
+
+    def late(exchange: Any) -> None:
+        answer.wait(20)
+        exchange.carry_out()
+
+    gateway.misbehave("GET /v1/cluster", late)
+    before = socket_count()
+    endpoints = Endpoints(gateway.url)
+    owners = Owners(endpoints)
+    owners.endpoint_for("t")
+    assert reached(lambda: gateway.count("GET /v1/cluster") == 1)
+    owners.close(abort=False)
+    endpoints.close(abort=False)
+    answer.set()
+    assert reached(lambda: not client_threads())
+    assert reached(lambda: socket_count() == before)
+    endpoints.close(abort=True)
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_many_clients_leave_nothing_behind(gateway: Any, cut: bool) -> None:
+    """Producers, consumers and admins, some of whose answers are cut, some of whose calls fail."""
+    gateway.create("t")
+    before = socket_count()
+    kept: list[Any] = []  # what is garbage would close its sockets by itself
+    for number in range(15):
+        if cut:
+            gateway.misbehave("records|fetch", gateway.cut())
+        with (
+            Admin(gateway.url) as admin,
+            Producer(gateway.url) as producer,
+            Consumer("t", bootstrap_servers=gateway.url) as consumer,
+        ):
+            kept += [admin, producer, consumer]
+            producer.send("t", str(number)).result(timeout=20)
+            assert consumer.poll(10_000)
+            with pytest.raises(TidelogError):
+                admin.describe_topic("nowhere")
+    assert reached(lambda: not client_threads())
+    assert reached(lambda: socket_count() == before)
+    assert len(kept) == 45
