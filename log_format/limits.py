@@ -78,6 +78,8 @@ PRODUCER_EXPIRATION_MS: Final = 86_400_000
 """Default of ``producer.id.expiration.ms``, Kafka's."""
 
 TRANSACTION_TIMEOUT_MS_MIN: Final = 1_000
+"""The contract's: less would be over before a slow store has staged anything."""
+
 TRANSACTION_TIMEOUT_MS_MAX: Final = 900_000
 """Kafka's ``transaction.max.timeout.ms``: how long records may lie staged."""
 

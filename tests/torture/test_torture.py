@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
 def test_a_short_torture(tmp_path: Path) -> None:
     """Each kind of fault once or more while producers, transactions and readers go on; then the checker finds nothing."""
     outcome = torture(
-        Plan(seconds=25, seed=20, gateways=2, producers=4, readers=2, transactional=0, freeze_seconds=4),
+        Plan(seconds=25, seed=20, gateways=2, producers=4, readers=2, transactional=1, freeze_seconds=4),
         tmp_path,
         read_as=lambda service: {"deltalake": by_deltalake(TOPICS, service.environment)},
     )

@@ -39,8 +39,9 @@ def lines(count: int, bad: str) -> bytes:
 
 
 def objects(directory: Path) -> dict[str, int]:
-    """Every file below, and when it was last written."""
-    return {str(path): path.stat().st_mtime_ns for path in directory.rglob("*") if path.is_file()}
+    """Every file below, and when it was last written, but for the gateway's own sign of life."""
+    files = (path for path in directory.rglob("*") if path.is_file() and path.parent.name != "gateways")
+    return {str(path): path.stat().st_mtime_ns for path in files}
 
 
 @pytest.fixture

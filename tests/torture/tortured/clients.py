@@ -148,18 +148,15 @@ def produce(client: Client, topics: dict[str, int], pace_seconds: float) -> None
 
 
 def transact(client: Client, topics: dict[str, int], pace_seconds: float) -> None:
-    """Transactions over all topics, long ones and the one-request form; some are aborted on purpose."""
+    """Transactions over all topics; some are aborted on purpose."""
     while not client.stopping.is_set():
         values, started = client.values(topics, 12), time.monotonic()
-        form = client.rng.choice(("one request", "committed", "aborted"))
-        outcome, reply, attempts = (
-            _one_request(client, values) if form == "one request" else _long(client, values, form)
-        )
+        outcome, reply, attempts = _transaction(client, values, client.rng.choice(("commit", "commit", "abort")))
         done = outcome == "acknowledged"
         client.history.add(
             Write(
                 client=client.name,
-                kind="one-request transaction" if form == "one request" else "transaction",
+                kind="transaction",
                 values=values,
                 outcome=outcome,
                 started=started,
@@ -173,21 +170,7 @@ def transact(client: Client, topics: dict[str, int], pace_seconds: float) -> Non
         client.stopping.wait(client.rng.uniform(0, 2 * pace_seconds))
 
 
-def _one_request(client: Client, values: dict[str, dict[int, list[str]]]) -> tuple[str, Reply, int]:
-    reply, _, _ = client.insist("POST", "/v1/producers", {})
-    if reply.status != 201:
-        return "refused", reply, 1
-    headers = {
-        "Tidelog-Producer-Id": reply.body["producer_id"],
-        "Tidelog-Producer-Epoch": str(reply.body["epoch"]),
-        "Tidelog-Producer-Sequence": "0",
-    }
-    body = {"topics": [{"topic": topic, "records": _records(held)} for topic, held in values.items()]}
-    reply, attempts, doubt = client.insist("POST", "/v1/records", body, headers)
-    return "acknowledged" if reply.status == 200 else "unknown" if doubt else "refused", reply, attempts
-
-
-def _long(client: Client, values: dict[str, dict[int, list[str]]], form: str) -> tuple[str, Reply, int]:
+def _transaction(client: Client, values: dict[str, dict[int, list[str]]], action: str) -> tuple[str, Reply, int]:
     begun, attempts, _ = client.insist(
         "POST", "/v1/transactions", {"transactional_id": client.name, "timeout_ms": client.rng.choice((20_000, 60_000))}
     )
@@ -208,7 +191,7 @@ def _long(client: Client, values: dict[str, dict[int, list[str]]], form: str) ->
                 # Not all of it is staged: it must never be committed.
                 client.insist("POST", f"/v1/transactions/{transaction}:abort")
                 return "aborted", reply, attempts
-    if form == "aborted":
+    if action == "abort":
         reply, more, doubt = client.insist("POST", f"/v1/transactions/{transaction}:abort")
         return "aborted" if reply.status == 200 or not doubt else "unknown", reply, attempts + more - 1
     reply, more, doubt = client.insist("POST", f"/v1/transactions/{transaction}:commit")

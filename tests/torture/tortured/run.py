@@ -28,8 +28,7 @@ class Plan:
     gateways: int = 3
     producers: int = 8
     readers: int = 4
-    transactional: int = 0
-    """Transactional loops; 0 until transactions are served."""
+    transactional: int = 2
     pace_seconds: float = 0.1
     freeze_seconds: float = 20.0
 

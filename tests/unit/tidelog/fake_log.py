@@ -20,7 +20,8 @@ from tidelog.partitioner import partition_for_key
 from tidelog.record import Record
 
 DEFAULTS = {"max.message.bytes": 1048576, "message.timestamp.type": "CreateTime", "retention.ms": 604800000}
-COLUMNS = {"partition", "timestamp", "key", "value", "headers"}
+COLUMNS = {"partition", "timestamp", "key", "value", "headers", "offset", "topic", "timestampType"}
+"""The last three are ignored."""
 
 
 class Problem(Exception):
@@ -348,7 +349,8 @@ def _records(topic: str, partition_count: int, partition: int | None, asked: Ask
         case "application/vnd.apache.arrow.stream":
             table = pa.ipc.open_stream(asked.body).read_all()
             if not set(table.column_names) <= COLUMNS:
-                raise Problem(400, "INVALID_RECORD", errors=table.column_names)
+                unknown = [{"where": f"/{name}", "what": "is not a column of records"} for name in table.column_names]
+                raise Problem(400, "INVALID_REQUEST", errors=unknown)
             rows = table.to_pylist()
         case other:
             raise Problem(415, "UNSUPPORTED_MEDIA_TYPE", given=other)
