@@ -13,7 +13,7 @@ import pytest
 
 from tidelog import Admin, Consumer, Producer
 from tidelog.endpoints import Endpoints
-from tidelog.errors import TidelogError
+from tidelog.errors import UnknownTopic
 from tidelog.owners import Owners
 
 OPEN_FILES = Path("/proc/self/fd")
@@ -79,7 +79,7 @@ def test_many_clients_leave_nothing_behind(gateway: Any, cut: bool) -> None:
             kept += [admin, producer, consumer]
             producer.send("t", str(number)).result(timeout=20)
             assert consumer.poll(10_000)
-            with pytest.raises(TidelogError):
+            with pytest.raises(UnknownTopic):
                 admin.describe_topic("nowhere")
     assert reached(lambda: not client_threads())
     assert reached(lambda: socket_count() == before)
