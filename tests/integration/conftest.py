@@ -19,6 +19,7 @@ import pytest
 from log_format.append import Append, Batch
 from log_format.clock import SystemClock
 from log_format.committer import Committer
+from log_format.producers import ProducerStamp
 from log_format.records import BATCH_SCHEMA, TIMESTAMP
 from log_format.stores import open_store
 from log_format.topic_changes import CreateTopic, DeleteRecords, DeleteTopic
@@ -44,8 +45,8 @@ class TopicWriter:
             )
         )
 
-    def append(self, records: Sequence[Sent]) -> None:
-        """One commit with these records."""
+    def append(self, records: Sequence[Sent], *, stamp: ProducerStamp | None = None) -> None:
+        """One commit with these records, as the request of a producer if there is a stamp."""
         table = pa.table(
             {
                 "timestamp": pa.array([sent[1] for sent in records], pa.timestamp("ms", tz="UTC")).cast(TIMESTAMP),
@@ -55,9 +56,9 @@ class TopicWriter:
             },
             schema=BATCH_SCHEMA,
         )
-        self.append_table(table, [sent[0] for sent in records])
+        self.append_table(table, [sent[0] for sent in records], stamp=stamp)
 
-    def append_table(self, table: pa.Table, partitions: Sequence[int]) -> None:
+    def append_table(self, table: pa.Table, partitions: Sequence[int], *, stamp: ProducerStamp | None = None) -> None:
         """One commit with a table of ``BATCH_SCHEMA``."""
         topic_id = self.log.state.topic_id
         assert topic_id is not None
@@ -66,6 +67,7 @@ class TopicWriter:
             records=table,
             partitions=np.array(partitions, dtype=np.int32),
             record_bytes_max=1,
+            stamp=stamp,
         )
         committed = self.committer.commit(Append([batch], _new_id))
         assert not isinstance(committed.result[0], Exception)

@@ -24,7 +24,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from log_format import layout, producer_id
+from log_format.checkpoint import write_checkpoint
 from log_format.errors import RequestRefused, UnknownTopic
+from log_format.producers import ProducerStamp
 from log_format.records import BATCH_SCHEMA
 from spark_pipeline import read_topic, stream_topic
 from spark_pipeline.jobs import flight_delays
@@ -139,6 +142,27 @@ def test_a_stream_can_begin_at_a_version(spark: SparkSession, tmp_path: Path, to
     version = writer.log.state.version
     batches = drain(stream_topic(spark, str(tmp_path), "t", starting_version=version), tmp_path / "checkpoint")
     assert places([row for rows in batches for row in rows]) == [(0, 2), (0, 3), (1, 1)]
+
+
+def test_a_checkpoint_with_producers_reads_as_any_other(
+    spark: SparkSession, store_uri: str, topic_writer: Writer, tmp_path: Path
+) -> None:
+    """G9: what a checkpoint says of producers, and their tags, are nothing to Spark; it needs no commit below it."""
+    writer = topic_writer(store_uri, "t")
+    producer = producer_id.issue(producer_id.PLAIN, START_MS, "0" * 20, b"key")
+    for sequence in range(3):
+        writer.append(FEW, stamp=ProducerStamp(producer, 0, sequence))
+    store, version = writer.log.store, writer.log.state.version
+    write_checkpoint(store, "t", version, START_MS)
+    for covered in range(version + 1):
+        store.delete(layout.commit_key("t", covered))
+    writer.append(FEW, stamp=ProducerStamp(producer, 0, 3))
+
+    expected = [(0, offset) for offset in range(8)] + [(1, offset) for offset in range(4)]
+    assert places(read_topic(spark, store_uri, "t").collect()) == expected
+    checkpoint = f"{store_uri}/checkpoint" if store_uri.startswith("s3://") else tmp_path / "checkpoint"
+    batches = drain(stream_topic(spark, store_uri, "t"), checkpoint)
+    assert places([row for rows in batches for row in rows]) == expected
 
 
 def test_timestamps_of_the_gateway_say_so(spark: SparkSession, tmp_path: Path, topic_writer: Writer) -> None:

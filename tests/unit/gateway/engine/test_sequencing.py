@@ -1,0 +1,164 @@
+"""Sequencing: idempotent requests reach the writer in order, wait no longer than they must, and share their flush."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import gateway.engine.sequencing as sequencing_module
+from log_format.appended import Appended, Duplicate
+from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
+from log_format.producers import ProducerStamp
+
+EVER_MS = 60_000
+
+
+class Requests:
+    """One producer's requests to a topic of a gateway, as the route sends them."""
+
+    def __init__(self, tools: Any, gateway: Any, topic: Any, producer_id: str) -> None:
+        self._tools = tools
+        self._gateway = gateway
+        self._topic = topic
+        self._id = producer_id
+
+    async def send(self, sequence: int, *, wait_ms: int = EVER_MS) -> Any:
+        engine = self._gateway.engine
+        batch = self._tools.batch_of(self._topic, [b"%d" % sequence])
+        batch.stamp = ProducerStamp(self._id, 0, sequence)
+        await self._topic.sequencing.turn(batch.stamp, engine.clock.monotonic_ms() + wait_ms)
+        return await engine.acknowledged(self._topic, engine.append(self._topic, batch, None))
+
+    def start(self, sequence: int, **more: int) -> asyncio.Task[Any]:
+        return asyncio.create_task(self.send(sequence, **more))
+
+
+async def producer_on(tools: Any, gateway: Any, **config: int) -> Requests:
+    topic = await gateway.topic(**({"flush_ms": 0} | config))
+    return Requests(tools, gateway, topic, await gateway.engine.producer_ids.issue())
+
+
+async def until_waiting(topic: Any, count: int) -> None:
+    for _ in range(1_000):
+        if topic.sequencing._waiting == count:
+            return
+        await asyncio.sleep(0.01)
+    pytest.fail("they do not wait")
+
+
+def test_five_in_flight_share_a_flush_whatever_their_order(tools: Any) -> None:
+    """Nobody waits for the acknowledgement of those before it: while a commit is under way the others gather, in order."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        requests = await producer_on(tools, gateway)
+        topic = await gateway.engine.open_topic("t")
+        with tools.Gate(gateway.store, "put_if_absent") as gate:
+            first = requests.start(0)
+            await gate.wait_until_reached()
+            others = [requests.start(sequence) for sequence in (4, 2, 3, 1)]
+            await asyncio.sleep(0.05)
+            assert not topic.sequencing.is_idle
+            gate.open()
+            answers = [await first, *(await asyncio.gather(*others))]
+        assert answers == [(Appended(0, sequence, 1),) for sequence in (0, 4, 2, 3, 1)]
+        assert topic.state.version <= 3, "five requests took more than three commits"
+        assert topic.sequencing.is_idle
+        assert tools.values_of(await gateway.fetch()) == [b"0", b"1", b"2", b"3", b"4"]
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_one_that_waits_notices_what_came_in_elsewhere(tools: Any) -> None:
+    """Those before it were sent to another gateway: nobody tells this one, so it looks."""
+
+    async def scenario() -> None:
+        here = tools.gateway()
+        requests = await producer_on(tools, here)
+        elsewhere = tools.gateway(objects=here.store.objects)
+        there = Requests(tools, elsewhere, await elsewhere.engine.open_topic("t"), requests._id)
+        waiting = [requests.start(sequence) for sequence in (2, 1)]
+        await until_waiting(await here.engine.open_topic("t"), 2)
+        assert await there.send(0) == (Appended(0, 0, 1),)
+        assert await asyncio.gather(*waiting) == [(Appended(0, 2, 1),), (Appended(0, 1, 1),)]
+        assert await there.send(1) == Duplicate((Appended(0, 1, 1),))
+        for gateway in (here, elsewhere):
+            await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_one_whose_turn_does_not_come_is_refused(tools: Any) -> None:
+    """At its deadline, or at once when it is further ahead than anybody may be; what is expected is said; nothing is written."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        requests = await producer_on(tools, gateway)
+        await requests.send(0)
+        for sequence, wait_ms in ((2, 0), (5, 50), (6, EVER_MS), (10**17, EVER_MS)):
+            with pytest.raises(RequestRefused) as caught:
+                await requests.send(sequence, wait_ms=wait_ms)
+            assert caught.value.code is ErrorCode.SEQUENCE_OUT_OF_ORDER
+            assert caught.value.retryable
+            assert caught.value.fields["expected_sequence"] == 1
+        topic = await gateway.engine.open_topic("t")
+        assert topic.state.high_watermark(0) == 1
+        assert topic.sequencing.is_idle
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_one_that_waits_is_told_when_the_gateway_drains(tools: Any) -> None:
+    """A shutdown does not wait for what may never come: ``DRAINING``, and another gateway may take it."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        requests = await producer_on(tools, gateway)
+        waiting = requests.start(1)
+        await until_waiting(await gateway.engine.open_topic("t"), 1)
+        await gateway.engine.drain()
+        with pytest.raises(BackOff) as caught:
+            await waiting
+        assert caught.value.code is ErrorCode.DRAINING
+
+    tools.run(scenario)
+
+
+def test_only_so_many_wait(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the bound a request that would wait is refused with ``OVERLOADED``; one whose turn it is, is not."""
+    monkeypatch.setattr(sequencing_module, "SEQUENCES_WAITING_MAX", 2)
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        requests = await producer_on(tools, gateway)
+        waiting = [requests.start(sequence) for sequence in (1, 2)]
+        await until_waiting(await gateway.engine.open_topic("t"), 2)
+        with pytest.raises(TidelogError) as caught:
+            await requests.send(3)
+        assert caught.value.code is ErrorCode.OVERLOADED
+        assert await requests.send(0) == (Appended(0, 0, 1),)
+        assert await asyncio.gather(*waiting) == [(Appended(0, 1, 1),), (Appended(0, 2, 1),)]
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_a_repeat_does_not_wait(tools: Any) -> None:
+    """What is in the log already, or too old to be told, is for the commit to answer, at once."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        requests = await producer_on(tools, gateway)
+        for sequence in range(6):
+            await requests.send(sequence)
+        assert await requests.send(1, wait_ms=0) == Duplicate((Appended(0, 1, 1),))
+        with pytest.raises(RequestRefused) as caught:
+            await requests.send(0, wait_ms=0)
+        assert (caught.value.code, caught.value.retryable) == (ErrorCode.SEQUENCE_OUT_OF_ORDER, False)
+        await gateway.engine.drain()
+
+    tools.run(scenario)
