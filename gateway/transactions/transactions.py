@@ -148,17 +148,23 @@ class Transactions:
 
     async def commit(self, transaction_id: str) -> TransactionRow:
         """The committed row, every record visible. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
-        row = (await self._decider.fresh()).transactions.get(transaction_id)
-        if row is None:
-            raise unknown(transaction_id)
+        row = await self._known(transaction_id)
         staged: list[StagedRecords] | None = None
         if row.state == "open":
             listed = await self._staging.listed(transaction_id)
             names = tuple(name.name for name in listed.names)
-            staged = await self._staging.read(transaction_id, names)
-            if not await self._topics_stand(staged):
-                raise not_open(await self._decider.decide(DecideAbort(transaction_id=transaction_id, reason="topic")))
-            row = await self._decider.decide(DecideCommit(transaction_id=transaction_id, staged=names))
+            try:
+                staged = await self._staging.read(transaction_id, names)
+            except CorruptData:
+                # An earlier try, by another gateway, may have brought it to its end meanwhile and deleted them.
+                row = await self._known(transaction_id)
+                if row.state == "open":
+                    raise
+        if row.state == "open" and staged is not None:
+            if await self._topics_stand(staged):
+                row = await self._decider.decide(DecideCommit(transaction_id=transaction_id, staged=names))
+            else:
+                row = await self._aborted_for_its_topics(transaction_id)
             staged = staged if row.staged == names else None
         if row.state == "aborted":
             raise not_open(row)
@@ -172,11 +178,25 @@ class Transactions:
 
     async def look(self, transaction_id: str) -> TransactionRow:
         """The row as it is now; one whose time is over reads as aborted. Raises ``RequestRefused``, ``BackOff``."""
+        row = await self._known(transaction_id)
+        if row.state == "open" and self._clock.now_ms() > row.expires_at_ms:
+            return await self._decider.decide(DecideAbort(transaction_id=transaction_id, reason="expired"))
+        return row
+
+    async def _aborted_for_its_topics(self, transaction_id: str) -> TransactionRow:
+        """The aborted row, or the one that was committed before the topic was deleted."""
+        try:
+            return await self._decider.decide(DecideAbort(transaction_id=transaction_id, reason="topic"))
+        except RequestRefused:
+            row = await self._known(transaction_id)
+            if row.state not in ("committing", "committed"):
+                raise
+            return row
+
+    async def _known(self, transaction_id: str) -> TransactionRow:
         row = (await self._decider.fresh()).transactions.get(transaction_id)
         if row is None:
             raise unknown(transaction_id)
-        if row.state == "open" and self._clock.now_ms() > row.expires_at_ms:
-            return await self._decider.decide(DecideAbort(transaction_id=transaction_id, reason="expired"))
         return row
 
     async def _finished(self, row: TransactionRow, staged: list[StagedRecords] | None) -> TransactionRow:
@@ -230,7 +250,7 @@ class Transactions:
         return [Place(first.topic, place.partition, place.base_offset, place.count) for place in places]
 
     async def _topics_stand(self, staged: Sequence[StagedRecords]) -> bool:
-        for name, topic_id in {(request.topic, request.topic_id) for request in staged}:
+        for name, topic_id in sorted({(request.topic, request.topic_id) for request in staged}):
             topic = await self._topics.fresh(name, self._clock.monotonic_ms())
             if topic.state.topic_id != topic_id:
                 return False
