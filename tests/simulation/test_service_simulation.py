@@ -59,7 +59,7 @@ def test_the_histories_are_eventful() -> None:
     faults += ["down", "outage", "pause", "crash", "never arrives", "answer lost", "no answer in time"]
     outcomes = ["acknowledged", "duplicate", "known after doubt", "read", "own object exists"]
     outcomes += ["transaction committed", "transaction aborted"]
-    refusals = ["UNAVAILABLE", "UNKNOWN_TOPIC", "OUTCOME_UNKNOWN"]
+    refusals = ["UNAVAILABLE", "UNKNOWN_TOPIC", "refused after doubt"]
     assert [name for name in (*faults, *outcomes, *refusals) if not seen[name]] == []
     assert seen["acknowledged"] > 4 * len(PROFILES) * EVENTFUL_SEEDS, "most histories append only a little"
 
