@@ -75,7 +75,7 @@ def fetch_arrow(
         high_watermark = int(reply.headers["tidelog-high-watermark"])
         first = table.column("offset")[0].as_py() if table.num_rows else next_offset
         last = table.column("offset")[-1].as_py() if table.num_rows else next_offset - 1
-    except (pa.ArrowException, KeyError, ValueError) as error:
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         raise reply.unexpected(f"{type(error).__name__}: {error}") from error
     _check_range(reply, offset, first, last, next_offset)
     if next_offset == offset < high_watermark:

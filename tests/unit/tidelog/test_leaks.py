@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import threading
 import time
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tidelog import Admin, Consumer, Producer
+from tidelog import Admin, Consumer, Producer, aio
 from tidelog.endpoints import Endpoints
 from tidelog.errors import UnknownTopic
 from tidelog.owners import Owners
@@ -58,7 +59,7 @@ def test_a_connection_given_back_after_close_is_closed(gateway: Any) -> None:
     endpoints.close(abort=False)
     answer.set()
     assert reached(lambda: not client_threads())
-    assert reached(lambda: socket_count() == before)
+    assert reached(lambda: socket_count() <= before)  # fewer: what tests before this one left has ended
     endpoints.close(abort=True)
 
 
@@ -82,5 +83,30 @@ def test_many_clients_leave_nothing_behind(gateway: Any, cut: bool) -> None:
             with pytest.raises(UnknownTopic):
                 admin.describe_topic("nowhere")
     assert reached(lambda: not client_threads())
-    assert reached(lambda: socket_count() == before)
+    assert reached(lambda: socket_count() <= before)  # fewer: what tests before this one left has ended
     assert len(kept) == 45
+
+
+def test_asyncio_clients_leave_nothing_behind(gateway: Any) -> None:
+    """The asyncio twins close what is theirs, too."""
+    gateway.create("t")
+    before = socket_count()
+    kept: list[Any] = []
+
+    async def use(number: int) -> None:
+        async with (
+            aio.Admin(gateway.url) as admin,
+            aio.Producer(gateway.url) as producer,
+            aio.Consumer("t", bootstrap_servers=gateway.url) as consumer,
+        ):
+            kept.extend([admin, producer, consumer])
+            await (await producer.send("t", str(number)))
+            assert await consumer.poll(10_000)
+            with pytest.raises(UnknownTopic):
+                await admin.describe_topic("nowhere")
+
+    for number in range(10):
+        asyncio.run(use(number))
+    assert reached(lambda: not client_threads())
+    assert reached(lambda: socket_count() <= before)  # fewer: what tests before this one left has ended
+    assert len(kept) == 30
