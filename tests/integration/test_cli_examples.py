@@ -171,8 +171,8 @@ def test_the_example_works_until_ctrl_c(shell: Shell, example: str) -> None:
             assert b"listens on" in process.stdout.readline()
         if "--max" not in example:
             process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
-        assert process.returncode in ({0, 130} if "serve" in example else {0 if "--max" in example else 130})
+        said = process.communicate(timeout=60)
+        assert process.returncode in ({0, 130} if "serve" in example else {0 if "--max" in example else 130}), said
     finally:
         process.kill()
         process.wait()
