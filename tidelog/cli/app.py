@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from log_format.version import __version__
 from tidelog.cli import bench, settings_file, topic
@@ -23,21 +22,8 @@ from tidelog.cli.tail import tail
 from tidelog.cli.verify import verify
 from tidelog.cli.version import version
 
-
-class _Commands(TyperGroup):
-    """Ctrl-C where no command reports it itself ends with the documented code, too, not with Click's 1."""
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command that was asked for."""
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            raise typer.Exit(ExitCode.INTERRUPTED) from None
-
-
 app = typer.Typer(
     name="tidelog",
-    cls=_Commands,
     help="A message log on object storage: Kafka's model, a topic is a Delta table.",
     epilog=EPILOG,
     no_args_is_help=True,
