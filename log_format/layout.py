@@ -8,6 +8,7 @@
     topics/<topic>/segments/<unique>.parquet                              one flush
     system/gateways/<gateway id>.json                                     who is alive (a hint)
     system/transactions/                                                  a table: the decisions of transactions
+    system/consumer_offsets/                                              a table: what each group has consumed
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ SYSTEM = "system/"
 CLUSTER_KEY = f"{SYSTEM}cluster.json"
 GATEWAYS = f"{SYSTEM}gateways/"
 TRANSACTIONS_ROOT = f"{SYSTEM}transactions/"
+CONSUMER_OFFSETS_ROOT = f"{SYSTEM}consumer_offsets/"
 VERSION_DIGITS = 20
 _COMMIT = re.compile(r"([0-9]{20})\.json")
 _CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint\.parquet")

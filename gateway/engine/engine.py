@@ -34,7 +34,7 @@ from gateway.engine.tail_cache import TailCache
 from gateway.engine.waiting import WaitingPlaces
 from gateway.engine.writer import Acknowledgement, PendingBatch
 from gateway.memory_budget import MemoryBudget, Reservation
-from gateway.transactions.decider import Decider
+from gateway.transactions.decider import make_decider
 from gateway.transactions.staging import Staging
 from gateway.transactions.transactions import Transactions
 from log_format import layout
@@ -115,7 +115,7 @@ class LogEngine:
         )
         self.producer_ids = ProducerIds(store, pool=self._look_pool, clock=clock, new_id=new_id)
         self.transactions = Transactions(
-            Decider(store, clock=clock, new_id=new_id, look_pool=self._look_pool, write_pool=self._write_pool),
+            make_decider(store, clock=clock, new_id=new_id, look_pool=self._look_pool, write_pool=self._write_pool),
             Staging(store, pool=self._look_pool, new_id=new_id),
             self.topics,
             self.producer_ids,

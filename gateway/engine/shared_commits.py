@@ -1,0 +1,164 @@
+"""One gateway's hand on a system table: whatever was asked while the last commit was under way shares the next.
+
+Belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from gateway.engine.bounds import COMMIT_WAIT_MS_MAX, STORE_WAIT_MS_MAX
+from gateway.engine.log_look import LogLook
+from gateway.engine.pool import Pool
+from gateway.problem import overloaded
+from log_format.change import NewId, TableChange
+from log_format.clock import Clock
+from log_format.committer import Committer
+from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable, TidelogError
+from log_format.store import ObjectStore
+from log_format.table import StateT, Table
+from log_format.table_log import TableLog
+
+DECISIONS_WAITING_MAX = 4_096
+"""Decisions that wait for the next commit; each is a request."""
+
+DecisionT = TypeVar("DecisionT")
+OutcomeT = TypeVar("OutcomeT")
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """At most ``burst`` commits at once and ``per_second`` in the long run: what waits shares the next."""
+
+    burst: int
+    per_second: float
+
+
+class SharedCommits(Generic[StateT, DecisionT, OutcomeT]):
+    """``change`` makes the change of decisions that share a commit; its result has for each what holds then, or its refusal."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        table: Table[StateT],
+        change: Callable[[Sequence[DecisionT]], TableChange[StateT, Sequence[OutcomeT | TidelogError]]],
+        *,
+        clock: Clock,
+        new_id: NewId,
+        look_pool: Pool,
+        write_pool: Pool,
+        pace: Pace | None = None,
+        on_change: Callable[[StateT], None] | None = None,
+    ) -> None:
+        self._log = TableLog(store, table, clock, on_change=on_change)
+        self._committer = Committer(self._log, new_id=new_id, engine="tidelog-gateway")
+        self._change = change
+        self._clock = clock
+        self._look_pool = look_pool
+        self._write_pool = write_pool
+        self._look = LogLook(self._refresh)
+        self._pace = pace
+        self._tokens = float(pace.burst) if pace is not None else 0.0
+        self._counted_ms = clock.monotonic_ms()
+        self._waiting: list[tuple[DecisionT, asyncio.Future[OutcomeT]]] = []
+        self._running: asyncio.Task[None] | None = None
+        self._writing = asyncio.Lock()
+
+    @property
+    def log(self) -> TableLog[StateT]:
+        """The table as it is known here."""
+        return self._log
+
+    async def fresh(self) -> StateT:
+        """The state at a version that was the head during this call. Raises ``BackOff``, ``CorruptData``."""
+        try:
+            async with asyncio.timeout(STORE_WAIT_MS_MAX / 1000):
+                await self._look.after_now()
+        except TimeoutError:
+            raise BackOff(f"The store does not show {self._log.table.label} in time.") from None
+        return self._log.state
+
+    async def recent(self, age_ms_max: int) -> StateT:
+        """The state as of at most so long ago. Raises as ``fresh``."""
+        observed_ms = self._log.observed_ms
+        if observed_ms is not None and self._clock.monotonic_ms() - observed_ms <= age_ms_max:
+            return self._log.state
+        return await self.fresh()
+
+    async def decide(self, decision: DecisionT) -> OutcomeT:
+        """What holds once the decision is in the store. It goes on when the caller is cancelled.
+
+        Raises what the decision is refused with; ``BackOff`` (nothing happened), ``OutcomeUnknown``.
+        """
+        if len(self._waiting) >= DECISIONS_WAITING_MAX:
+            raise overloaded(f"Too many decisions about {self._log.table.label} wait for the store.")
+        future: asyncio.Future[OutcomeT] = asyncio.get_running_loop().create_future()
+        self._waiting.append((decision, future))
+        if self._running is None:
+            self._running = asyncio.create_task(self._run())
+        try:
+            async with asyncio.timeout(COMMIT_WAIT_MS_MAX / 1000):
+                return await asyncio.shield(future)
+        except TimeoutError:
+            raise OutcomeUnknown(f"The decision about {self._log.table.label} takes too long.") from None
+
+    async def commit(self, change: TableChange[StateT, ResultT]) -> ResultT:
+        """The result of a change of another kind. Raises as the committer does."""
+        async with self._writing:
+            return (await self._write_pool.run(self._committer.commit, change)).result
+
+    async def drain(self) -> None:
+        """Return when everything that was asked is decided."""
+        if self._running is not None:
+            await asyncio.wait((self._running,))
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                await self._turn()
+                taken, self._waiting = self._waiting, []
+                await self._commit(taken)
+        finally:
+            self._running = None
+
+    async def _turn(self) -> None:
+        """Wait until the pace allows a commit."""
+        if self._pace is None:
+            return
+        now_ms = self._clock.monotonic_ms()
+        gained = (now_ms - self._counted_ms) / 1000 * self._pace.per_second
+        self._tokens = min(float(self._pace.burst), self._tokens + gained) - 1
+        self._counted_ms = now_ms
+        if self._tokens < 0:
+            await asyncio.sleep(-self._tokens / self._pace.per_second)
+
+    async def _commit(self, taken: list[tuple[DecisionT, asyncio.Future[OutcomeT]]]) -> None:
+        try:
+            outcomes = await self.commit(self._change([decision for decision, _ in taken]))
+            for (_, future), outcome in zip(taken, outcomes, strict=True):
+                if isinstance(outcome, TidelogError):
+                    _fail(future, outcome)
+                elif not future.done():
+                    future.set_result(outcome)
+        except TidelogError as error:
+            for _, future in taken:
+                _fail(future, error)
+        finally:
+            for _, future in taken:
+                _fail(future, OutcomeUnknown(f"The decision about {self._log.table.label} ended without an outcome."))
+
+    async def _refresh(self) -> None:
+        try:
+            await self._look_pool.run(self._log.refresh)
+        except StoreUnavailable as problem:
+            raise BackOff(f"The store did not show {self._log.table.label}: {problem.detail}.") from problem
+
+
+def _fail(future: asyncio.Future[OutcomeT], error: TidelogError) -> None:
+    if not future.done():
+        future.set_exception(error)
+        future.exception()  # whoever waits may be gone

@@ -1,0 +1,317 @@
+"""Decisions about groups: many share one commit of ``system/consumer_offsets``, and each stands or falls by itself.
+
+1. A decision is judged against the state with the decisions before it in the same commit applied, and again against each newer
+   head. So whoever coordinated a group before (a gateway that was paused) can't move its offsets: its epoch is old.
+2. What a member that has lost its generation sends is refused by the coordinator; here it is refused by what the log says.
+3. Offsets of a transaction are prepared before the transaction is decided, under the same rules, and settled after it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from log_format.change import NewId, Proposal
+from log_format.delta import Action, Add, MetaData, Remove
+from log_format.delta import Protocol as TableProtocol
+from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
+from log_format.group_row import (
+    TAG_GROUPS,
+    GroupChanges,
+    GroupRow,
+    OffsetRow,
+    PendingOffsets,
+    encode_rows,
+    encode_tag,
+    schema_string,
+)
+from log_format.groups_state import NAME, Group, GroupsState, snapshot
+from log_format.table import NO_LOG
+
+Outcome = Group | TidelogError
+"""The group as it is then, or why nothing was decided."""
+
+
+class CoordinatorFenced(BackOff):
+    """Another gateway coordinates the group now; nothing happened. The request is for that one."""
+
+    def __init__(self, group: str) -> None:
+        super().__init__(f"Another gateway coordinates group {group!r} now.")
+
+
+class GroupDecision(Protocol):
+    """A wish about groups."""
+
+    @property
+    def group(self) -> str:
+        """The group whose state is the outcome."""
+        ...
+
+    def decide(self, state: GroupsState, now_ms: int) -> GroupChanges | TidelogError:
+        """What to write (perhaps nothing), or the refusal. Pure."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """Become the group's coordinator; whoever was is fenced."""
+
+    group: str
+    coordinator: str
+
+    def decide(self, state: GroupsState, now_ms: int) -> GroupChanges | TidelogError:
+        """The group's row with the next epoch; members stay."""
+        known = state.group(self.group).row
+        if known is None:
+            known = GroupRow(
+                group=self.group,
+                epoch=0,
+                coordinator="",
+                generation=0,
+                assignor=None,
+                members=(),
+                changed_at_ms=now_ms,
+            )
+        # By the version that it will be in at the earliest: also a group that was deleted and made anew repeats no epoch.
+        row = msgspec.structs.replace(known, epoch=state.version + 2, coordinator=self.coordinator)
+        return GroupChanges(groups=(row,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Regroup:
+    """Write down a group's members and what each may hold, as its coordinator has decided."""
+
+    row: GroupRow
+
+    @property
+    def group(self) -> str:
+        """Of the row."""
+        return self.row.group
+
+    def decide(self, state: GroupsState, now_ms: int) -> GroupChanges | TidelogError:
+        """The row."""
+        refusal = _fenced(state, self.row.group, self.row.epoch)
+        return refusal or GroupChanges(groups=(msgspec.structs.replace(self.row, changed_at_ms=now_ms),))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """Commit offsets; with null offsets: erase them.
+
+    ``member`` None: for a group without members. ``instead_of``: only where these are the offsets now (None: none).
+    """
+
+    group: str
+    epoch: int
+    offsets: tuple[OffsetRow, ...]
+    member: str | None = None
+    generation: int | None = None
+    transaction_id: str | None = None
+    """The offsets become the group's when this transaction is committed; until then they are pending."""
+    instead_of: Mapping[tuple[str, int], int | None] | None = None
+
+    def decide(self, state: GroupsState, now_ms: int) -> GroupChanges | TidelogError:
+        """The offsets, with the time."""
+        group = state.group(self.group)
+        refusal = _fenced(state, self.group, self.epoch) or judge_member(
+            self.group, group, self.member, self.generation
+        )
+        if refusal is not None:
+            return refusal
+        if self.instead_of is not None:
+            for key, offset in self.instead_of.items():
+                known = group.offsets.get(key)
+                if (None if known is None else known.offset) != offset:
+                    return stale(self.group, f"the committed offset of {key[0]}/{key[1]} changed meanwhile")
+        rows = tuple(msgspec.structs.replace(row, committed_at_ms=now_ms) for row in self.offsets)
+        if self.transaction_id is None:
+            return GroupChanges(offsets=rows)
+        pending = PendingOffsets(
+            transaction_id=self.transaction_id, group=self.group, offsets=rows, prepared_at_ms=now_ms
+        )
+        return GroupChanges(pending=(pending,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settle:
+    """Make a transaction's pending offsets the group's, or drop them. The transaction is decided: nothing is judged."""
+
+    group: str
+    transaction_id: str
+    is_committed: bool
+
+    def decide(self, state: GroupsState, now_ms: int) -> GroupChanges | TidelogError:
+        """The offsets, with the time; nothing when they are settled already."""
+        pending = state.group(self.group).pending.get(self.transaction_id)
+        if pending is None:
+            return GroupChanges()
+        rows = tuple(msgspec.structs.replace(row, committed_at_ms=now_ms) for row in pending.offsets)
+        return GroupChanges(offsets=rows if self.is_committed else (), settled=(self.transaction_id,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """End a group without members, its offsets included."""
+
+    group: str
+    epoch: int
+
+    def decide(self, state: GroupsState, now_ms: int) -> GroupChanges | TidelogError:
+        """Nulls for every offset, for whoever reads the table, and the end of the group."""
+        group = state.group(self.group)
+        refusal = _fenced(state, self.group, self.epoch)
+        if refusal is not None:
+            return refusal
+        if group.row is not None and group.row.members:
+            return not_empty(self.group)
+        erased = tuple(
+            msgspec.structs.replace(row, offset=None, metadata=None, committed_at_ms=now_ms)
+            for row in group.offsets.values()
+        )
+        return GroupChanges(offsets=erased, deleted=(self.group,))
+
+
+@dataclass(slots=True)
+class StagedRows:
+    """The data file of a commit, for the committer."""
+
+    path: str
+    data: bytes
+    uploaded_at_ms: int | None = None
+    is_too_old: bool = False
+
+
+class Decide:
+    """Decisions that share a commit. The result has an outcome for each."""
+
+    def __init__(self, decisions: Sequence[GroupDecision], new_id: NewId) -> None:
+        assert decisions
+        self._decisions = tuple(decisions)
+        self._new_id = new_id
+
+    def propose(self, state: GroupsState, now_ms: int) -> Proposal[Sequence[Outcome]]:
+        """One ``add`` with the rows; nothing when no decision needs one. Refusals are in the result."""
+        all_changes: list[GroupChanges] = []
+        refusals: list[TidelogError | None] = []
+        ahead = state
+        for decision in self._decisions:
+            decided = decision.decide(ahead, now_ms)
+            refusals.append(decided if isinstance(decided, TidelogError) else None)
+            if isinstance(decided, GroupChanges) and decided:
+                ahead = ahead.after(decided)
+                all_changes.append(decided)
+        outcomes: list[Outcome] = [
+            ahead.group(decision.group) if refusal is None else refusal
+            for decision, refusal in zip(self._decisions, refusals, strict=True)
+        ]
+        if not all_changes:
+            return Proposal(operation="WRITE", actions=(), result=outcomes)
+        file, add = _file(all_changes, "offsets", self._new_id, state, now_ms, data_change=True)
+        actions: list[Action] = [add] if state.version != NO_LOG else [TableProtocol(), self._metadata(now_ms), add]
+        return Proposal(operation="WRITE", actions=actions, result=outcomes, segment=file)
+
+    def _metadata(self, now_ms: int) -> MetaData:
+        return MetaData(
+            id=self._new_id(),
+            name=NAME,
+            schema_string=schema_string(),
+            configuration={"delta.enableExpiredLogCleanup": "false"},
+            created_time=now_ms,
+        )
+
+
+class Compact:
+    """Put what holds now into one file in place of all others. The result is how many it replaces."""
+
+    def __init__(self, new_id: NewId, *, files_min: int) -> None:
+        self._new_id = new_id
+        self._files_min = files_min
+
+    def propose(self, state: GroupsState, now_ms: int) -> Proposal[int]:
+        """One ``add``, a ``remove`` for each live file; nothing while there are fewer than ``files_min``."""
+        if len(state.files) < self._files_min:
+            return Proposal(operation="OPTIMIZE", actions=(), result=0)
+        file, add = _file([snapshot(state)], "compacted", self._new_id, state, now_ms, data_change=False)
+        removes = [
+            Remove(
+                path=path,
+                deletion_timestamp=now_ms,
+                data_change=False,
+                extended_file_metadata=True,
+                partition_values={},
+                size=size,
+            )
+            for path, size in state.files.items()
+        ]
+        return Proposal(operation="OPTIMIZE", actions=[add, *removes], result=len(removes), segment=file)
+
+
+def judge_member(name: str, group: Group, member: str | None, generation: int | None) -> TidelogError | None:
+    """Why a commit by this member (None: by nobody's) is refused by what the log says; None: it is not."""
+    members = group.row.members if group.row is not None else ()
+    if member is None:
+        return stale(name, "it has members, so a commit needs a member_id and its generation") if members else None
+    for row in members:
+        if row.member_id == member:
+            assert group.row is not None
+            is_known = generation is not None and generation <= group.row.generation
+            return None if is_known else stale(name, f"generation {generation} was never given out")
+        if member in row.former_ids:
+            return fenced_member(name, member)
+    return unknown_member(name, member)
+
+
+def stale(group: str, what: str) -> TidelogError:
+    """The refusal of what comes from another generation."""
+    return RequestRefused(f"Group {group!r}: {what}.", code=ErrorCode.STALE_GENERATION)
+
+
+def unknown_member(group: str, member: str) -> TidelogError:
+    """The answer to one who is out, or never was in."""
+    return RequestRefused(
+        f"Group {group!r} has no member {member[:100]!r}: it left, its session ended, or it never joined. Join again.",
+        code=ErrorCode.UNKNOWN_MEMBER,
+    )
+
+
+def fenced_member(group: str, member: str) -> TidelogError:
+    """The answer to a static member whose place was taken by its next instance."""
+    return RequestRefused(
+        f"Member {member[:100]!r} of group {group!r} was replaced by another with the same instance_id.",
+        code=ErrorCode.FENCED_MEMBER,
+    )
+
+
+def not_empty(group: str) -> TidelogError:
+    """The refusal of what only a group without members allows."""
+    return RequestRefused(f"Group {group!r} has live members.", code=ErrorCode.GROUP_NOT_EMPTY)
+
+
+def _fenced(state: GroupsState, group: str, epoch: int) -> TidelogError | None:
+    return None if state.group(group).epoch == epoch else CoordinatorFenced(group)
+
+
+def _file(
+    all_changes: Sequence[GroupChanges],
+    folder: str,
+    new_id: NewId,
+    state: GroupsState,
+    now_ms: int,
+    *,
+    data_change: bool,
+) -> tuple[StagedRows, Add]:
+    rows = [row for changes in all_changes for row in changes.offsets]
+    file = StagedRows(path=f"{folder}/{new_id()}.parquet", data=encode_rows(rows))
+    add = Add(
+        path=file.path,
+        size=len(file.data),
+        modification_time=max(now_ms, state.modification_time_ms + 1),
+        data_change=data_change,
+        stats=json.dumps({"numRecords": len(rows)}),
+        tags={TAG_GROUPS: encode_tag(all_changes)},
+    )
+    return file, add

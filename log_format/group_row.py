@@ -1,0 +1,165 @@
+"""What a commit of ``system/consumer_offsets`` brings: committed offsets, and what the coordinator knows of a group's members.
+
+Offsets are rows of the data file, for whoever reads the table with SQL; they are in the tag ``tidelog.groups`` of its ``add``
+too, so that replay reads no data file. Members are in the tag only: they are nobody else's business. The newest row of a
+(group, topic, partition) counts; one whose offset is null says that none is committed any more.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+TAG_GROUPS: Final = "tidelog.groups"
+NO_GENERATION: Final = -1
+"""Of an offset that was committed by nobody's member."""
+_PLAIN_BYTES_MAX: Final = 64 * 1024
+"""A longer tag is compressed: a commit with a table's every offset would be too long to read at a glance anyway."""
+
+Partitions = dict[str, tuple[int, ...]]
+"""Partitions by topic, each ascending."""
+
+
+class OffsetRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """One committed offset: the next one to read. Times in milliseconds since the epoch."""
+
+    group: str
+    topic: str
+    partition: int
+    topic_id: str
+    """The topic's incarnation: an offset of one that was deleted is none."""
+    offset: int | None
+    metadata: str | None = None
+    member: str | None = None
+    generation: int = NO_GENERATION
+    committed_at_ms: int
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What it is about, within its group."""
+        return (self.topic, self.partition)
+
+
+class MemberRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """One member as of its group's generation."""
+
+    member_id: str
+    client_id: str | None
+    instance_id: str | None
+    topics: tuple[str, ...]
+    """What it subscribes to; empty with ``pattern``."""
+    pattern: str | None
+    session_timeout_ms: int
+    target: Partitions
+    """What this generation gives it."""
+    held: Partitions
+    """What it may hold still from earlier ones, and from this one."""
+    acknowledged: int
+    """The last generation that it acknowledged."""
+    former_ids: tuple[str, ...] = ()
+    """Member ids of those whose place it took (a static member that came back), newest last."""
+
+
+class GroupRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """A group's members at one generation, and who coordinates it."""
+
+    group: str
+    epoch: int
+    """Raised by each take-over: what an earlier coordinator still wants to write is refused."""
+    coordinator: str
+    generation: int
+    assignor: str | None
+    members: tuple[MemberRow, ...]
+    changed_at_ms: int
+
+
+class PendingOffsets(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """Offsets that become the group's when this transaction is decided to commit, and nothing when it is not."""
+
+    transaction_id: str
+    group: str
+    offsets: tuple[OffsetRow, ...]
+    prepared_at_ms: int
+
+
+class GroupChanges(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one decision brings, in this order. A commit brings those of several, one after another."""
+
+    groups: tuple[GroupRow, ...] = ()
+    offsets: tuple[OffsetRow, ...] = ()
+    pending: tuple[PendingOffsets, ...] = ()
+    settled: tuple[str, ...] = ()
+    """Transactions whose pending offsets are pending no more; what they left is in ``offsets``."""
+    deleted: tuple[str, ...] = ()
+    """Groups that are gone, with all their offsets."""
+
+    def __bool__(self) -> bool:
+        return bool(self.groups or self.offsets or self.pending or self.settled or self.deleted)
+
+
+_TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+SCHEMA: Final = pa.schema(
+    [
+        ("group", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("metadata", pa.string()),
+        ("member", pa.string()),
+        ("generation", pa.int32()),
+        ("committed_at", _TIMESTAMP),
+        ("topic_id", pa.string()),
+    ]
+)
+_DELTA_TYPES: Final = {"int32": "integer", "int64": "long", "string": "string", str(_TIMESTAMP): "timestamp"}
+_ENCODER: Final = msgspec.json.Encoder()
+_DECODER: Final = msgspec.json.Decoder(list[GroupChanges])
+
+
+def encode_rows(rows: Sequence[OffsetRow]) -> bytes:
+    """The data file of a commit that brings these: Parquet with ``SCHEMA``."""
+    columns: dict[str, list[Any]] = {
+        "group": [row.group for row in rows],
+        "topic": [row.topic for row in rows],
+        "partition": [row.partition for row in rows],
+        "offset": [row.offset for row in rows],
+        "metadata": [row.metadata for row in rows],
+        "member": [row.member for row in rows],
+        "generation": [None if row.generation == NO_GENERATION else row.generation for row in rows],
+        "committed_at": [row.committed_at_ms * 1000 for row in rows],
+        "topic_id": [row.topic_id for row in rows],
+    }
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns, schema=SCHEMA), sink, compression="zstd", store_schema=False)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def encode_tag(changes: Sequence[GroupChanges]) -> str:
+    """The tag of an ``add`` that brings these: JSON, or where that is long, zlib's of it as base64."""
+    data = _ENCODER.encode(changes)
+    return data.decode() if len(data) <= _PLAIN_BYTES_MAX else base64.b64encode(zlib.compress(data)).decode()
+
+
+def decode_tag(tag: str) -> list[GroupChanges]:
+    """What ``encode_tag`` was given. Raises ``ValueError`` for anything else."""
+    if tag.startswith("["):
+        return _DECODER.decode(tag)
+    try:
+        return _DECODER.decode(zlib.decompress(base64.b64decode(tag, validate=True)))
+    except zlib.error as problem:
+        raise ValueError(f"it can't be decompressed: {problem}") from problem
+
+
+def schema_string() -> str:
+    """The table's schema as Delta writes it."""
+    fields = [
+        {"name": field.name, "type": _DELTA_TYPES[str(field.type)], "nullable": True, "metadata": {}}
+        for field in SCHEMA
+    ]
+    return _ENCODER.encode({"type": "struct", "fields": fields}).decode()

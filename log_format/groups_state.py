@@ -1,0 +1,208 @@
+"""The state of ``system/consumer_offsets`` at one version: every group's offsets and members, and the live data files.
+
+1. Of a group only the newest row of members counts, of a (topic, partition) only the newest offset.
+2. The state follows from the tags of the live ``add`` actions in the order of their times, so a checkpoint needs nothing else.
+3. A rewrite (``dataChange`` false) changes which files are live and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final, Self
+
+import pyarrow.compute as pc
+
+from log_format import layout
+from log_format.checkpoint import decode_checkpoint
+from log_format.delta import Add, Commit
+from log_format.errors import CorruptData
+from log_format.group_row import TAG_GROUPS, GroupChanges, GroupRow, OffsetRow, PendingOffsets, decode_tag
+from log_format.table import NO_LOG, Table
+
+NAME: Final = "system/consumer_offsets"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """One group. Immutable."""
+
+    row: GroupRow | None = None
+    """None: nobody has coordinated it yet."""
+    offsets: Mapping[tuple[str, int], OffsetRow] = MappingProxyType({})
+    """By topic and partition; none whose offset is null."""
+    pending: Mapping[str, PendingOffsets] = MappingProxyType({})
+    """By transaction id."""
+    changed_at_ms: int = 0
+    """The newest time of anything about it."""
+
+    @property
+    def epoch(self) -> int:
+        """0: nobody has coordinated it yet."""
+        return 0 if self.row is None else self.row.epoch
+
+
+NO_GROUP: Final = Group()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupsState:
+    """Immutable."""
+
+    version: int = NO_LOG
+    groups: Mapping[str, Group] = field(default_factory=lambda: MappingProxyType({}))
+    files: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """Sizes of the live data files by path, oldest first."""
+    modification_time_ms: int = 0
+
+    def group(self, name: str) -> Group:
+        """The group; one that is not there has nothing."""
+        return self.groups.get(name, NO_GROUP)
+
+    def apply(self, commit: Commit, version: int) -> Self:
+        """The state after the next commit. Raises ``CorruptData``."""
+        if version != self.version + 1:
+            raise ValueError(f"commit {version} does not follow version {self.version}")
+        state = self
+        for add in commit.adds:
+            if add.data_change:
+                state = state.after(*changes_of(add.path, add.tags or {}))
+        files = dict(self.files)
+        for remove in commit.removes:
+            files.pop(remove.path, None)
+        files.update({add.path: add.size for add in commit.adds})
+        newest_ms = max([self.modification_time_ms, *(add.modification_time for add in commit.adds)])
+        return replace(state, version=version, files=MappingProxyType(files), modification_time_ms=newest_ms)
+
+    def after(self, *all_changes: GroupChanges) -> Self:
+        """The state after these changes, version and files as they are."""
+        edited: dict[str, _Edited] = {}
+        groups = dict(self.groups)
+
+        def edit(name: str) -> _Edited:
+            if name not in edited:
+                edited[name] = _Edited(groups.get(name, NO_GROUP))
+            return edited[name]
+
+        for changes in all_changes:
+            for row in changes.groups:
+                edit(row.group).take_row(row)
+            for offset in changes.offsets:
+                edit(offset.group).take_offset(offset)
+            for pending in changes.pending:
+                edit(pending.group).take_pending(pending)
+            if changes.settled:
+                holding = {name for name, group in groups.items() if group.pending} | edited.keys()
+                for name in holding:
+                    edit(name).settle(changes.settled)
+            for name in changes.deleted:
+                edited[name] = _Edited(NO_GROUP)
+                groups.pop(name, None)
+        for name, one in edited.items():
+            if one.is_nothing:
+                groups.pop(name, None)
+            else:
+                groups[name] = one.group()
+        return replace(self, groups=MappingProxyType(groups))
+
+
+class _Edited:
+    """A group that is being changed."""
+
+    def __init__(self, group: Group) -> None:
+        self._row = group.row
+        self._offsets = dict(group.offsets)
+        self._pending = dict(group.pending)
+        self._changed_at_ms = group.changed_at_ms
+
+    @property
+    def is_nothing(self) -> bool:
+        return self._row is None and not self._offsets and not self._pending
+
+    def take_row(self, row: GroupRow) -> None:
+        self._row = row
+        self._note(row.changed_at_ms)
+
+    def take_offset(self, row: OffsetRow) -> None:
+        if row.offset is None:
+            self._offsets.pop(row.key, None)
+        else:
+            self._offsets[row.key] = row
+        self._note(row.committed_at_ms)
+
+    def take_pending(self, pending: PendingOffsets) -> None:
+        self._pending[pending.transaction_id] = pending
+        self._note(pending.prepared_at_ms)
+
+    def settle(self, transaction_ids: Iterable[str]) -> None:
+        for transaction_id in transaction_ids:
+            self._pending.pop(transaction_id, None)
+
+    def group(self) -> Group:
+        return Group(
+            row=self._row,
+            offsets=MappingProxyType(self._offsets),
+            pending=MappingProxyType(self._pending),
+            changed_at_ms=self._changed_at_ms,
+        )
+
+    def _note(self, time_ms: int) -> None:
+        self._changed_at_ms = max(self._changed_at_ms, time_ms)
+
+
+def consumer_offsets_table() -> Table[GroupsState]:
+    """Where the table lies and how it is read."""
+    return Table(
+        root=layout.CONSUMER_OFFSETS_ROOT,
+        label="the consumers' offsets",
+        fields={},
+        absent=GroupsState,
+        read_checkpoint=_read_checkpoint,
+    )
+
+
+def changes_of(path: str, tags: Mapping[str, str | None]) -> list[GroupChanges]:
+    """What an ``add`` brings. Raises ``CorruptData``."""
+    tag = tags.get(TAG_GROUPS)
+    try:
+        if tag is None:
+            raise ValueError(f"it has no tag {TAG_GROUPS}")
+        return decode_tag(tag)
+    except ValueError as problem:
+        raise CorruptData(f"The entry for {path} of {NAME} can't be used: {problem}.", object=path) from problem
+
+
+def snapshot(state: GroupsState) -> GroupChanges:
+    """What brings the groups of ``state`` about at once."""
+    groups = state.groups.values()
+    return GroupChanges(
+        groups=tuple(group.row for group in groups if group.row is not None),
+        offsets=tuple(row for group in groups for row in group.offsets.values()),
+        pending=tuple(pending for group in groups for pending in group.pending.values()),
+    )
+
+
+def _read_checkpoint(data: bytes, version: int) -> GroupsState:
+    column = decode_checkpoint(data, NAME, version).column("add").combine_chunks().drop_null()
+    if not len(column):
+        return GroupsState(version=version)
+    order = pc.sort_indices(pc.struct_field(column, "modificationTime"))
+    adds = [_add(entry) for entry in column.take(order).to_pylist()]
+    state = GroupsState().after(*(changes for add in adds for changes in changes_of(add.path, add.tags or {})))
+    return replace(
+        state,
+        version=version,
+        files=MappingProxyType({add.path: add.size for add in adds}),
+        modification_time_ms=adds[-1].modification_time,
+    )
+
+
+def _add(entry: dict[str, object]) -> Add:
+    return Add(
+        path=str(entry["path"]),
+        size=int(str(entry["size"])),
+        modification_time=int(str(entry["modificationTime"])),
+        data_change=bool(entry["dataChange"]),
+        tags=dict(entry["tags"] or ()),  # type: ignore[call-overload]
+    )
