@@ -24,7 +24,18 @@ from gateway.direct_route import DirectRoute
 from gateway.dispatch import Dispatcher
 from gateway.engine.engine import LogEngine
 from gateway.openapi import document
-from gateway.routes import fetch, offsets, operations, produce, producers, topics, transactions
+from gateway.routes import (
+    fetch,
+    group_offsets,
+    group_poll,
+    groups,
+    offsets,
+    operations,
+    produce,
+    producers,
+    topics,
+    transactions,
+)
 from gateway.shell import Shell
 from log_format.version import __version__
 
@@ -34,6 +45,9 @@ ROUTERS: Sequence[APIRouter] = (
     transactions.router,
     fetch.router,
     offsets.router,
+    groups.router,
+    group_offsets.router,
+    group_poll.router,
     topics.router,
     operations.router,
 )
@@ -86,6 +100,7 @@ def _lifespan(shell: Shell) -> Lifespan[FastAPI]:
         await shell.engine.start()
         if isinstance(shell.engine, LogEngine):
             shell.engine.transactions.start_sweeping()
+            shell.engine.groups.start()
         try:
             yield
         finally:

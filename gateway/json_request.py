@@ -52,6 +52,7 @@ class Members:
         self._pointer = pointer
         self._errors = errors
         self._known: set[str] = set()
+        self._nested: list[Members] = []
 
     def has(self, name: str) -> bool:
         """Whether the member is there at all."""
@@ -93,6 +94,25 @@ class Members:
         self.fault(name, "must be an object")
         return {}
 
+    def nested(self, name: str) -> Members:
+        """An object whose members are taken like these; an empty one where it is absent. Its unknown members are noted here."""
+        nested = Members(self.object(name), f"{self._pointer}/{_token(name)}", self._errors)
+        self._nested.append(nested)
+        return nested
+
+    def texts(self, name: str, *, count_max: int) -> list[str]:
+        """A list of strings that must be there."""
+        value = self._take(name, None)
+        if value is _MISSING:
+            return []
+        if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
+            self.fault(name, "must be a list of strings")
+            return []
+        if len(value) > count_max:
+            self.fault(name, f"must have at most {count_max} entries")
+            return []
+        return value
+
     def objects(self, name: str, *, count_max: int) -> list[Members]:
         """A list of objects that must be there."""
         value = self._take(name, None)
@@ -122,6 +142,8 @@ class Members:
 
     def refuse_unknown(self) -> None:
         """Note the members that nobody asked for."""
+        for nested in self._nested:
+            nested.refuse_unknown()
         for name in self._members:
             if name not in self._known:
                 self.fault(name, "is not a member that is known here")

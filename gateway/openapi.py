@@ -128,7 +128,7 @@ def document(routes: Sequence[BaseRoute]) -> dict[str, Any]:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
-        "tags": [{"name": name} for name in ("topics", "produce", "fetch", "operations")],
+        "tags": [{"name": name} for name in ("topics", "produce", "transactions", "fetch", "groups", "operations")],
         "paths": paths,
         "components": {"schemas": COMPONENT_SCHEMAS},
     }

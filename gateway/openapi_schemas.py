@@ -208,6 +208,22 @@ PATH_PARAMETERS: Final[Mapping[str, dict[str, Any]]] = {
         "schema": PARTITION,
         "example": 0,
     },
+    "group": {
+        "name": "group",
+        "in": "path",
+        "required": True,
+        "description": "The consumer group, percent-encoded",
+        "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+        "example": "billing",
+    },
+    "member": {
+        "name": "member",
+        "in": "path",
+        "required": True,
+        "description": "The member's id",
+        "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"},
+        "example": "m01763683200000-5b0f3c52-9c0e-4a2f-8d3a-0c5f6f1f9f10",
+    },
     "transaction": {
         "name": "transaction",
         "in": "path",

@@ -99,34 +99,30 @@ class Regroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
-    """Commit offsets; with null offsets: erase them.
-
-    ``member`` None: for a group without members. ``instead_of``: only where these are the offsets now (None: none).
-    """
+class CommitOffsets:
+    """Commit offsets; null offsets erase what is there. Any gateway may: it is judged by the members that the log knows."""
 
     group: str
-    epoch: int
     offsets: tuple[OffsetRow, ...]
     member: str | None = None
+    """None: the group has no members."""
     generation: int | None = None
     transaction_id: str | None = None
     """The offsets become the group's when this transaction is committed; until then they are pending."""
     instead_of: Mapping[tuple[str, int], int | None] | None = None
+    """Only where these are the offsets now (None: none)."""
 
     def decide(self, state: GroupsState, now_ms: int) -> GroupChanges | TidelogError:
         """The offsets, with the time."""
         group = state.group(self.group)
-        refusal = _fenced(state, self.group, self.epoch) or judge_member(
-            self.group, group, self.member, self.generation
-        )
+        keys = [row.key for row in self.offsets]
+        refusal = judge_commit(self.group, group, keys, self.member, self.generation)
         if refusal is not None:
             return refusal
-        if self.instead_of is not None:
-            for key, offset in self.instead_of.items():
-                known = group.offsets.get(key)
-                if (None if known is None else known.offset) != offset:
-                    return stale(self.group, f"the committed offset of {key[0]}/{key[1]} changed meanwhile")
+        for key, offset in (self.instead_of or {}).items():
+            known = group.offsets.get(key)
+            if (None if known is None else known.offset) != offset:
+                return stale(self.group, f"the committed offset of {key[0]}/{key[1]} changed meanwhile")
         rows = tuple(msgspec.structs.replace(row, committed_at_ms=now_ms) for row in self.offsets)
         if self.transaction_id is None:
             return GroupChanges(offsets=rows)
@@ -250,19 +246,24 @@ class Compact:
         return Proposal(operation="OPTIMIZE", actions=[add, *removes], result=len(removes), segment=file)
 
 
-def judge_member(name: str, group: Group, member: str | None, generation: int | None) -> TidelogError | None:
-    """Why a commit by this member (None: by nobody's) is refused by what the log says; None: it is not."""
+def judge_commit(
+    name: str, group: Group, keys: Sequence[tuple[str, int]], member: str | None, generation: int | None
+) -> TidelogError | None:
+    """Why a commit for these partitions by this member (None: nobody's) is refused by what the log says; None: it is not."""
     members = group.row.members if group.row is not None else ()
     if member is None:
         return stale(name, "it has members, so a commit needs a member_id and its generation") if members else None
-    for row in members:
-        if row.member_id == member:
-            assert group.row is not None
-            is_known = generation is not None and generation <= group.row.generation
-            return None if is_known else stale(name, f"generation {generation} was never given out")
-        if member in row.former_ids:
-            return fenced_member(name, member)
-    return unknown_member(name, member)
+    row = next((row for row in members if row.member_id == member), None)
+    if row is None:
+        is_former = any(member in other.former_ids for other in members)
+        return fenced_member(name, member) if is_former else unknown_member(name, member)
+    assert group.row is not None
+    if generation is None or not row.acknowledged <= generation <= group.row.generation:
+        return stale(name, f"generation {generation} is not the member's, whose last is {row.acknowledged}")
+    for topic, partition in keys:
+        if not group.holdings.holds(member, topic, partition):
+            return stale(name, f"member {member} does not hold {topic}/{partition}")
+    return None
 
 
 def stale(group: str, what: str) -> TidelogError:

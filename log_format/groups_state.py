@@ -18,6 +18,7 @@ from log_format import layout
 from log_format.checkpoint import decode_checkpoint
 from log_format.delta import Add, Commit
 from log_format.errors import CorruptData
+from log_format.group_holdings import Holdings
 from log_format.group_row import TAG_GROUPS, GroupChanges, GroupRow, OffsetRow, PendingOffsets, decode_tag
 from log_format.table import NO_LOG, Table
 
@@ -30,12 +31,13 @@ class Group:
 
     row: GroupRow | None = None
     """None: nobody has coordinated it yet."""
-    offsets: Mapping[tuple[str, int], OffsetRow] = MappingProxyType({})
+    offsets: Mapping[tuple[str, int], OffsetRow] = field(default_factory=lambda: MappingProxyType({}))
     """By topic and partition; none whose offset is null."""
-    pending: Mapping[str, PendingOffsets] = MappingProxyType({})
+    pending: Mapping[str, PendingOffsets] = field(default_factory=lambda: MappingProxyType({}))
     """By transaction id."""
     changed_at_ms: int = 0
     """The newest time of anything about it."""
+    holdings: Holdings = field(default_factory=lambda: Holdings(None), compare=False)
 
     @property
     def epoch(self) -> int:
@@ -112,6 +114,7 @@ class _Edited:
 
     def __init__(self, group: Group) -> None:
         self._row = group.row
+        self._holdings = group.holdings
         self._offsets = dict(group.offsets)
         self._pending = dict(group.pending)
         self._changed_at_ms = group.changed_at_ms
@@ -122,6 +125,7 @@ class _Edited:
 
     def take_row(self, row: GroupRow) -> None:
         self._row = row
+        self._holdings = Holdings(row)
         self._note(row.changed_at_ms)
 
     def take_offset(self, row: OffsetRow) -> None:
@@ -145,6 +149,7 @@ class _Edited:
             offsets=MappingProxyType(self._offsets),
             pending=MappingProxyType(self._pending),
             changed_at_ms=self._changed_at_ms,
+            holdings=self._holdings,
         )
 
     def _note(self, time_ms: int) -> None:

@@ -117,6 +117,10 @@ class Administration:
             limit = _fitting(found, limit)
         return TopicPage(topics=found[:limit], next_after=found[limit - 1].topic)
 
+    async def names(self) -> list[str]:
+        """Of all directories of topics, in order; some may exist no more. Raises ``BackOff``."""
+        return await self._names("", "")
+
     async def drain(self) -> None:
         """Leave the segments that were not deleted yet to the collector of orphans."""
         for task in list(self._sweeps):

@@ -33,6 +33,7 @@ from gateway.engine.registry import TopicRegistry
 from gateway.engine.tail_cache import TailCache
 from gateway.engine.waiting import WaitingPlaces
 from gateway.engine.writer import Acknowledgement, PendingBatch
+from gateway.groups.groups import Groups
 from gateway.memory_budget import MemoryBudget, Reservation
 from gateway.transactions.decider import make_decider
 from gateway.transactions.staging import Staging
@@ -120,6 +121,17 @@ class LogEngine:
             self.topics,
             self.producer_ids,
             clock=clock,
+        )
+        self.groups = Groups(
+            store,
+            self.topics,
+            self.administration,
+            reading,
+            self.fetching,
+            clock=clock,
+            new_id=new_id,
+            look_pool=self._look_pool,
+            write_pool=self._write_pool,
         )
         self._large_bodies = MemoryBudget(bounds.large_bodies_bytes_max, "large bodies")
         self._drained: asyncio.Task[None] | None = None
@@ -218,6 +230,7 @@ class LogEngine:
     async def _drain(self) -> None:
         self.fetching.wake_all()
         self.following.wake_all()
+        await self.groups.drain()
         await self.topics.drain()
         await self.transactions.drain()
         await self.administration.drain()

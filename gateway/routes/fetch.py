@@ -56,7 +56,7 @@ _RECORD_TEXT_BYTES: Final = 96
 """About what JSON adds to a record's own bytes."""
 
 _START_WORDS: Final = ("earliest", "latest")
-_LIMITS: Final = (
+LIMITS: Final = (
     integer("max_records", "At most so many", minimum=1, maximum=RECORDS_MAX, default=RECORDS_DEFAULT),
     integer("max_bytes", "Keys, values, headers", minimum=1, maximum=BYTES_MAX, default=BYTES_DEFAULT),
     integer("min_bytes", "Wait for so many", minimum=0, default=1),
@@ -70,7 +70,7 @@ _QUERY: Final = QueryParameters(
         minimum=TIMESTAMP_MS_MIN,
         maximum=TIMESTAMP_MS_MAX,
     ),
-    *_LIMITS,
+    *LIMITS,
 )
 _EXAMPLE: Final = {
     "topic": "flights",
@@ -103,7 +103,7 @@ _START: Final = {"anyOf": [OFFSET, {"type": "string", "enum": list(_START_WORDS)
 _WANTED: Final = object_of(
     {
         "partitions": list_of(object_of({"topic": TOPIC_NAME, "partition": PARTITION, "offset": _START}, closed=True)),
-        **{parameter.name: dict(parameter.schema) for parameter in _LIMITS},
+        **{parameter.name: dict(parameter.schema) for parameter in LIMITS},
     },
     required=("partitions",),
     closed=True,
@@ -179,14 +179,22 @@ async def fetch_many(request: Request) -> ASGIApp:
     found = await _fetched(request, engine, wanted, limits, engine.clock.monotonic_ms())
     identity = request_id(request)
 
+    return many_response(shell, b"{", [(one.topic, one.partition) for one in wanted], found, identity)
+
+
+def many_response(
+    shell: Shell, opening: bytes, keys: Sequence[tuple[str, int]], found: FetchAnswer, identity: str | None
+) -> RecordsResponse:
+    """The answer with several partitions, in the order of ``keys``; ``opening``: the object's first members, brace included."""
+
     def pieces() -> Iterator[bytes]:
-        yield b'{"partitions":['
+        yield opening + b'"partitions":['
         separator = b""
-        for one, part in zip(wanted, found.parts, strict=True):
+        for (topic, partition), part in zip(keys, found.parts, strict=True):
             yield separator
             separator = b","
             if isinstance(part, TidelogError):
-                yield failed_partition(one.topic, one.partition, problem_bytes(part, identity))
+                yield failed_partition(topic, partition, problem_bytes(part, identity))
             else:
                 yield from json_pieces(part.topic, part.partition, _table(part.records), _positions(part))
         yield b"]}"
@@ -285,6 +293,13 @@ def _wanted(members: Members) -> tuple[list[FetchFrom], FetchLimits]:
             offset = entry.integer("offset", minimum=0)
         entry.refuse_unknown()
         wanted.append(FetchFrom(topic=topic, partition=partition, offset=offset))
+    limits = limits_of(members)
+    members.finish()
+    return wanted, limits
+
+
+def limits_of(members: Members) -> FetchLimits:
+    """The limits in a body; faults are noted."""
     values = {
         parameter.name: members.integer(
             parameter.name,
@@ -292,10 +307,9 @@ def _wanted(members: Members) -> tuple[list[FetchFrom], FetchLimits]:
             maximum=parameter.schema["maximum"],
             default=parameter.default,
         )
-        for parameter in _LIMITS
+        for parameter in LIMITS
     }
-    members.finish()
-    return wanted, _fetch_limits(values)
+    return _fetch_limits(values)
 
 
 def _positions(part: Fetched) -> Positions:

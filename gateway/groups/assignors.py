@@ -1,0 +1,98 @@
+"""Which member gets which partition: Kafka's assignors.
+
+``range`` and ``roundrobin`` give exactly what Kafka's RangeAssignor and RoundRobinAssignor give (without racks) for the same
+members; ``sticky`` is as even and moves as little as its cooperative sticky assignor. Members are in Kafka's order: static ones
+first, by instance id, then the others by member id. All are pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.groups.sticky import assign_sticky
+from log_format.group_row import Partitions
+
+PartitionCounts = Mapping[str, int]
+"""How many partitions each topic has that exists."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscriber:
+    """A member, what it subscribes to, and what it has had."""
+
+    member_id: str
+    instance_id: str | None
+    topics: frozenset[str]
+    before: Partitions
+
+    @property
+    def order(self) -> tuple[bool, str]:
+        """Kafka's order of members."""
+        return (self.instance_id is None, self.member_id if self.instance_id is None else self.instance_id)
+
+
+def assign(assignor: str, subscribers: Sequence[Subscriber], counts: PartitionCounts) -> dict[str, Partitions]:
+    """What each member gets, by member id; the assignor is one of ``ASSIGNORS``."""
+    ordered = sorted(subscribers, key=lambda one: one.order)
+    found = ASSIGNORS[assignor](ordered, counts)
+    return {
+        name: {topic: tuple(sorted(numbers)) for topic, numbers in sorted(topics.items()) if numbers}
+        for name, topics in found.items()
+    }
+
+
+_Lists = dict[str, dict[str, list[int]]]
+
+
+def _range(ordered: Sequence[Subscriber], counts: PartitionCounts) -> _Lists:
+    """Topic by topic: an equal piece for each, one more for the first of them where it does not come out even."""
+    found: _Lists = {one.member_id: {} for one in ordered}
+    for topic in sorted(counts):
+        readers = [one for one in ordered if topic in one.topics]
+        start = 0
+        for index, one in enumerate(readers):
+            size = counts[topic] // len(readers) + (index < counts[topic] % len(readers))
+            found[one.member_id][topic] = list(range(start, start + size))
+            start += size
+    return found
+
+
+def _round_robin(ordered: Sequence[Subscriber], counts: PartitionCounts) -> _Lists:
+    """All partitions in order, each to the next member that subscribes to its topic."""
+    found: _Lists = {one.member_id: {} for one in ordered}
+    wanted = {topic for one in ordered for topic in one.topics}
+    turn = 0
+    for topic, partition in _partitions(counts):
+        if topic not in wanted:
+            continue
+        while topic not in ordered[turn % len(ordered)].topics:
+            turn += 1
+        found[ordered[turn % len(ordered)].member_id].setdefault(topic, []).append(partition)
+        turn += 1
+    return found
+
+
+def _sticky(ordered: Sequence[Subscriber], counts: PartitionCounts) -> _Lists:
+    given = assign_sticky(
+        [one.topics for one in ordered],
+        [{(topic, number) for topic, numbers in one.before.items() for number in numbers} for one in ordered],
+        counts,
+    )
+    found: _Lists = {one.member_id: {} for one in ordered}
+    for one, partitions in zip(ordered, given, strict=True):
+        for topic, number in partitions:
+            found[one.member_id].setdefault(topic, []).append(number)
+    return found
+
+
+def _partitions(counts: PartitionCounts) -> Iterator[tuple[str, int]]:
+    return ((topic, number) for topic in sorted(counts) for number in range(counts[topic]))
+
+
+ASSIGNORS: Final[Mapping[str, Callable[[Sequence[Subscriber], PartitionCounts], _Lists]]] = {
+    "range": _range,
+    "roundrobin": _round_robin,
+    "sticky": _sticky,
+}

@@ -1,0 +1,68 @@
+"""What a gateway holds of groups, and how long it waits."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.engine.shared_commits import Pace
+
+LEASE_MS: Final = 1_000
+"""How old the table's head may be when a coordinator answers from memory. Who takes over gives every member so much more time."""
+
+SESSION_TIMEOUT_MS_MIN: Final = 1_000
+SESSION_TIMEOUT_MS_MAX: Final = 1_800_000
+SESSION_TIMEOUT_MS_DEFAULT: Final = 45_000
+"""Kafka's."""
+
+HEARTBEAT_MS_MAX: Final = 3_000
+"""Kafka's ``heartbeat.interval.ms``; shorter where the session is."""
+
+TOPICS_WATCHED_MS: Final = 2_000
+"""How often new topics and partitions are looked for: taken up within 5 s, the contract says."""
+
+TICK_MS: Final = 100
+"""How often sessions are looked at that may have ended."""
+
+PAUSE_MS_MIN: Final = 1_000
+"""A tick so late says that this process stood still: nobody's session ran meanwhile."""
+
+ADOPTION_MS: Final = 5_000
+"""How often a gateway looks for groups that lost their coordinator."""
+
+EXPIRY_MS: Final = 60_000
+"""How often a gateway looks for groups that nobody uses."""
+
+OFFSETS_RETENTION_MS: Final = 7 * 86_400_000
+"""Kafka's ``offsets.retention.ms``: how long the offsets of a group without members stay."""
+
+GROUPS_MAX: Final = 100_000
+"""Groups of one store. Each takes about 1 KiB of memory in every gateway that coordinates some."""
+
+MEMBERS_MAX: Final = 5_000
+"""Members of one group: its row has them all."""
+
+SUBSCRIBED_TOPICS_MAX: Final = 1_000
+"""Topics that one member names."""
+
+PATTERN_CHARACTERS_MAX: Final = 1_000
+PATTERN_MS_MAX: Final = 500
+"""How long all topic names together may take to be matched: some patterns take for ever."""
+
+METADATA_BYTES_MAX: Final = 4_096
+"""Kafka's ``offset.metadata.max.bytes``."""
+
+OFFSETS_PER_REQUEST_MAX: Final = 10_000
+LOOKS_AT_ONCE: Final = 64
+"""Topics looked at side by side."""
+
+COMMIT_PACE: Final = Pace(burst=20, per_second=5.0)
+"""A few commits a second at most, whatever the number of groups; a few more when they come rarely."""
+
+COMPACTION_MS: Final = 10_000
+"""How often it is looked whether the table should be compacted."""
+
+FILES_MIN: Final = 200
+"""Live data files after which the table is compacted."""
+
+assert LEASE_MS <= SESSION_TIMEOUT_MS_MIN
+assert TOPICS_WATCHED_MS * 2 <= 5_000

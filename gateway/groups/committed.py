@@ -1,0 +1,294 @@
+"""Committed offsets: written under the rules of groups, read as the log has them, and how far behind they are.
+
+An offset counts only for the incarnation of its topic that it was committed for: one of a topic that was deleted is none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from gateway.engine.open_topic import OpenTopic
+from gateway.engine.reading import Reading, ReadLimits
+from gateway.engine.registry import TopicRegistry, is_topic_name
+from gateway.groups.bounds import LOOKS_AT_ONCE
+from gateway.groups.coordinator import Coordinator, GroupCommits
+from log_format.clock import Clock
+from log_format.errors import ErrorCode, OffsetOutOfRange, RequestRefused, UnknownTopic
+from log_format.group_changes import CommitOffsets, not_empty
+from log_format.group_holdings import keys_of
+from log_format.group_row import NO_GENERATION, OffsetRow
+from log_format.groups_state import Group, GroupsState
+from log_format.topic_state import TopicState
+
+Key = tuple[str, int]
+Settle = Callable[[str], Awaitable[None]]
+"""Brings the pending offsets of a group to their end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextOffset:
+    """The next offset to read of a partition, as a client commits it."""
+
+    topic: str
+    partition: int
+    offset: int
+    metadata: str | None = None
+
+    @property
+    def key(self) -> Key:
+        """Of what."""
+        return (self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetTo:
+    """Where to: exactly one is given."""
+
+    word: Literal["earliest", "latest"] | None = None
+    timestamp_ms: int | None = None
+    offset: int | None = None
+    shift: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLag:
+    """How far behind a group is; None where nothing is committed."""
+
+    topic: str
+    partition: int
+    committed_offset: int | None
+    high_watermark: int
+    lag: int | None
+    lag_ms: int | None
+
+
+class Committed:
+    """Belongs to the event loop."""
+
+    def __init__(
+        self,
+        commits: GroupCommits,
+        coordinator: Coordinator,
+        topics: TopicRegistry,
+        reading: Reading,
+        *,
+        clock: Clock,
+    ) -> None:
+        self.settle: Settle = _nothing_pends
+        """Called before offsets of a group are read while a transaction's are pending in it."""
+        self._commits = commits
+        self._coordinator = coordinator
+        self._topics = topics
+        self._reading = reading
+        self._clock = clock
+
+    async def group(self, name: str) -> Group:
+        """The group as the log has it now, nothing pending. Raises ``RequestRefused`` (``UNKNOWN_GROUP``), ``BackOff``."""
+        state = await self._settled(name)
+        if name not in state.groups:
+            raise unknown_group(name)
+        return state.groups[name]
+
+    async def commit(
+        self,
+        name: str,
+        offsets: Sequence[NextOffset],
+        member_id: str | None,
+        generation: int | None,
+        *,
+        instead_of: Mapping[Key, int | None] | None = None,
+        transaction_id: str | None = None,
+    ) -> None:
+        """Commit all of them or none.
+
+        Raises ``RequestRefused`` (``STALE_GENERATION``, ``UNKNOWN_MEMBER``, ``FENCED_MEMBER``, ``UNKNOWN_TOPIC``,
+        ``UNKNOWN_PARTITION``, ``OFFSET_OUT_OF_RANGE``), ``BackOff``, ``OutcomeUnknown``.
+        """
+        decision = CommitOffsets(
+            group=name,
+            offsets=await self.rows(name, offsets, member_id, generation),
+            member=member_id,
+            generation=generation,
+            instead_of=instead_of,
+            transaction_id=transaction_id,
+        )
+        await self._commits.decide(decision)
+
+    async def rows(
+        self, name: str, offsets: Sequence[NextOffset], member_id: str | None, generation: int | None
+    ) -> tuple[OffsetRow, ...]:
+        """What would be committed, judged by what is known here. Raises as ``commit``."""
+        if member_id is not None and generation is not None:
+            group = self._coordinator.known(name)
+            if group is not None:
+                group.check_commit(member_id, generation)
+        states = {topic: await self._state(topic) for topic in sorted({one.topic for one in offsets})}
+        rows = []
+        for one in offsets:
+            topic, state = states[one.topic]
+            state = topic.existing_with(one.partition)
+            if one.offset > state.high_watermark(one.partition):
+                state = await topic.fresh(self._clock.monotonic_ms())
+                topic.existing_with(one.partition)
+            if one.offset > state.high_watermark(one.partition):
+                log_start, end = state.log_start(one.partition), state.high_watermark(one.partition)
+                raise OffsetOutOfRange(one.topic, one.partition, one.offset, log_start, end)
+            rows.append(_row(name, state, one, member_id, generation))
+        return tuple(rows)
+
+    async def offsets(self, name: str) -> list[OffsetRow]:
+        """The group's committed offsets, in order of topic and partition. Raises as ``group``."""
+        return list((await self._valid(await self.group(name))).values())
+
+    async def of_partitions(self, name: str, keys: Iterable[Key]) -> dict[Key, int]:
+        """Committed offsets of those partitions that have one; a group that is not there has none. Raises ``BackOff``."""
+        group = (await self._settled(name)).group(name)
+        wanted = set(keys)
+        return {key: row.offset for key, row in (await self._valid(group, wanted)).items() if row.offset is not None}
+
+    async def reset(
+        self, name: str, topics: Sequence[str] | None, partitions: Sequence[Key] | None, to: ResetTo
+    ) -> None:
+        """Move offsets of a group without members; clamped to what there is.
+
+        Raises ``RequestRefused`` (``UNKNOWN_GROUP``, ``GROUP_NOT_EMPTY``, ``UNKNOWN_TOPIC``, ``UNKNOWN_PARTITION``,
+        ``NO_COMMITTED_OFFSET`` for a shift), ``BackOff``, ``OutcomeUnknown``.
+        """
+        group = await self.group(name)
+        if group.row is not None and group.row.members:
+            raise not_empty(name)
+        keys = list(partitions or ())
+        for topic in topics or ():
+            state = (await self._state(topic))[1]
+            keys += [(topic, number) for number in range(state.partition_count)]
+        valid = await self._valid(group)
+        wanted = [await self._moved(name, key, to, valid.get(key)) for key in dict.fromkeys(keys)]
+        try:
+            await self.commit(name, wanted, None, None)
+        except RequestRefused as refusal:
+            raise not_empty(name) if refusal.code == ErrorCode.STALE_GENERATION else refusal from None
+
+    async def lag(self, name: str) -> list[PartitionLag]:
+        """Of every partition of topics that the group subscribes to or has offsets for. Raises as ``group``."""
+        group = await self.group(name)
+        valid = await self._valid(group)
+        names = {topic for topic, _ in valid}
+        if group.row is not None:
+            names |= {topic for member in group.row.members for topic in (*member.topics, *member.target)}
+        arrival_ms = self._clock.monotonic_ms()
+        turns = asyncio.Semaphore(LOOKS_AT_ONCE)
+
+        async def one(topic: OpenTopic, state: TopicState, partition: int) -> PartitionLag:
+            row = valid.get((topic.name, partition))
+            async with turns:
+                return await self._partition_lag(topic, state, partition, None if row is None else row.offset)
+
+        found: list[PartitionLag] = []
+        for topic_name in sorted(name for name in names if is_topic_name(name)):
+            topic = await self._topics.fresh(topic_name, arrival_ms)
+            state = topic.state
+            if state.exists:
+                found += await asyncio.gather(*(one(topic, state, number) for number in range(state.partition_count)))
+        return found
+
+    async def _partition_lag(
+        self, topic: OpenTopic, state: TopicState, partition: int, committed: int | None
+    ) -> PartitionLag:
+        end = state.high_watermark(partition)
+        lag, lag_ms = None, None
+        if committed is not None:
+            lag = max(0, end - committed)
+            first = max(committed, state.log_start(partition))
+            lag_ms = 0
+            if first < end:
+                limits = ReadLimits(records_max=1, bytes_max=1)
+                records = await self._reading.read(topic, state, partition, first, limits)
+                if records.record_count:
+                    read_ms = records.tables[0].column("timestamp")[0].value // 1000
+                    lag_ms = max(0, self._clock.now_ms() - read_ms)
+        return PartitionLag(
+            topic=topic.name,
+            partition=partition,
+            committed_offset=committed,
+            high_watermark=end,
+            lag=lag,
+            lag_ms=lag_ms,
+        )
+
+    async def _moved(self, name: str, key: Key, to: ResetTo, row: OffsetRow | None) -> NextOffset:
+        topic, _ = await self._state(key[0])
+        state = topic.existing_with(key[1])
+        start, end = state.log_start(key[1]), state.high_watermark(key[1])
+        if to.word is not None:
+            offset = start if to.word == "earliest" else end
+        elif to.timestamp_ms is not None:
+            found = await self._reading.offset_of_timestamp(topic, state, key[1], to.timestamp_ms)
+            offset = end if found is None else found
+        elif to.offset is not None:
+            offset = to.offset
+        else:
+            if row is None or row.offset is None:
+                raise RequestRefused(
+                    f"Group {name!r} has no committed offset for {key[0]}/{key[1]} that could be shifted.",
+                    code=ErrorCode.NO_COMMITTED_OFFSET,
+                )
+            offset = row.offset + (to.shift or 0)
+        return NextOffset(topic=key[0], partition=key[1], offset=min(max(offset, start), end))
+
+    async def _settled(self, name: str) -> GroupsState:
+        state = await self._commits.fresh()
+        if state.group(name).pending:
+            await self.settle(name)
+            state = self._commits.log.state
+        return state
+
+    async def _valid(self, group: Group, keys: set[Key] | None = None) -> dict[Key, OffsetRow]:
+        """The offsets whose topic is the one that they were committed for."""
+        rows = [row for key, row in sorted(group.offsets.items()) if keys is None or key in keys]
+        arrival_ms = self._clock.monotonic_ms()
+        names = sorted({row.topic for row in rows})
+        turns = asyncio.Semaphore(LOOKS_AT_ONCE)
+
+        async def look(topic: str) -> str | None:
+            async with turns:
+                return (await self._topics.fresh(topic, arrival_ms)).state.topic_id
+
+        ids = dict(zip(names, await asyncio.gather(*(look(topic) for topic in names)), strict=True))
+        return {row.key: row for row in rows if ids[row.topic] == row.topic_id}
+
+    async def _state(self, topic: str) -> tuple[OpenTopic, TopicState]:
+        if not is_topic_name(topic):
+            raise UnknownTopic(topic[:100])
+        opened = await self._topics.fresh(topic, self._clock.monotonic_ms())
+        return opened, opened.existing()
+
+
+def unknown_group(name: str) -> RequestRefused:
+    """The answer for a group that nobody made."""
+    return RequestRefused(f"There is no consumer group {name[:255]!r}.", code=ErrorCode.UNKNOWN_GROUP)
+
+
+def held_keys(group: Group, member_id: str) -> list[Key]:
+    """The partitions that a member may read, in order."""
+    return sorted(keys_of(group.holdings.readable(member_id)))
+
+
+def _row(name: str, state: TopicState, one: NextOffset, member_id: str | None, generation: int | None) -> OffsetRow:
+    return OffsetRow(
+        group=name,
+        topic=one.topic,
+        partition=one.partition,
+        topic_id=state.topic_id or "",
+        offset=one.offset,
+        metadata=one.metadata,
+        member=member_id,
+        generation=NO_GENERATION if generation is None else generation,
+        committed_at_ms=0,
+    )
+
+
+async def _nothing_pends(_name: str) -> None:
+    return

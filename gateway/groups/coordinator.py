@@ -1,0 +1,222 @@
+"""The groups that this gateway coordinates: claimed by a row in the table, kept in memory while no other claims them.
+
+1. A claim raises the group's epoch, so whoever coordinated it before can write nothing about it any more.
+2. An answer from memory is given only while the table's head was seen within ``LEASE_MS``. Who claims a group gives its members
+   that much more time than their sessions have, so that two coordinators never both speak for one member's place.
+3. A session runs only while this process does.
+
+Belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+
+from gateway.engine.shared_commits import SharedCommits
+from gateway.groups.bounds import (
+    ADOPTION_MS,
+    EXPIRY_MS,
+    GROUPS_MAX,
+    LEASE_MS,
+    OFFSETS_RETENTION_MS,
+    PAUSE_MS_MIN,
+    TICK_MS,
+    TOPICS_WATCHED_MS,
+)
+from gateway.groups.live_group import LiveGroup
+from gateway.groups.subscription import SubscribedTopics
+from gateway.problem import overloaded
+from log_format.clock import Clock
+from log_format.errors import OutcomeUnknown, TidelogError
+from log_format.group_changes import Claim, CoordinatorFenced, Delete, GroupDecision, Regroup
+from log_format.group_row import GroupRow
+from log_format.groups_state import Group, GroupsState
+
+GroupCommits = SharedCommits[GroupsState, GroupDecision, Group]
+"""A gateway's hand on ``system/consumer_offsets``."""
+
+_log = logging.getLogger("gateway.groups")
+
+
+class Coordinator:
+    """``coordinator_id``: names this very process. ``is_preferred`` says whether a group should be coordinated here."""
+
+    def __init__(
+        self, commits: GroupCommits, subscribed: SubscribedTopics, *, clock: Clock, coordinator_id: str
+    ) -> None:
+        self.is_preferred: Callable[[str], bool] = lambda _name: True
+        self._commits = commits
+        self._subscribed = subscribed
+        self._clock = clock
+        self._coordinator_id = coordinator_id
+        self._groups: dict[str, LiveGroup] = {}
+        self._claims: dict[str, asyncio.Task[LiveGroup]] = {}
+        self._deadlines: list[tuple[int, str]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        """From now on end sessions, look for new topics, adopt groups that lost their coordinator, forget unused ones."""
+        for work, pause_ms in (
+            (self._watch_topics, TOPICS_WATCHED_MS),
+            (self._adopt, ADOPTION_MS),
+            (self._forget_unused, EXPIRY_MS),
+        ):
+            self._keep(self._repeat(work, pause_ms))
+        self._keep(self._tick())
+
+    async def drain(self) -> None:
+        """Stop all that; end the polls."""
+        for task in list(self._tasks):
+            task.cancel()
+        self.wake_all()
+
+    def wake_all(self) -> None:
+        """Let every poll look again."""
+        for group in self._groups.values():
+            group.wake_all()
+
+    def __iter__(self) -> Iterator[LiveGroup]:
+        return iter(list(self._groups.values()))
+
+    def known(self, name: str) -> LiveGroup | None:
+        """The group if it is coordinated here, as far as that is known."""
+        group = self._groups.get(name)
+        return None if group is None or group.is_lost else group
+
+    async def live(self, name: str) -> LiveGroup:
+        """The group, claimed if need be. Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``."""
+        state = await self._commits.recent(LEASE_MS)
+        group = self._groups.get(name)
+        if group is not None and not group.is_lost and state.group(name).epoch == group.row.epoch:
+            return group
+        if name not in state.groups and len(state.groups) >= GROUPS_MAX:
+            raise overloaded(f"There are {GROUPS_MAX} consumer groups already.")
+        claim = self._claims.get(name)
+        if claim is None:
+            claim = self._claims[name] = asyncio.create_task(self._claim(name))
+            claim.add_done_callback(lambda done: self._claimed(name, done))
+        return await asyncio.shield(claim)
+
+    async def still(self, group: LiveGroup) -> bool:
+        """Whether the group is coordinated here, as of at most ``LEASE_MS`` ago. Raises ``BackOff``."""
+        state = await self._commits.recent(LEASE_MS)
+        return not group.is_lost and state.group(group.name).epoch == group.row.epoch
+
+    def expect(self, group: LiveGroup) -> None:
+        """Look at the group's sessions when the first of them may end."""
+        deadline_ms = group.next_deadline_ms(self._clock.monotonic_ms())
+        if deadline_ms is not None:
+            heapq.heappush(self._deadlines, (deadline_ms, group.name))
+
+    async def delete(self, name: str) -> None:
+        """End a group without members. Raises ``RequestRefused`` (``GROUP_NOT_EMPTY``), and as ``live``."""
+        group = await self.live(name)
+        await self._commits.decide(Delete(group=name, epoch=group.row.epoch))
+        self._groups.pop(name, None)
+
+    async def _claim(self, name: str) -> LiveGroup:
+        claimed = await self._commits.decide(Claim(group=name, coordinator=self._coordinator_id))
+        row = claimed.row
+        if row is None or row.coordinator != self._coordinator_id:
+            raise CoordinatorFenced(name)
+        group = LiveGroup(row, write=self._write, resolve=self._subscribed.resolve, clock=self._clock)
+        before = self._groups.get(name)
+        self._groups[name] = group
+        self.expect(group)
+        if before is not None:
+            before.is_lost = True
+            before.wake_all()
+        return group
+
+    def _claimed(self, name: str, done: asyncio.Task[LiveGroup]) -> None:
+        del self._claims[name]
+        if not done.cancelled():
+            done.exception()  # whoever waited may be gone
+
+    async def _write(self, row: GroupRow) -> GroupRow:
+        written = (await self._commits.decide(Regroup(row=row))).row
+        if written is None:
+            raise CoordinatorFenced(row.group)
+        return written
+
+    # Beside the requests
+
+    async def _tick(self) -> None:
+        last_ms = self._clock.monotonic_ms()
+        while True:
+            await asyncio.sleep(TICK_MS / 1000)
+            now_ms = self._clock.monotonic_ms()
+            late_ms, last_ms = now_ms - last_ms - TICK_MS, now_ms
+            if late_ms >= PAUSE_MS_MIN:
+                for group in self:
+                    group.stood_still(late_ms)
+            while self._deadlines and self._deadlines[0][0] <= now_ms:
+                due = self._groups.get(heapq.heappop(self._deadlines)[1])
+                if due is not None and due.ended_sessions(now_ms):
+                    self._keep(self._end_sessions(due))
+                elif due is not None:
+                    self.expect(due)
+
+    async def _end_sessions(self, group: LiveGroup) -> None:
+        try:
+            if await self.live(group.name) is group:
+                ended = group.ended_sessions(self._clock.monotonic_ms())
+                if ended:
+                    _log.info("group %s: sessions ended: %s", group.name, ", ".join(ended))
+                    await group.leave(ended)
+        except TidelogError as problem:
+            _log.warning("group %s: sessions that ended stay for now: %s", group.name, problem.detail)
+            await asyncio.sleep(LEASE_MS / 1000)
+        self.expect(group)
+
+    async def _watch_topics(self) -> None:
+        groups = [group for group in self if group.sessions and not group.is_lost]
+        members = [group.row.members for group in groups]
+        found = await self._subscribed.resolve_all(members)
+        for group, row_members, subscriptions in zip(groups, members, found, strict=True):
+            if group.row.members is row_members and group.would_change(subscriptions):
+                await group.topics_changed()
+
+    async def _adopt(self) -> None:
+        state = await self._commits.recent(ADOPTION_MS)
+        for name, group in list(state.groups.items()):
+            if group.row is None or not group.row.members or not self.is_preferred(name):
+                continue
+            mine = self._groups.get(name)
+            if mine is None or mine.is_lost or mine.row.epoch != group.epoch:
+                _log.info("group %s: coordinated here from now on", name)
+                await self.live(name)
+
+    async def _forget_unused(self) -> None:
+        for group in self:
+            if group.is_idle:
+                del self._groups[group.name]
+        state = await self._commits.recent(EXPIRY_MS)
+        before_ms = self._clock.now_ms() - OFFSETS_RETENTION_MS
+        for name, one in list(state.groups.items()):
+            has_members = one.row is not None and one.row.members
+            if not has_members and not one.pending and one.changed_at_ms < before_ms and self.is_preferred(name):
+                _log.info("group %s: unused for %d ms, its offsets are deleted", name, OFFSETS_RETENTION_MS)
+                await self.delete(name)
+
+    async def _repeat(self, work: Callable[[], Awaitable[None]], pause_ms: int) -> None:
+        while True:
+            await asyncio.sleep(pause_ms / 1000)
+            try:
+                await work()
+            except TidelogError as problem:
+                level = logging.WARNING if isinstance(problem, OutcomeUnknown) else logging.INFO
+                _log.log(level, "work on groups is put off: %s", problem.detail)
+
+    def _keep(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("work on groups failed", exc_info=error)

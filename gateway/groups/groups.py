@@ -1,0 +1,203 @@
+"""One gateway's consumer groups, put together from their parts: what the routes call."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gateway.engine.administration import Administration
+from gateway.engine.fetching import Fetching
+from gateway.engine.pool import Pool
+from gateway.engine.reading import Reading
+from gateway.engine.registry import TopicRegistry
+from gateway.engine.shared_commits import SharedCommits
+from gateway.groups.bounds import COMMIT_PACE, COMPACTION_MS, FILES_MIN, HEARTBEAT_MS_MAX, MEMBERS_MAX
+from gateway.groups.committed import Committed, unknown_group
+from gateway.groups.coordinator import Coordinator, GroupCommits
+from gateway.groups.live_group import LiveGroup
+from gateway.groups.polling import Polling
+from gateway.groups.subscription import SubscribedTopics
+from gateway.problem import overloaded
+from log_format.change import NewId
+from log_format.clock import Clock
+from log_format.errors import TidelogError
+from log_format.group_changes import Compact, Decide, not_empty
+from log_format.group_holdings import Holdings
+from log_format.group_row import GroupRow, MemberRow, Partitions
+from log_format.groups_state import consumer_offsets_table
+from log_format.store import ObjectStore
+
+_log = logging.getLogger("gateway.groups")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joining:
+    """What a member brings along when it joins."""
+
+    topics: tuple[str, ...]
+    pattern: str | None
+    assignor: str
+    session_timeout_ms: int
+    client_id: str | None
+    instance_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSummary:
+    """One group in a list."""
+
+    name: str
+    state: str
+    generation: int
+    member_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDescription:
+    """A group, its members in order of their ids, and what each may read."""
+
+    row: GroupRow | None
+    state: str
+    members: Sequence[tuple[MemberRow, Partitions]]
+
+
+class Groups:
+    """Belongs to the event loop. ``start`` once the gateway serves."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        topics: TopicRegistry,
+        administration: Administration,
+        reading: Reading,
+        fetching: Fetching,
+        *,
+        clock: Clock,
+        new_id: NewId,
+        look_pool: Pool,
+        write_pool: Pool,
+    ) -> None:
+        self._clock = clock
+        self._new_id = new_id
+        self.commits: GroupCommits = SharedCommits(
+            store,
+            consumer_offsets_table(),
+            lambda decisions: Decide(decisions, new_id),
+            clock=clock,
+            new_id=new_id,
+            look_pool=look_pool,
+            write_pool=write_pool,
+            pace=COMMIT_PACE,
+        )
+        subscribed = SubscribedTopics(topics, administration, clock=clock, pool=look_pool)
+        self.coordinator = Coordinator(self.commits, subscribed, clock=clock, coordinator_id=new_id())
+        self.committed = Committed(self.commits, self.coordinator, topics, reading, clock=clock)
+        self.polling = Polling(self.coordinator, self.committed, fetching, topics, clock=clock)
+        self._compacting: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """From now on do what is to be done beside requests."""
+        self.coordinator.start()
+        self._compacting = asyncio.create_task(self._compact())
+
+    async def drain(self) -> None:
+        """End the polls; commit what was asked."""
+        if self._compacting is not None:
+            self._compacting.cancel()
+        await self.coordinator.drain()
+        await self.commits.drain()
+
+    async def join(self, name: str, joining: Joining) -> tuple[LiveGroup, MemberRow]:
+        """A new member; of a static one the next instance. Raises ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``), ``BackOff``,
+        ``OutcomeUnknown``."""
+        group = await self.coordinator.live(name)
+        if len(group.row.members) >= MEMBERS_MAX:
+            raise overloaded(f"Group {name!r} has {MEMBERS_MAX} members already.")
+        member = MemberRow(
+            # In order of joining, so that members keep their order, and their partitions, when one joins.
+            member_id=f"m{self._clock.now_ms():014d}-{self._new_id()}",
+            client_id=joining.client_id,
+            instance_id=joining.instance_id,
+            topics=joining.topics,
+            pattern=joining.pattern,
+            session_timeout_ms=joining.session_timeout_ms,
+            target={},
+            held={},
+            acknowledged=-1,
+        )
+        row = await group.join(member, joining.assignor)
+        self.coordinator.expect(group)
+        return group, row
+
+    async def leave(self, name: str, member_id: str) -> None:
+        """Take a member out. Raises ``RequestRefused`` (``UNKNOWN_MEMBER``, ``FENCED_MEMBER``), and as ``join``."""
+        group = await self.existing(name)
+        group.member(member_id)
+        await group.leave([member_id])
+
+    async def existing(self, name: str) -> LiveGroup:
+        """A group that is there. Raises ``RequestRefused`` (``UNKNOWN_GROUP``), and as ``Coordinator.live``."""
+        if self.coordinator.known(name) is None and name not in (await self.commits.fresh()).groups:
+            raise unknown_group(name)
+        return await self.coordinator.live(name)
+
+    async def describe(self, name: str) -> GroupDescription:
+        """Raises ``RequestRefused`` (``UNKNOWN_GROUP``), ``BackOff``, ``OutcomeUnknown``."""
+        found = await self.committed.group(name)
+        if found.row is None or not found.row.members:
+            return GroupDescription(row=found.row, state="Empty", members=())
+        group = await self.coordinator.live(name)
+        members = [(one, group.holdings.readable(one.member_id)) for one in group.row.members]
+        return GroupDescription(row=group.row, state=group.state, members=members)
+
+    async def delete(self, name: str) -> None:
+        """End a group, offsets included. Raises ``RequestRefused`` (``UNKNOWN_GROUP``, ``GROUP_NOT_EMPTY``), and as ``join``."""
+        found = await self.committed.group(name)
+        if found.row is not None and found.row.members:
+            raise not_empty(name)
+        await self.coordinator.delete(name)
+
+    async def page(self, after: str, limit: int) -> tuple[list[GroupSummary], bool]:
+        """At most ``limit`` groups behind ``after``, in order of name, and whether there are more. Raises ``BackOff``."""
+        state = await self.commits.fresh()
+        names = sorted(name for name in state.groups if name > after)
+        found = []
+        for name in names[:limit]:
+            row = state.groups[name].row
+            live = self.coordinator.known(name)
+            mine = live is not None and row is not None and live.row.epoch == row.epoch
+            found.append(
+                GroupSummary(
+                    name=name,
+                    state=live.state if mine and live is not None else _state_by_the_log(row),
+                    generation=0 if row is None else row.generation,
+                    member_count=0 if row is None else len(row.members),
+                )
+            )
+        return found, len(names) > limit
+
+    async def _compact(self) -> None:
+        while True:
+            await asyncio.sleep(COMPACTION_MS / 1000)
+            if len(self.commits.log.state.files) < FILES_MIN:
+                continue
+            with contextlib.suppress(TidelogError):
+                replaced = await self.commits.commit(Compact(self._new_id, files_min=FILES_MIN))
+                _log.info("consumer offsets: %d files became one", replaced)
+
+
+def heartbeat_interval_ms(session_timeout_ms: int) -> int:
+    """How often a member should say that it is alive: three times within its session at least."""
+    return min(HEARTBEAT_MS_MAX, session_timeout_ms // 3)
+
+
+def _state_by_the_log(row: GroupRow | None) -> str:
+    """The state as far as the table tells: acknowledgements that free nothing are not in it."""
+    if row is None or not row.members:
+        return "Empty"
+    holdings = Holdings(row)
+    is_settled = all(holdings.readable(member.member_id) == member.target for member in row.members)
+    return "Stable" if is_settled else "Reconciling"

@@ -1,0 +1,280 @@
+"""One group as its coordinator has it in memory: sessions, and the row that the table holds.
+
+1. The row changes only by commits to the table, one after another; what happens meanwhile shares the next.
+2. Sessions are in memory: when one ended, when a member learned of a generation. A coordinator that takes over starts them anew.
+3. A partition is free for its new member once the row says so, never by memory alone.
+
+Belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from gateway.engine.waiting import Wakeup
+from gateway.groups.bounds import LEASE_MS
+from gateway.groups.regrouping import Happened, Subscriptions, members_after, next_row
+from log_format.clock import Clock
+from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, TidelogError
+from log_format.group_changes import CoordinatorFenced, fenced_member, stale, unknown_member
+from log_format.group_holdings import Holdings
+from log_format.group_row import GroupRow, MemberRow, Partitions
+
+Write = Callable[[GroupRow], Awaitable[GroupRow]]
+"""Commits a row; what it raises says whether that may have happened."""
+Resolve = Callable[[Sequence[MemberRow]], Awaitable[Subscriptions]]
+"""Finds out what members subscribe to."""
+
+
+@dataclass(slots=True)
+class Session:
+    """What is known of a member besides its row; times are monotonic milliseconds."""
+
+    seen_ms: int
+    timeout_ms: int
+    acknowledged: int
+    learned_ms: int | None = None
+    """Since when it knows of a generation that it has not acknowledged."""
+    polls: int = 0
+    """Polls that are waiting: a member that waits is alive."""
+    turn: int = 0
+    """Where its next poll begins, so that no partition is always the last."""
+
+    def deadline_ms(self, now_ms: int) -> int:
+        """When it is out, unless something happens before."""
+        seen_ms = now_ms if self.polls else self.seen_ms
+        return min(seen_ms, self.learned_ms if self.learned_ms is not None else seen_ms) + self.timeout_ms
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """What the next row takes in, and who waits for it."""
+
+    joins: list[MemberRow] = field(default_factory=list)
+    leaves: set[str] = field(default_factory=set)
+    acknowledged: dict[str, int] = field(default_factory=dict)
+    topics_changed: bool = False
+    done: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+    def __bool__(self) -> bool:
+        return bool(self.joins or self.leaves or self.acknowledged or self.topics_changed)
+
+
+class LiveGroup:
+    """A group that this gateway coordinates. ``is_lost``: it does not any more, or can't tell; it has to be claimed anew."""
+
+    def __init__(self, row: GroupRow, *, write: Write, resolve: Resolve, clock: Clock) -> None:
+        self.row = row
+        self.holdings = Holdings(row)
+        self.is_lost = False
+        self._write = write
+        self._resolve = resolve
+        self._clock = clock
+        now_ms = clock.monotonic_ms()
+        self.sessions = {
+            member.member_id: Session(now_ms + LEASE_MS, member.session_timeout_ms, member.acknowledged)
+            for member in row.members
+        }
+        self._waiting = _Waiting()
+        self._running: asyncio.Task[None] | None = None
+        self._polls: dict[str, set[Wakeup]] = {}
+        self._assignor = row.assignor or ""
+        self._subscriptions: Subscriptions | None = None
+
+    @property
+    def name(self) -> str:
+        """Of the group."""
+        return self.row.group
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing would be lost by forgetting it."""
+        return not self.sessions and not self._waiting and self._running is None
+
+    @property
+    def state(self) -> str:
+        """The contract's."""
+        if not self.row.members:
+            return "Empty"
+        settled = all(
+            self.sessions[member.member_id].acknowledged == self.row.generation
+            and self.holdings.readable(member.member_id) == member.target
+            for member in self.row.members
+        )
+        return "Stable" if settled else "Reconciling"
+
+    def member(self, member_id: str) -> MemberRow:
+        """Raises ``RequestRefused`` (``UNKNOWN_MEMBER``, ``FENCED_MEMBER``)."""
+        for row in self.row.members:
+            if row.member_id == member_id:
+                return row
+            if member_id in row.former_ids:
+                raise fenced_member(self.name, member_id)
+        raise unknown_member(self.name, member_id)
+
+    async def join(self, member: MemberRow, assignor: str) -> MemberRow:
+        """The member's row at the generation that took it in. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
+        used = self.row.assignor if self.row.members else None
+        if used is None and (self._waiting.joins or self._running is not None):
+            used = self._assignor
+        if used and used != assignor:
+            raise RequestRefused(
+                f"The members of group {self.name!r} use the assignor {used}, not {assignor}.",
+                code=ErrorCode.INCONSISTENT_ASSIGNOR,
+            )
+        self._assignor = assignor
+        self._waiting.joins.append(member)
+        await self._taken_in()
+        return self.member(member.member_id)
+
+    async def leave(self, member_ids: Iterable[str]) -> None:
+        """Take these out. Raises as ``join``."""
+        self._waiting.leaves |= set(member_ids)
+        await self._taken_in()
+
+    async def topics_changed(self) -> None:
+        """Assign anew if topics or partitions are others than before. Raises as ``join``."""
+        self._waiting.topics_changed = True
+        await self._taken_in()
+
+    def would_change(self, subscriptions: Subscriptions) -> bool:
+        """Whether these would give members others partitions than they have."""
+        if subscriptions == self._subscriptions:
+            return False
+        row = next_row(self.row, self.row.members, subscriptions, self.row.assignor or "range")
+        return row.generation != self.row.generation
+
+    async def heartbeat(self, member_id: str, generation: int | None) -> tuple[int, Partitions]:
+        """Acknowledge ``generation`` (None: nothing); the present one, and what the member may read. Raises as ``join``."""
+        self.member(member_id)
+        session = self.sessions[member_id]
+        session.seen_ms = max(session.seen_ms, self._clock.monotonic_ms())
+        if generation is not None and generation > self.row.generation:
+            raise stale(self.name, f"generation {generation} was never given out; {self.row.generation} is the newest")
+        if generation == self.row.generation:
+            await self._acknowledge(member_id, session, generation)
+        self.member(member_id)
+        if session.acknowledged < self.row.generation and session.learned_ms is None:
+            session.learned_ms = self._clock.monotonic_ms()
+        return self.row.generation, self.holdings.readable(member_id)
+
+    def check_commit(self, member_id: str, generation: int) -> None:
+        """Raise ``RequestRefused`` unless the generation is the member's last, or the present one."""
+        self.member(member_id)
+        acknowledged = self.sessions[member_id].acknowledged
+        if generation not in (acknowledged, self.row.generation):
+            raise stale(
+                self.name, f"generation {generation} is neither {acknowledged}, its last, nor {self.row.generation}"
+            )
+
+    @contextmanager
+    def polling(self, member_id: str, wakeup: Wakeup) -> Iterator[Session]:
+        """While this lasts the member is alive, and ``wakeup`` is set by whatever changes in the group."""
+        session = self.sessions[member_id]
+        session.polls += 1
+        self._polls.setdefault(member_id, set()).add(wakeup)
+        try:
+            yield session
+        finally:
+            session.polls -= 1
+            session.seen_ms = max(session.seen_ms, self._clock.monotonic_ms())
+            self._polls[member_id].discard(wakeup)
+            if not self._polls[member_id]:
+                del self._polls[member_id]
+
+    def ended_sessions(self, now_ms: int) -> list[str]:
+        """The members that are out."""
+        return [name for name, session in self.sessions.items() if session.deadline_ms(now_ms) <= now_ms]
+
+    def next_deadline_ms(self, now_ms: int) -> int | None:
+        """When to look for ended sessions; None: there are none."""
+        return min((session.deadline_ms(now_ms) for session in self.sessions.values()), default=None)
+
+    def stood_still(self, duration_ms: int) -> None:
+        """This process did not run for so long: no session did."""
+        for session in self.sessions.values():
+            session.seen_ms += duration_ms
+            if session.learned_ms is not None:
+                session.learned_ms += duration_ms
+
+    def wake_all(self) -> None:
+        """Let everybody who waits look at the group again."""
+        for waiting in self._polls.values():
+            for wakeup in waiting:
+                wakeup.set()
+
+    async def _acknowledge(self, member_id: str, session: Session, generation: int) -> None:
+        if session.acknowledged == generation:
+            return
+        member = self.member(member_id)
+        if any(set(numbers) - set(member.target.get(topic, ())) for topic, numbers in member.held.items()):
+            self._waiting.acknowledged[member_id] = generation
+            await self._taken_in()
+        elif session.acknowledged < generation:
+            session.acknowledged = generation
+            session.learned_ms = None
+
+    # The one way to a new row
+
+    async def _taken_in(self) -> None:
+        """Return once what was asked is in the table. It goes on when the caller is cancelled."""
+        done = self._waiting.done
+        if self._running is None:
+            self._running = asyncio.create_task(self._run())
+        await asyncio.shield(done)
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                taken, self._waiting = self._waiting, _Waiting()
+                try:
+                    await self._take_in(taken)
+                except TidelogError as error:
+                    if isinstance(error, CoordinatorFenced | OutcomeUnknown):
+                        self.is_lost = True
+                    _settle(taken.done, error)
+                finally:
+                    _settle(taken.done, OutcomeUnknown("The group's change ended without an outcome."))
+        finally:
+            self._running = None
+            self.wake_all()
+
+    async def _take_in(self, taken: _Waiting) -> None:
+        acknowledged = {name: session.acknowledged for name, session in self.sessions.items()}
+        acknowledged |= taken.acknowledged
+        happened = Happened(joins=taken.joins, leaves=taken.leaves, acknowledged=acknowledged)
+        members = members_after(self.row, happened)
+        subscriptions = self._subscriptions = await self._resolve(members)
+        assignor = (self.row.assignor if self.row.members and self.row.assignor else None) or self._assignor
+        row = next_row(self.row, members, subscriptions, assignor)
+        if row != self.row:
+            row = await self._write(row)
+            self._replace(row)
+        _settle(taken.done, None)
+
+    def _replace(self, row: GroupRow) -> None:
+        now_ms = self._clock.monotonic_ms()
+        before = self.sessions
+        self.sessions = {}
+        for member in row.members:
+            session = before.get(member.member_id) or Session(now_ms, member.session_timeout_ms, member.acknowledged)
+            session.acknowledged = max(session.acknowledged, member.acknowledged)
+            if session.acknowledged == row.generation:
+                session.learned_ms = None
+            self.sessions[member.member_id] = session
+        self.row = row
+        self.holdings = Holdings(row)
+        self.wake_all()
+
+
+def _settle(done: asyncio.Future[None], error: BackOff | TidelogError | None) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(None)
+    else:
+        done.set_exception(error)
+        done.exception()  # whoever waits may be gone

@@ -1,0 +1,197 @@
+"""One call that joins, commits, acknowledges and reads, for clients that keep no state (HTTP_API, "Poll").
+
+1. What the client commits is applied before its generation is acknowledged, so that it counts for what the member loses by that.
+2. Where a partition is read from the first time is committed before the answer, so that a later poll never skips a record.
+3. A change of the group ends the waiting at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from gateway.engine.fetching import FetchAnswer, Fetched, FetchFrom, Fetching, FetchLimits
+from gateway.engine.registry import TopicRegistry
+from gateway.engine.waiting import Wakeup
+from gateway.groups.committed import Committed, Key, NextOffset
+from gateway.groups.coordinator import Coordinator
+from gateway.groups.live_group import LiveGroup, Session
+from gateway.memory_budget import MemoryBudget
+from log_format.clock import Clock
+from log_format.errors import ErrorCode, RequestRefused, TidelogError
+from log_format.group_changes import CoordinatorFenced
+from log_format.group_holdings import keys_of
+from log_format.group_row import Partitions
+
+AutoReset = Literal["earliest", "latest", "none"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PollWish:
+    """What a poll of a member asks for. ``generation`` None: nothing is acknowledged."""
+
+    member_id: str
+    generation: int | None
+    commit: Sequence[NextOffset]
+    positions: Mapping[Key, int]
+    auto_offset_reset: AutoReset
+    limits: FetchLimits
+
+    def by(self, member_id: str) -> PollWish:
+        """The same wish of a member that has just joined."""
+        return replace(self, member_id=member_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Polled:
+    """What a poll gave. ``parts``: as ``FetchAnswer.parts``, for ``keys``."""
+
+    member_id: str
+    generation: int
+    rebalanced: bool
+    keys: Sequence[Key]
+    answer: FetchAnswer
+
+
+class Polling:
+    """Belongs to the event loop."""
+
+    def __init__(
+        self, coordinator: Coordinator, committed: Committed, fetching: Fetching, topics: TopicRegistry, *, clock: Clock
+    ) -> None:
+        self._coordinator = coordinator
+        self._committed = committed
+        self._fetching = fetching
+        self._topics = topics
+        self._clock = clock
+
+    async def poll(self, group: LiveGroup, wish: PollWish, memory: MemoryBudget) -> Polled:
+        """Raises ``RequestRefused`` (of members, of the commit), ``BackOff``, ``OutcomeUnknown``."""
+        deadline_ms = self._clock.monotonic_ms() + wish.limits.wait_ms_max
+        group.member(wish.member_id)
+        if wish.commit:
+            await self._committed.commit(group.name, wish.commit, wish.member_id, wish.generation)
+        wakeup = Wakeup()
+        positions = dict(wish.positions)
+        with group.polling(wish.member_id, wakeup) as session:
+            known = session.acknowledged if wish.generation is None else wish.generation
+            while True:
+                wakeup.clear()
+                generation, readable = await group.heartbeat(wish.member_id, wish.generation)
+                failed, fenced = await self._find_positions(group, wish, generation, readable, positions)
+                rebalanced = fenced or generation != known
+                left_ms = max(0, deadline_ms - self._clock.monotonic_ms())
+                limits = FetchLimits(
+                    records_max=wish.limits.records_max,
+                    bytes_max=wish.limits.bytes_max,
+                    bytes_min=wish.limits.bytes_min,
+                    wait_ms_max=0 if rebalanced or failed else left_ms,
+                )
+                keys = _rotated(sorted(key for key in keys_of(readable) if key in positions), session)
+                answer = await self._fetched(keys, positions, limits, memory, wakeup)
+                if answer is None:
+                    continue
+                if not await self._coordinator.still(group):
+                    answer.reservation.release()
+                    raise CoordinatorFenced(group.name)
+                keys, answer.parts = _in_order(keys, answer.parts, failed)
+                return Polled(
+                    member_id=wish.member_id, generation=generation, rebalanced=rebalanced, keys=keys, answer=answer
+                )
+
+    async def _find_positions(
+        self,
+        group: LiveGroup,
+        wish: PollWish,
+        generation: int,
+        readable: Partitions,
+        positions: dict[Key, int],
+    ) -> tuple[dict[Key, TidelogError], bool]:
+        """Add the positions that are not known yet; what fails, by partition, and whether the group refused the commit."""
+        unknown = [key for key in keys_of(readable) if key not in positions]
+        if not unknown:
+            return {}, False
+        committed = await self._committed.of_partitions(group.name, unknown)
+        failed: dict[Key, TidelogError] = {}
+        begun: list[NextOffset] = []
+        arrival_ms = self._clock.monotonic_ms()
+        for key in sorted(unknown):
+            try:
+                state = (await self._topics.fresh(key[0], arrival_ms)).existing_with(key[1])
+            except TidelogError as error:
+                failed[key] = error
+                continue
+            start, end = state.log_start(key[1]), state.high_watermark(key[1])
+            offset = committed.get(key)
+            if offset is not None and start <= offset <= end:
+                positions[key] = offset
+            elif wish.auto_offset_reset == "none":
+                failed[key] = _no_offset(group.name, key, offset)
+            else:
+                positions[key] = start if wish.auto_offset_reset == "earliest" else end
+                begun.append(NextOffset(topic=key[0], partition=key[1], offset=positions[key]))
+        if begun:
+            instead_of = {one.key: committed.get(one.key) for one in begun}
+            try:
+                await self._committed.commit(group.name, begun, wish.member_id, generation, instead_of=instead_of)
+            except RequestRefused:
+                for one in begun:
+                    del positions[one.key]
+                return failed, True
+        return failed, False
+
+    async def _fetched(
+        self,
+        keys: Sequence[Key],
+        positions: Mapping[Key, int],
+        limits: FetchLimits,
+        memory: MemoryBudget,
+        wakeup: Wakeup,
+    ) -> FetchAnswer | None:
+        """What there is to read; None when the group changed first."""
+        wanted = [FetchFrom(topic=topic, partition=number, offset=positions[topic, number]) for topic, number in keys]
+        if not wanted:
+            changed = limits.wait_ms_max > 0 and await wakeup.wait(limits.wait_ms_max)
+            return None if changed else FetchAnswer([], memory.reserve(0))
+        fetch = asyncio.ensure_future(self._fetching.fetch(wanted, limits, memory, self._clock.monotonic_ms()))
+        if limits.wait_ms_max == 0:
+            return await fetch
+        change = asyncio.ensure_future(wakeup.wait(limits.wait_ms_max + 1_000))
+        try:
+            await asyncio.wait((fetch, change), return_when=asyncio.FIRST_COMPLETED)
+            if fetch.done():
+                return fetch.result()
+            fetch.cancel()
+            await asyncio.wait((fetch,))
+            # It may have had its answer in the very moment.
+            return None if fetch.cancelled() else fetch.result()
+        finally:
+            change.cancel()
+            fetch.cancel()
+
+
+def _in_order(
+    keys: Sequence[Key], parts: Sequence[Fetched | TidelogError], failed: Mapping[Key, TidelogError]
+) -> tuple[list[Key], list[Fetched | TidelogError]]:
+    """What was read and what failed, in order of topic and partition."""
+    found: dict[Key, Fetched | TidelogError] = {**dict(zip(keys, parts, strict=True)), **failed}
+    ordered = sorted(found)
+    return ordered, [found[key] for key in ordered]
+
+
+def _rotated(keys: list[Key], session: Session) -> list[Key]:
+    """The partitions, each poll beginning with another, since limits are totals."""
+    if not keys:
+        return keys
+    session.turn = (session.turn + 1) % len(keys)
+    return keys[session.turn :] + keys[: session.turn]
+
+
+def _no_offset(name: str, key: Key, offset: int | None) -> RequestRefused:
+    what = "has no committed offset" if offset is None else f"has committed offset {offset}, which left the log,"
+    return RequestRefused(
+        f"Group {name!r} {what} for {key[0]}/{key[1]}, and auto_offset_reset is none.",
+        code=ErrorCode.NO_COMMITTED_OFFSET,
+    )

@@ -1,0 +1,123 @@
+"""A group's next row: who joined, who left, who let go of what, and what each gets. Pure.
+
+1. Whatever changes members, topics or partitions raises the generation; an acknowledgement, or a static member that comes back
+   as it was, does not.
+2. A member holds what it held until its acknowledgement is in a row; see ``log_format/group_holdings.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from gateway.groups.assignors import Subscriber, assign
+from log_format.group_holdings import Holdings, common
+from log_format.group_row import GroupRow, MemberRow
+
+FORMER_IDS_MAX: Final = 8
+"""Replaced member ids that are told so; older ones are unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscriptions:
+    """Which topics each member subscribes to that exist, by member id, and how many partitions they have."""
+
+    topics: Mapping[str, frozenset[str]]
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Happened:
+    """What the next row takes in."""
+
+    joins: Sequence[MemberRow] = ()
+    leaves: Collection[str] = ()
+    acknowledged: Mapping[str, int] = field(default_factory=dict)
+    """The newest generation that each member has acknowledged."""
+
+
+def members_after(row: GroupRow, happened: Happened) -> list[MemberRow]:
+    """The members, before anything is assigned anew: those who left are out, those who joined are in."""
+    holdings = Holdings(row)
+    by_instance = {one.instance_id: one for one in happened.joins if one.instance_id is not None}
+    found: list[MemberRow] = []
+    taken: set[str] = set()
+    for member in row.members:
+        if member.member_id in happened.leaves:
+            continue
+        acknowledged = max(member.acknowledged, happened.acknowledged.get(member.member_id, member.acknowledged))
+        held = holdings.held(member.member_id)
+        if acknowledged == row.generation:
+            held = common(held, member.target)
+        successor = by_instance.get(member.instance_id) if member.instance_id is not None else None
+        if successor is None:
+            found.append(msgspec.structs.replace(member, acknowledged=acknowledged, held=held))
+            continue
+        taken.add(successor.member_id)
+        found.append(
+            msgspec.structs.replace(
+                successor,
+                target=member.target,
+                held=common(held, member.target),
+                former_ids=(*member.former_ids, member.member_id)[-FORMER_IDS_MAX:],
+                acknowledged=row.generation,
+            )
+        )
+    for one in happened.joins:
+        is_newest = one.instance_id is None or by_instance[one.instance_id] is one
+        if is_newest and one.member_id not in taken:
+            found.append(one)
+    return found
+
+
+def needs_generation(row: GroupRow, members: Sequence[MemberRow]) -> bool:
+    """Whether these members are others than before, or want other topics."""
+    return [_identity(member) for member in members] != [_identity(member) for member in row.members]
+
+
+def next_row(row: GroupRow, members: Sequence[MemberRow], subscriptions: Subscriptions, assignor: str) -> GroupRow:
+    """The row with these members; with a new generation where one is needed."""
+    subscribers = [
+        Subscriber(
+            member_id=member.member_id,
+            instance_id=member.instance_id,
+            topics=subscriptions.topics[member.member_id],
+            before=member.target,
+        )
+        for member in members
+    ]
+    targets = assign(assignor, subscribers, subscriptions.counts) if subscribers else {}
+    is_same = not needs_generation(row, members) and all(
+        member.target == targets[member.member_id] for member in members
+    )
+    if is_same:
+        return msgspec.structs.replace(row, members=tuple(members))
+    generation = row.generation + 1
+    known = {member.member_id for member in row.members}
+    return msgspec.structs.replace(
+        row,
+        generation=generation,
+        assignor=assignor if members else None,
+        members=tuple(
+            msgspec.structs.replace(
+                member,
+                target=targets[member.member_id],
+                acknowledged=member.acknowledged if _was_there(member, known) else generation,
+            )
+            for member in members
+        ),
+    )
+
+
+def _was_there(member: MemberRow, known: Collection[str]) -> bool:
+    """Whether it did not join just now: who joins acknowledges the generation that it is answered."""
+    return member.member_id in known
+
+
+def _identity(member: MemberRow) -> tuple[str, tuple[str, ...], str | None]:
+    """What a member is to the assignment. A static member stays itself under another member id."""
+    name = member.member_id if member.instance_id is None else f"\0{member.instance_id}"
+    return (name, member.topics, member.pattern)

@@ -1,0 +1,80 @@
+"""Partitions spread evenly while as few as possible move (KIP-54, KIP-429).
+
+1. Who had a partition keeps it where it still may. 2. What nobody has goes to the member with the fewest, the partitions with
+the fewest takers first. 3. As long as a partition can go to a member with at least two fewer than its holder, it goes there.
+Members with the same subscription so end with counts that differ by one at most.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+
+Partition = tuple[str, int]
+
+
+def assign_sticky(
+    subscriptions: Sequence[AbstractSet[str]], before: Sequence[AbstractSet[Partition]], counts: Mapping[str, int]
+) -> list[set[Partition]]:
+    """What each member gets, members by their place in ``subscriptions``; ``counts``: partitions of each topic there is."""
+    balance = _Balance(subscriptions, counts)
+    free: list[Partition] = []
+    had = {partition: member for member, partitions in enumerate(before) for partition in partitions}
+    for topic in counts:
+        readers = balance.readers[topic]
+        for number in range(counts[topic]):
+            member = had.get((topic, number))
+            if member is not None and topic in subscriptions[member]:
+                balance.give((topic, number), member)
+            elif readers:
+                free.append((topic, number))
+    for partition in sorted(free, key=lambda one: (len(balance.readers[one[0]]), one)):
+        balance.give(partition, balance.least(partition[0]))
+    balance.even_out()
+    return balance.given
+
+
+class _Balance:
+    """Who has what; ``least`` in about constant time: one heap for each topic, whose stale entries are dropped as they come."""
+
+    def __init__(self, subscriptions: Sequence[AbstractSet[str]], counts: Mapping[str, int]) -> None:
+        self._topics = [sorted(topics & counts.keys()) for topics in subscriptions]
+        self.given: list[set[Partition]] = [set() for _ in subscriptions]
+        self.readers: dict[str, list[int]] = {topic: [] for topic in counts}
+        for member, topics in enumerate(self._topics):
+            for topic in topics:
+                self.readers[topic].append(member)
+        self._heaps = {topic: [(0, member) for member in readers] for topic, readers in self.readers.items()}
+
+    def give(self, partition: Partition, member: int) -> None:
+        """To a member."""
+        self.given[member].add(partition)
+        self._changed(member)
+
+    def least(self, topic: str) -> int:
+        """The member with the fewest of those who may have a partition of this topic; the first of equals."""
+        heap = self._heaps[topic]
+        while heap[0][0] != len(self.given[heap[0][1]]):
+            heapq.heappop(heap)
+        return heap[0][1]
+
+    def even_out(self) -> None:
+        """Move partitions until no single move makes it more even. Each makes the sum of squares smaller, so it ends."""
+        moved = True
+        while moved:
+            moved = False
+            for member in sorted(range(len(self.given)), key=lambda one: -len(self.given[one])):
+                for partition in sorted(self.given[member], reverse=True):
+                    taker = self.least(partition[0])
+                    if len(self.given[member]) - len(self.given[taker]) < 2:
+                        continue
+                    self.given[member].discard(partition)
+                    self._changed(member)
+                    self.give(partition, taker)
+                    moved = True
+
+    def _changed(self, member: int) -> None:
+        count = len(self.given[member])
+        for topic in self._topics[member]:
+            heapq.heappush(self._heaps[topic], (count, member))

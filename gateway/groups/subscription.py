@@ -1,0 +1,99 @@
+"""What members subscribe to: topics by name, whether they exist yet or not, or by a pattern that the whole name must match.
+
+A pattern is Python's, and comes from a client: matching is bounded in time, in a thread that lets the others run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+import regex
+
+from gateway.engine.administration import Administration
+from gateway.engine.pool import Pool
+from gateway.engine.registry import TopicRegistry, is_topic_name
+from gateway.groups.bounds import LOOKS_AT_ONCE, PATTERN_MS_MAX
+from gateway.groups.regrouping import Subscriptions
+from log_format.clock import Clock
+from log_format.errors import CorruptData
+from log_format.group_row import MemberRow
+
+_log = logging.getLogger("gateway.groups")
+
+
+def check_pattern(pattern: str) -> str | None:
+    """What is wrong with a pattern; None: nothing."""
+    try:
+        re.compile(pattern)
+        regex.compile(pattern)
+    except (re.error, regex.error, OverflowError, RecursionError) as problem:
+        return f"is no regular expression: {problem}"
+    return None
+
+
+class SubscribedTopics:
+    """Belongs to the event loop."""
+
+    def __init__(self, topics: TopicRegistry, administration: Administration, *, clock: Clock, pool: Pool) -> None:
+        self._topics = topics
+        self._administration = administration
+        self._clock = clock
+        self._pool = pool
+
+    async def resolve(self, members: Sequence[MemberRow]) -> Subscriptions:
+        """What these members subscribe to, as it is now. Raises ``BackOff``."""
+        return (await self.resolve_all([members]))[0]
+
+    async def resolve_all(self, groups: Sequence[Sequence[MemberRow]]) -> list[Subscriptions]:
+        """The same for several groups, each topic looked at once. Raises ``BackOff``."""
+        arrival_ms = self._clock.monotonic_ms()
+        patterns = {one.pattern for members in groups for one in members if one.pattern is not None}
+        names = await self._administration.names() if patterns else []
+        matches = {pattern: await self._matching(pattern, names) for pattern in patterns}
+
+        def wanted(member: MemberRow) -> Iterable[str]:
+            return member.topics if member.pattern is None else matches[member.pattern]
+
+        counts = await self._counts({name for members in groups for one in members for name in wanted(one)}, arrival_ms)
+        found = []
+        for members in groups:
+            topics = {one.member_id: frozenset(name for name in wanted(one) if name in counts) for one in members}
+            used = {name for some in topics.values() for name in some}
+            found.append(Subscriptions(topics=topics, counts={name: counts[name] for name in sorted(used)}))
+        return found
+
+    async def _counts(self, names: Iterable[str], arrival_ms: int) -> Mapping[str, int]:
+        counts: dict[str, int] = {}
+        turns = asyncio.Semaphore(LOOKS_AT_ONCE)
+
+        async def look(name: str) -> None:
+            async with turns:
+                try:
+                    state = (await self._topics.fresh(name, arrival_ms)).state
+                except CorruptData as problem:
+                    _log.error("topic %s is given to no group: %s", name, problem.detail)
+                    return
+            if state.exists:
+                counts[name] = state.partition_count
+
+        await asyncio.gather(*(look(name) for name in names if is_topic_name(name)))
+        return counts
+
+    async def _matching(self, pattern: str, names: Sequence[str]) -> list[str]:
+        return await self._pool.run(_matching, pattern, names)
+
+
+def _matching(pattern: str, names: Sequence[str]) -> list[str]:
+    compiled = regex.compile(pattern)
+    try:
+        return [
+            name
+            for name in names
+            if compiled.fullmatch(name, timeout=PATTERN_MS_MAX / 1000, concurrent=True) is not None
+        ]
+    except TimeoutError:
+        _log.warning("a pattern takes too long to be matched and so matches nothing: %r", pattern[:200])
+        return []
