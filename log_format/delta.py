@@ -6,6 +6,7 @@ is read are ignored, as the protocol asks. Tidelog's own facts travel in ``add.t
 
 ``tidelog.runs``    JSON ``[[partition, base offset, end offset, records, bytes, min timestamp ms, max timestamp ms], …]``
 ``tidelog.footer``  JSON ``[position of the Parquet footer, its CRC-32]``
+``tidelog.rewritten``  JSON ``[times its records were rewritten, ms at which its keys were compacted or null]``, where they were
 ``tidelog.producers``  JSON ``[[producer id, epoch, sequence, [[partition, base offset, records], …]], …]``, where there are any
 
 Invariants of a commit that is written: never two ``txn`` with one appId; never two actions for one path; ``txn.lastUpdated`` is
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -28,6 +29,7 @@ from log_format.run import Run, SegmentRef
 TAG_RUNS: Final = "tidelog.runs"
 TAG_FOOTER: Final = "tidelog.footer"
 TAG_PRODUCERS: Final = "tidelog.producers"
+TAG_REWRITTEN: Final = "tidelog.rewritten"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PATH_SAFE: Final = "/-_.~"
 
@@ -110,6 +112,13 @@ class CommitInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 Action = Protocol | MetaData | Add | Remove | Txn
 
 
+class Rewritten(NamedTuple):
+    """How often a segment's records were rewritten, and when (ms since the epoch) their keys were compacted."""
+
+    times: _Count
+    keys_compacted_at_ms: _Count | None = None
+
+
 class Commit(msgspec.Struct, frozen=True, kw_only=True):
     """The actions of one commit, by kind, in the order in which they were written."""
 
@@ -170,6 +179,7 @@ def add_segment(
     modification_time_ms: int,
     data_change: bool,
     stamped: Sequence[StampedBatch] = (),
+    rewritten: Rewritten | None = None,
 ) -> Add:
     """The ``add`` of a segment, with its statistics and tags; ``stamped``: the idempotent requests that it brings."""
     return Add(
@@ -195,6 +205,7 @@ def add_segment(
             ).decode(),
             TAG_FOOTER: f"[{segment.footer_start},{segment.footer_crc32}]",
             **({TAG_PRODUCERS: encode_stamps(stamped)} if stamped else {}),
+            **({TAG_REWRITTEN: _ENCODER.encode(rewritten).decode()} if rewritten is not None else {}),
         },
     )
 
@@ -229,6 +240,15 @@ def segment_of_add(
     except (ValueError, msgspec.DecodeError) as problem:
         raise CorruptData(f"The log's entry for segment {plain} can't be used: {problem}.", segment=plain) from problem
     return SegmentRef(plain, size_bytes, footer_start, footer_crc32), runs
+
+
+def rewritten_of_add(path: str, tag: str | None) -> Rewritten:
+    """What the tag of an ``add`` says; without one its records are as they were flushed. Raises ``CorruptData``."""
+    try:
+        return Rewritten(0) if tag is None else msgspec.json.decode(tag, type=Rewritten)
+    except msgspec.DecodeError as problem:
+        plain = unquote(path)
+        raise CorruptData(f"The log's entry for segment {plain} can't be used: {problem}.", segment=plain) from problem
 
 
 def stamped_batches(path: str, tags: Mapping[str, str | None]) -> list[StampedBatch]:

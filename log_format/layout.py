@@ -6,6 +6,7 @@
     topics/<topic>/_delta_log/<version, 20 digits>.checkpoint.parquet     the reconciled log up to it
     topics/<topic>/_delta_log/_last_checkpoint                            a hint: the newest checkpoint
     topics/<topic>/segments/<unique>.parquet                              one flush
+    topics/<topic>/compacted/<unique>.parquet                             rewritten records of one partition
     system/gateways/<gateway id>.json                                     who is alive (a hint)
     system/transactions/                                                  a table: the decisions of transactions
     system/consumer_offsets/                                              a table: what each group has consumed
@@ -21,6 +22,8 @@ CLUSTER_KEY = f"{SYSTEM}cluster.json"
 GATEWAYS = f"{SYSTEM}gateways/"
 TRANSACTIONS_ROOT = f"{SYSTEM}transactions/"
 CONSUMER_OFFSETS_ROOT = f"{SYSTEM}consumer_offsets/"
+SEGMENTS = "segments/"
+COMPACTED = "compacted/"
 VERSION_DIGITS = 20
 _COMMIT = re.compile(r"([0-9]{20})\.json")
 _CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint\.parquet")
@@ -73,7 +76,12 @@ def last_checkpoint_key(topic: str) -> str:
 
 def segment_path(unique: str) -> str:
     """The path of a flush's segment, relative to the table, as ``add.path`` has it."""
-    return f"segments/{unique}.parquet"
+    return f"{SEGMENTS}{unique}.parquet"
+
+
+def compacted_path(unique: str) -> str:
+    """The path of a rewritten segment, relative to the table, as ``add.path`` has it."""
+    return f"{COMPACTED}{unique}.parquet"
 
 
 def commit_version(key: str) -> int | None:

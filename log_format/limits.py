@@ -44,6 +44,13 @@ SEGMENT_AGE_MAX_MS: Final = 3_600_000
 ORPHAN_GRACE_MS: Final = 24 * 3_600_000
 """Younger objects that no commit names may still be on their way into one."""
 
+DELETED_FILE_RETENTION_MS: Final = 24 * 3_600_000
+"""Default of ``deleted.file.retention.ms``: how far a reader of the table may lag, or travel back."""
+
+TOMBSTONES_KEPT_MS: Final = 7 * 24 * 3_600_000
+"""Checkpoints keep a removed segment's tombstone so long (Delta's ``delta.deletedFileRetentionDuration``), so
+``deleted.file.retention.ms`` can't be more: without its tombstone a segment is an orphan."""
+
 LOG_KEPT_MS_MIN: Final = 3_600_000
 """Superseded commits are kept at least so long after the checkpoint that covers them."""
 
@@ -67,6 +74,7 @@ assert RECORD_BYTES_DEFAULT <= REQUEST_BYTES_MAX
 assert HEAD_TRUSTED_MS * 10 <= LOG_KEPT_MS_MIN
 assert LOAD_MS_MAX * 2 <= LOG_KEPT_MS_MIN
 assert SEGMENT_AGE_MAX_MS * 10 <= ORPHAN_GRACE_MS
+assert DELETED_FILE_RETENTION_MS <= TOMBSTONES_KEPT_MS
 
 PRODUCERS_PER_TOPIC_MAX: Final = 16_384
 """Producers that a topic remembers; beyond it the least recently used is forgotten. One takes about 1 KiB of memory."""

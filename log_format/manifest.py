@@ -152,6 +152,18 @@ class Manifest:
                 runs.forget(identities)
                 self._run_count -= before - len(runs.ends)
 
+    def replace(
+        self,
+        removed: Iterable[str],
+        added: Iterable[tuple[SegmentRef, Sequence[Run]]],
+        log_starts: Mapping[int, int] | np.ndarray | None = None,
+    ) -> None:
+        """Segments leave and others join, at once for whoever looks meanwhile. As ``remove_all``, then ``add`` of each."""
+        with self._lock:
+            self.remove_all(removed)
+            for segment, runs in added:
+                self.add(segment, runs, log_starts)
+
     def trim(self, partition: int, log_start: int) -> None:
         """Drop the partition's runs that lie wholly below ``log_start``."""
         with self._lock:
@@ -188,6 +200,26 @@ class Manifest:
         with self._lock:
             runs = self._partitions.get(partition)
             return 0 if runs is None else int(np.asarray(runs.sizes).sum(dtype=np.int64))
+
+    def retained_from(self, partition: int, *, oldest_ms: int | None, bytes_max: int | None) -> int:
+        """Where the partition begins once the oldest runs are let go, whole ones only; 0 when none is.
+
+        Those go that have no timestamp from ``oldest_ms`` on, and those without which ``bytes_max`` stored bytes are left.
+        """
+        with self._lock:
+            runs = self._partitions.get(partition)
+            if runs is None or not runs.ends:
+                return 0
+            count = 0 if oldest_ms is None else bisect_left(runs.running_max, oldest_ms)
+            if bytes_max is not None:
+                sizes = np.cumsum(np.asarray(runs.sizes), dtype=np.int64)
+                count = max(count, int(np.searchsorted(sizes, sizes[-1] - bytes_max, side="right")))
+            return runs.ends[count - 1] if count else 0
+
+    def has_all(self, paths: Iterable[str]) -> bool:
+        """Whether each of these segments is listed."""
+        with self._lock:
+            return all(path in self._ids for path in paths)
 
     def runs(self, partition: int) -> list[Located]:
         """All runs of a partition, in order of offset."""

@@ -75,7 +75,7 @@ _INTEGERS: Final = dict.fromkeys(("partition", "offset", "timestamp"), "DELTA_BI
 _PLAIN_BYTES: Final = dict.fromkeys(("key", "value", *_COMPRESSED_HEADERS), "PLAIN")
 _STATISTICS: Final = ("partition", "offset", "timestamp")
 
-_FIXED_RECORD_BYTES: Final = 20
+FIXED_RECORD_BYTES: Final = 20
 """Partition, offset and timestamp of one record."""
 
 _KEY_SAMPLE_RECORDS: Final = 1024
@@ -233,7 +233,7 @@ def _row_group_starts(
         or _largest_run_bytes(records, run_starts, run_lengths) <= row_group_bytes_max
     ):
         return run_starts
-    ends = np.cumsum(record_bytes(records) + _FIXED_RECORD_BYTES)
+    ends = np.cumsum(record_bytes(records) + FIXED_RECORD_BYTES)
     bytes_before_run = np.where(run_starts > 0, ends[run_starts - 1], 0)
     groups_in_run = (ends - 1 - np.repeat(bytes_before_run, run_lengths)) // row_group_bytes_max
     changes = np.diff(groups_in_run, prepend=-1) != 0
@@ -246,7 +246,7 @@ def _largest_run_bytes(records: pa.Table, run_starts: npt.NDArray[np.intp], run_
     columns = [records.column(name) for name in ("key", "value")]
     if _has_headers(records) or any(column.num_chunks != 1 for column in columns):
         return float("inf")
-    sizes = run_lengths * _FIXED_RECORD_BYTES
+    sizes = run_lengths * FIXED_RECORD_BYTES
     for chunk in (column.chunk(0) for column in columns):
         ends = np.frombuffer(chunk.buffers()[1], dtype=np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
         sizes += ends[run_starts + run_lengths] - ends[run_starts]
@@ -263,13 +263,23 @@ def _has_headers(records: pa.Table) -> bool:
 
 def _writer_options(records: pa.Table, run_starts: npt.NDArray[np.intp], compression: str) -> dict[str, Any]:
     """How this segment's columns are encoded."""
-    codec, level = _CODECS[compression]
     compressed = [*_COMPRESSED]
     # A codec costs about 10 µs a column and row group, also where there is nothing to compress.
     if _has_headers(records):
         compressed += _COMPRESSED_HEADERS
+    return _columns(compressed, _keys_repeat(records.column("key"), run_starts), compression)
+
+
+def streaming_options(first: pa.Table, *, compression: str) -> dict[str, Any]:
+    """How the columns of a segment of one partition are encoded of which only the ``first`` records are known."""
+    keys_repeat = _keys_repeat(first.column("key"), np.zeros(1, dtype=np.intp))
+    return _columns([*_COMPRESSED, *_COMPRESSED_HEADERS], keys_repeat, compression)
+
+
+def _columns(compressed: Sequence[str], keys_repeat: bool, compression: str) -> dict[str, Any]:
+    codec, level = _CODECS[compression]
     encodings = _INTEGERS | _PLAIN_BYTES
-    dictionary = ["key"] if _keys_repeat(records.column("key"), run_starts) else []
+    dictionary = ["key"] if keys_repeat else []
     for name in dictionary:
         del encodings[name]
     return {

@@ -10,7 +10,13 @@ from log_format.change import Proposal
 from log_format.delta import Action, MetaData, Protocol, Remove, Txn, remove_segment, schema_string
 from log_format.errors import ErrorCode, OffsetOutOfRange, RequestRefused, UnknownPartition, UnknownTopic
 from log_format.topic_config import ConfigValue, TopicConfig, check_topic_name
-from log_format.topic_state import DELETED_PROPERTY, LOG_START_APP_ID, PARTITION_COUNT_PROPERTY, TopicState
+from log_format.topic_state import (
+    DELETED_PROPERTY,
+    KEYS_COMPACTED_APP_ID,
+    LOG_START_APP_ID,
+    PARTITION_COUNT_PROPERTY,
+    TopicState,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +94,11 @@ class DeleteTopic:
         removes = [remove_segment(segment, deletion_timestamp_ms=now_ms, data_change=True) for segment in segments]
         resets = [
             Txn(app_id=app_id, version=0, last_updated=now_ms)
-            for prefix, offsets in (("", state.next_offsets), (LOG_START_APP_ID, state.log_starts))
+            for prefix, offsets in (
+                ("", state.next_offsets),
+                (LOG_START_APP_ID, state.log_starts),
+                (KEYS_COMPACTED_APP_ID, state.keys_compacted),
+            )
             for app_id in (f"{prefix}{partition}" for partition in offsets.nonzero()[0])
         ]
         return Proposal(
@@ -126,15 +136,21 @@ class DeleteRecords:
             result[partition] = max(wanted, log_start)
             if wanted > log_start:
                 moved[partition] = wanted
-        starts: list[Action] = [
-            Txn(app_id=f"{LOG_START_APP_ID}{partition}", version=offset, last_updated=now_ms)
-            for partition, offset in moved.items()
-        ]
-        removes: list[Remove] = [
-            remove_segment(segment, deletion_timestamp_ms=now_ms, data_change=True)
-            for segment in (state.manifest.segments_below(moved) if moved else ())
-        ]
+        starts, removes, _ = log_start_actions(state, moved, now_ms)
         return Proposal(operation="DELETE RECORDS", actions=[*starts, *removes], result=result)
+
+
+def log_start_actions(
+    state: TopicState, moved: Mapping[int, int], now_ms: int
+) -> tuple[list[Txn], list[Remove], tuple[str, ...]]:
+    """What moves log starts up: ``txn``, and removes of segments without anything readable; and the latter's paths."""
+    starts = [
+        Txn(app_id=f"{LOG_START_APP_ID}{partition}", version=offset, last_updated=now_ms)
+        for partition, offset in moved.items()
+    ]
+    segments = state.manifest.segments_below(moved) if moved else ()
+    removes = [remove_segment(segment, deletion_timestamp_ms=now_ms, data_change=True) for segment in segments]
+    return starts, removes, tuple(segment.path for segment in segments)
 
 
 def _check_partition_count(count: object) -> None:

@@ -73,10 +73,11 @@ SETTINGS: Final[Mapping[str, IntegerSetting | ChoiceSetting]] = MappingProxyType
         "message.timestamp.type": ChoiceSetting("CreateTime", ("CreateTime", "LogAppendTime")),
         "producer.id.expiration.ms": IntegerSetting(limits.PRODUCER_EXPIRATION_MS, 1),
         "owners": IntegerSetting(1, 1, limits.TOPIC_OWNERS_MAX),
+        "deleted.file.retention.ms": IntegerSetting(limits.DELETED_FILE_RETENTION_MS, 0, limits.TOMBSTONES_KEPT_MS),
     }
 )
 
-OWN_SETTINGS: Final = frozenset({"producer.id.expiration.ms", "owners"})
+OWN_SETTINGS: Final = frozenset({"producer.id.expiration.ms", "owners", "deleted.file.retention.ms"})
 """Settings beyond those that the contract lists."""
 
 

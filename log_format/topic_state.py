@@ -7,7 +7,8 @@ Invariants, checked as each commit is applied (a violation raises ``CorruptData`
 3. A ``metaData`` with another id is another incarnation: nothing of the old one remains.
 
 ``appId`` of the ``txn`` actions: the partition's number for its next offset, ``log-start-<partition>`` for its log start,
-``empty-request-<producer id>-<epoch>`` for the sequence of an idempotent request that had no records.
+``empty-request-<producer id>-<epoch>`` for the sequence of an idempotent request that had no records,
+``keys-compacted-<partition>`` for the offset below which key compaction may have left gaps.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ PARTITION_COUNT_PROPERTY: Final = PROPERTY_PREFIX + "partition.count"
 DELETED_PROPERTY: Final = PROPERTY_PREFIX + "deleted"
 LOG_START_APP_ID: Final = "log-start-"
 EMPTY_REQUEST_APP_ID: Final = "empty-request-"
+KEYS_COMPACTED_APP_ID: Final = "keys-compacted-"
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
+_OFFSETS: Final = ("next_offsets", "log_starts", "keys_compacted")
 
 Offsets = npt.NDArray[np.int64]
 
@@ -63,6 +66,8 @@ class TopicState:
     """The largest that a segment has: the next one gets more, so that readers who go by it keep offsets in order."""
     next_offsets: Offsets
     log_starts: Offsets
+    keys_compacted: Offsets
+    """Below it key compaction may have left gaps."""
     manifest: Manifest
     producers: Producers
 
@@ -79,6 +84,7 @@ class TopicState:
             modification_time_ms=0,
             next_offsets=_frozen(np.zeros(0, np.int64)),
             log_starts=_frozen(np.zeros(0, np.int64)),
+            keys_compacted=_frozen(np.zeros(0, np.int64)),
             manifest=Manifest(),
             producers=NO_PRODUCERS,
         )
@@ -108,12 +114,10 @@ class TopicState:
             state = state._with_metadata(commit.metadata)
         if not state.exists:
             return state
-        next_offsets = state.next_offsets.copy()
-        log_starts = state.log_starts.copy()
-        state._take_txns(commit.txns, next_offsets, log_starts)
-        state.manifest.remove_all(plain_path(action.path) for action in commit.removes)
+        next_offsets, log_starts, keys_compacted = state._offsets_after(commit.txns)
         newest = state.modification_time_ms
         expected = state.next_offsets.copy()
+        added = []
         for action in commit.adds:
             tags = action.tags or {}
             segment, runs = segment_of_add(action.path, action.size, tags.get(TAG_RUNS), tags.get(TAG_FOOTER))
@@ -125,8 +129,9 @@ class TopicState:
                         f"instead of {expected[run.partition]}"
                     )
                 expected[run.partition] = max(int(expected[run.partition]), run.end_offset)
-            state.manifest.add(segment, runs, log_starts)
+            added.append((segment, runs))
             newest = max(newest, action.modification_time)
+        state.manifest.replace((plain_path(action.path) for action in commit.removes), added, log_starts)
         if not np.array_equal(expected, next_offsets):
             raise state._corrupt("the next offsets of its txn actions are not those of its segments")
         for partition in np.flatnonzero(log_starts != state.log_starts):
@@ -140,6 +145,7 @@ class TopicState:
             state,
             next_offsets=_frozen(next_offsets),
             log_starts=_frozen(log_starts),
+            keys_compacted=_frozen(keys_compacted),
             modification_time_ms=newest,
             producers=producers,
         )
@@ -151,14 +157,13 @@ class TopicState:
         state = self._with_metadata(metadata)
         if not state.exists:
             return state
-        next_offsets = state.next_offsets.copy()
-        log_starts = state.log_starts.copy()
         txns = tuple(Txn(app_id=app_id, version=version) for app_id, version in offsets.items())
-        state._take_txns(txns, next_offsets, log_starts)
+        next_offsets, log_starts, keys_compacted = state._offsets_after(txns)
         return replace(
             state,
             next_offsets=_frozen(next_offsets),
             log_starts=_frozen(log_starts),
+            keys_compacted=_frozen(keys_compacted),
             modification_time_ms=modification_time_ms,
             producers=producers,
         )
@@ -168,7 +173,7 @@ class TopicState:
         changes: dict[str, Any] = {"config": TopicConfig.from_properties(properties)}
         deleted = properties.get(DELETED_PROPERTY) == "true"
         if deleted or metadata.id != self.topic_id:
-            changes |= {"next_offsets": _frozen(np.zeros(0, np.int64)), "log_starts": _frozen(np.zeros(0, np.int64))}
+            changes |= {name: _frozen(np.zeros(0, np.int64)) for name in _OFFSETS}
             changes |= {"manifest": Manifest(), "topic_id": None if deleted else metadata.id}
             changes |= {"created_at_ms": metadata.created_time or 0, "producers": NO_PRODUCERS}
         count_text = properties.get(PARTITION_COUNT_PROPERTY, "")
@@ -180,17 +185,20 @@ class TopicState:
             raise self._corrupt(f"its {PARTITION_COUNT_PROPERTY} is {count_text!r} after {old}")
         if count > old and not deleted:
             grown = np.zeros(count - old, np.int64)
-            changes["next_offsets"] = _frozen(np.concatenate([changes.get("next_offsets", self.next_offsets), grown]))
-            changes["log_starts"] = _frozen(np.concatenate([changes.get("log_starts", self.log_starts), grown]))
+            for name in _OFFSETS:
+                changes[name] = _frozen(np.concatenate([changes.get(name, getattr(self, name)), grown]))
         return replace(self, partition_count=count, **changes)
 
-    def _take_txns(self, txns: tuple[Txn, ...], next_offsets: Offsets, log_starts: Offsets) -> None:
+    def _offsets_after(self, txns: tuple[Txn, ...]) -> tuple[Offsets, Offsets, Offsets]:
+        """Next offsets, log starts, and up to where keys were compacted, after these ``txn``."""
+        next_offsets, log_starts, keys_compacted = (getattr(self, name).copy() for name in _OFFSETS)
+        by_kind = {"": next_offsets, LOG_START_APP_ID: log_starts, KEYS_COMPACTED_APP_ID: keys_compacted}
         for txn in txns:
-            is_log_start = txn.app_id.startswith(LOG_START_APP_ID)
-            number = txn.app_id.removeprefix(LOG_START_APP_ID)
+            kind = next((kind for kind in (LOG_START_APP_ID, KEYS_COMPACTED_APP_ID) if txn.app_id.startswith(kind)), "")
+            number = txn.app_id.removeprefix(kind)
             if not _NUMBER.fullmatch(number):
                 continue  # somebody else's
-            offsets = log_starts if is_log_start else next_offsets
+            offsets = by_kind[kind]
             partition = int(number)
             if partition >= self.partition_count and txn.version == 0:
                 continue  # what is left of a larger, earlier incarnation
@@ -198,8 +206,9 @@ class TopicState:
             if txn.version < offsets[partition]:
                 raise self._corrupt(f"txn {txn.app_id} goes back from {offsets[partition]} to {txn.version}")
             offsets[partition] = txn.version
-        if (log_starts > next_offsets).any():
-            raise self._corrupt("a log start is beyond its partition's next offset")
+        if (log_starts > next_offsets).any() or (keys_compacted > next_offsets).any():
+            raise self._corrupt("a log start, or where key compaction came to, is beyond its partition's next offset")
+        return next_offsets, log_starts, keys_compacted
 
     def _check_partition(self, partition: int, where: str) -> None:
         if partition >= self.partition_count:
