@@ -19,6 +19,16 @@ from log_format.errors import TidelogError
 from log_format.version import __version__
 from tidelog.admin import Admin
 from tidelog.consumer import Consumer
+from tidelog.group import (
+    CommittedOffset,
+    Group,
+    GroupLag,
+    GroupMember,
+    GroupMetadata,
+    GroupSummary,
+    PartitionLag,
+    TopicLag,
+)
 from tidelog.producer import Producer
 from tidelog.record import PartitionRange, ProduceResult, Record, RecordMetadata, SentRecord, TopicPartition
 from tidelog.topic import Cluster, Gateway, Partition, PartitionOffsets, Topic
@@ -26,9 +36,16 @@ from tidelog.topic import Cluster, Gateway, Partition, PartitionOffsets, Topic
 __all__ = [
     "Admin",
     "Cluster",
+    "CommittedOffset",
     "Consumer",
     "Gateway",
+    "Group",
+    "GroupLag",
+    "GroupMember",
+    "GroupMetadata",
+    "GroupSummary",
     "Partition",
+    "PartitionLag",
     "PartitionOffsets",
     "PartitionRange",
     "ProduceResult",
@@ -38,6 +55,7 @@ __all__ = [
     "SentRecord",
     "TidelogError",
     "Topic",
+    "TopicLag",
     "TopicPartition",
     "__version__",
 ]

@@ -138,6 +138,15 @@ class RecordBatch:
             self.largest_bytes = size_bytes
         return RecordFuture(self, index)
 
+    @property
+    def record_count(self) -> int:
+        """How many records it has, also when it holds them no more."""
+        return len(self.columns.timestamps_ms)
+
+    def drop_records(self) -> None:
+        """They are sent: hold on to what their outcome is made of, and to nothing else."""
+        self.columns.keys, self.columns.values, self.columns.headers = [], [], {}
+
     def wait(self, timeout_s: float | None) -> list[Outcome]:
         """The outcomes, one per record. Raises ``TimeoutError``."""
         if self.outcomes is None:
@@ -154,11 +163,11 @@ class RecordBatch:
 
     def fail(self, error: TidelogError, on_delivery: OnDelivery | None) -> int:
         """Finish with ``error`` for every record. Returns how many failed."""
-        return self.finish([error] * len(self.columns), on_delivery)
+        return self.finish([error] * self.record_count, on_delivery)
 
     def finish(self, outcomes: list[Outcome], on_delivery: OnDelivery | None) -> int:
         """Tell everybody, once: futures first, then ``on_delivery``. Returns how many records failed."""
-        assert len(outcomes) == len(self.columns)
+        assert len(outcomes) == self.record_count
         assert self.outcomes is None
         with _finished:
             self.outcomes = outcomes
@@ -174,7 +183,7 @@ class RecordBatch:
             _call(fn, future)
         if on_delivery is not None:
             self._report(outcomes, on_delivery)
-        self.columns.keys, self.columns.values, self.columns.headers = [], [], {}
+        self.drop_records()
         return sum(1 for outcome in outcomes if isinstance(outcome, TidelogError))
 
     def _report(self, outcomes: list[Outcome], on_delivery: OnDelivery) -> None:

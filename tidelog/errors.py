@@ -116,6 +116,60 @@ class FencedProducer(RequestRefused):
     default_code = ErrorCode.FENCED_PRODUCER
 
 
+class UnknownTransaction(RequestRefused):
+    """There is no such transaction; ended ones are remembered for a day."""
+
+    default_code = ErrorCode.UNKNOWN_TRANSACTION
+
+
+class TransactionNotOpen(RequestRefused):
+    """The transaction was aborted, by its time-out perhaps; from an abort: it was committed before."""
+
+    default_code = ErrorCode.TRANSACTION_NOT_OPEN
+
+
+class UnknownGroup(RequestRefused):
+    """The consumer group does not exist, or not any more."""
+
+    default_code = ErrorCode.UNKNOWN_GROUP
+
+
+class UnknownMember(RequestRefused):
+    """The group has no such member: it left, or was silent for longer than its session time-out."""
+
+    default_code = ErrorCode.UNKNOWN_MEMBER
+
+
+class FencedMember(RequestRefused):
+    """Another consumer took this one's place under the same ``instance_id``."""
+
+    default_code = ErrorCode.FENCED_MEMBER
+
+
+class StaleGeneration(RequestRefused):
+    """The member does not hold these partitions in the group's generation. Nothing was committed."""
+
+    default_code = ErrorCode.STALE_GENERATION
+
+
+class GroupNotEmpty(RequestRefused):
+    """The group has live members, and this is only done without any."""
+
+    default_code = ErrorCode.GROUP_NOT_EMPTY
+
+
+class NoCommittedOffset(RequestRefused):
+    """The group has committed nothing for a partition, and ``auto_offset_reset`` is ``"none"``."""
+
+    default_code = ErrorCode.NO_COMMITTED_OFFSET
+
+
+class InconsistentAssignor(RequestRefused):
+    """The group's members use another assignor."""
+
+    default_code = ErrorCode.INCONSISTENT_ASSIGNOR
+
+
 class RequestTooLarge(RequestRefused):
     """The request is above ``fields["limit_bytes"]``."""
 
@@ -190,6 +244,12 @@ class ClientClosed(TidelogError):
     default_code = ErrorCode.UNAVAILABLE
 
 
+class TransactionAborted(TidelogError):
+    """The transaction that the record was sent in did not commit. The record is in no topic, and never will be."""
+
+    default_code = ErrorCode.TRANSACTION_NOT_OPEN
+
+
 class DeliveryFailed(TidelogError):
     """Some records sent since the last ``flush`` were not acknowledged.
 
@@ -227,6 +287,15 @@ CLASSES: Final[Mapping[ErrorCode, type[GatewayError]]] = MappingProxyType(
             UnknownProducer,
             SequenceOutOfOrder,
             FencedProducer,
+            UnknownTransaction,
+            TransactionNotOpen,
+            UnknownGroup,
+            UnknownMember,
+            FencedMember,
+            StaleGeneration,
+            GroupNotEmpty,
+            NoCommittedOffset,
+            InconsistentAssignor,
             RequestTooLarge,
             RecordTooLarge,
             Throttled,

@@ -67,6 +67,11 @@ IN_FLIGHT_PER_TOPIC_MAX: Final = 5
 MAX_BLOCK_MS: Final = 60_000
 DELIVERY_TIMEOUT_MS: Final = 120_000
 
+TRANSACTION_TIMEOUT_MS: Final = 60_000
+TRANSACTION_TIMEOUT_MS_MIN: Final = 1_000
+TRANSACTION_TIMEOUT_MS_MAX: Final = 900_000
+"""The contract's bounds on ``timeout_ms``."""
+
 RECORD_OVERHEAD_BYTES: Final = 96
 """Counted for each record besides its key, value and headers: what it costs in JSON, and more than it costs in Arrow."""
 

@@ -36,7 +36,9 @@ TIMES_NUMBERED_MAX = 8
 _FORGOTTEN = (ErrorCode.UNKNOWN_PRODUCER, ErrorCode.SEQUENCE_OUT_OF_ORDER, ErrorCode.FENCED_PRODUCER)
 
 
-class _Issued(msgspec.Struct):
+class Issued(msgspec.Struct, frozen=True):
+    """A producer id and its epoch, as gateways issue them."""
+
     producer_id: str
     epoch: int
 
@@ -104,8 +106,13 @@ class _Lane:
 class Numbering:
     """The numbers of one producer's requests."""
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, *, issue: Callable[[str], Issued] | None = None) -> None:
+        """``issue``: gives the producer id for a topic's requests; None: the gateways give as many as are needed.
+
+        What ``issue`` gives is all there is: a request that is refused or forgotten under it is not numbered anew.
+        """
         self._transport = transport
+        self._issue = issue
         self._lanes: dict[str, _Lane] = {}
         self._changed = threading.Condition()
 
@@ -122,6 +129,12 @@ class Numbering:
             lane.numbers.pop(batch, None)
             self._changed.notify_all()
 
+    def start_over(self) -> None:
+        """Every topic begins under another producer id. Nothing may be on its way."""
+        with self._changed:
+            assert not any(lane.batches for lane in self._lanes.values())
+            self._lanes = {}
+
     def send(self, topic: str, batch: int, deadline: Deadline, post: Post, *, is_last: bool) -> ProduceResult:
         """Post one request of the batch under its number. ``is_last``: if it succeeds the batch needs no further one.
 
@@ -129,7 +142,7 @@ class Numbering:
         """
         lane = self._lanes[topic]
         for _ in range(TIMES_NUMBERED_MAX):
-            number = self._take(lane, batch, deadline, is_last=is_last)
+            number = self._take(topic, batch, deadline, is_last=is_last)
             try:
                 result = self._clear_answer(number, deadline, post)
             except TidelogError as error:
@@ -156,15 +169,16 @@ class Numbering:
                     raise
                 self._transport.pause(min(BACKOFF_FIRST_MS, deadline.remaining_ms()))
 
-    def _take(self, lane: _Lane, batch: int, deadline: Deadline, *, is_last: bool) -> _Number:
+    def _take(self, topic: str, batch: int, deadline: Deadline, *, is_last: bool) -> _Number:
         """The batch's next number, when those before it have theirs."""
+        lane = self._lanes[topic]
         with self._changed:
             if not self._changed.wait_for(lambda: self._may_take(lane, batch), deadline.remaining_s()):
                 raise DeliveryTimeout("Records before these took all the time for delivery. These were not sent.")
             if lane.identity is not None and not lane.identity.retired:
                 return self._next(lane, lane.identity, batch, is_last=is_last)
         # Nobody else does the same: this batch is the first, and the others wait until it has a number.
-        identity = self._new_identity(deadline)
+        identity = self._new_identity(topic, deadline)
         with self._changed:
             lane.identity = identity
             return self._next(lane, identity, batch, is_last=is_last)
@@ -204,7 +218,7 @@ class Numbering:
                 unknown = OutcomeUnknown(f"An earlier try may have happened; the last one was refused: {error.detail}")
                 unknown.__cause__ = error
                 raise unknown
-            is_forgotten = error.code in _FORGOTTEN or identity.never(number.sequence)
+            is_forgotten = self._issue is None and (error.code in _FORGOTTEN or identity.never(number.sequence))
             if is_forgotten or identity.retired or lane.behind(number):
                 identity.retired = True
                 gaps = [number.sequence] + ([] if identity.gap_at is None else [identity.gap_at])
@@ -213,7 +227,10 @@ class Numbering:
                 identity.next_sequence = number.sequence
             return is_forgotten
 
-    def _new_identity(self, deadline: Deadline) -> _Identity:
+    def _new_identity(self, topic: str, deadline: Deadline) -> _Identity:
+        if self._issue is not None:
+            given = self._issue(topic)
+            return _Identity(given.producer_id, given.epoch)
         request = Request(method="POST", target=target("producers"), repeatable=True, reads=True)
-        issued = self._transport.call(request, deadline).decode(_Issued)
+        issued = self._transport.call(request, deadline).decode(Issued)
         return _Identity(issued.producer_id, issued.epoch)

@@ -1,14 +1,20 @@
-"""One produce request."""
+"""One produce request, or one that stages records for a transaction."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+
+import msgspec
 
 from tidelog.deadline import Deadline
 from tidelog.encode import Compression, compress
 from tidelog.errors import GatewayError
 from tidelog.record import ProduceResult
 from tidelog.transport import Request, Transport, target
+
+
+class _Staged(msgspec.Struct, frozen=True):
+    staged: int
 
 
 def produce(
@@ -48,3 +54,33 @@ def produce(
         if stored.count < 1 or stored.last_offset - stored.base_offset + 1 != stored.count or stored.base_offset < 0:
             raise reply.unexpected(f"{stored} is no range of offsets")
     return result
+
+
+def stage(
+    transport: Transport,
+    topic: str,
+    body: bytes,
+    content_type: str,
+    *,
+    deadline: Deadline,
+    compression: Compression | None,
+    transaction_id: str,
+    producer: Mapping[str, str],
+    is_final: Callable[[GatewayError], bool],
+) -> int:
+    """Add what ``body`` holds to a transaction, once however often it is repeated; how many records it was.
+
+    Raises what ``Transport.call`` raises; ``UnexpectedAnswer`` when what answered does not know transactions.
+    """
+    sent, headers = compress(body, compression)
+    request = Request(
+        method="POST",
+        target=target("topics", topic, "records"),
+        body=sent,
+        content_type=content_type,
+        headers={**headers, **producer, "Tidelog-Transaction": transaction_id},
+        repeatable=True,
+        topic=topic,
+        is_final=is_final,
+    )
+    return transport.call(request, deadline).decode(_Staged).staged

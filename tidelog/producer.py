@@ -11,24 +11,31 @@ import contextlib
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from log_format.errors import TidelogError
 from tidelog import limits
 from tidelog.deadline import Deadline
 from tidelog.delivery import OnDelivery
 from tidelog.encode import Compression
 from tidelog.errors import BufferFull, DeliveryFailed
+from tidelog.group import GroupMetadata
 from tidelog.numbering import Numbering
-from tidelog.record import Headers, ProduceResult, RecordMetadata
+from tidelog.record import Headers, ProduceResult, RecordMetadata, TopicPartition
 from tidelog.record_columns import CHOOSE
 from tidelog.send_buffer import SendBuffer
 from tidelog.sender import Sender
 from tidelog.sending_threads import SendingThreads
 from tidelog.table_chunk import ArrowStream, TableChunk, TableDelivery, as_table, cut
+from tidelog.transactional_sender import TransactionalSender
+from tidelog.transactions import Identity, Transactions
 from tidelog.transport import Transport
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Serializer = Callable[[Any], bytes | str | None]
 HeadersArgument = Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | str | None]]
@@ -50,6 +57,22 @@ class Producer:
     may not be in the log. Every other error says that it is not.
 
     Safe from any thread. A forked child must make its own; the parent's raises ``RuntimeError`` there.
+
+    ``bootstrap_servers``: a gateway's URL, several separated by commas, or a sequence of them, any of which may be dead;
+    None: the environment's ``TIDELOG_URL``, else ``http://127.0.0.1:8080``.
+
+    ``linger_ms`` (0 and up): how long a batch waits for more records before it is sent, unless it reaches
+    ``batch_bytes`` (1 and up) first. ``buffer_bytes``: what may be taken in and not acknowledged, about 100 bytes per
+    record included; beyond it ``send`` blocks, up to ``max_block_ms``. ``max_in_flight`` (1 and up): requests on their
+    way at once, at most 5 of one topic. ``enable_idempotence``: False sends requests without numbers, one of a topic at a
+    time, and never repeats one that may have happened. ``delivery_timeout_ms``: when it has passed since a record was
+    sent, the record is acknowledged or its future has an exception; ``request_timeout_ms``: how long one answer is waited
+    for. ``compression``: of request bodies, ``"gzip"``, ``"zstd"`` or None.
+    ``key_serializer``, ``value_serializer``: called with what ``send`` gets, return bytes, text or None.
+    ``on_delivery``: called as ``on_delivery(error, record)`` for each record, from the sending thread; with it
+    ``flush`` and ``close`` don't raise ``DeliveryFailed``. It must not wait for other records.
+    ``transactional_id``: everything is sent in transactions, under this name, of which only the newest holder goes on;
+    ``transaction_timeout_ms`` (1 s to 15 min): after so long the gateways abort one.
     """
 
     def __init__(
@@ -68,35 +91,23 @@ class Producer:
         key_serializer: Serializer | None = None,
         value_serializer: Serializer | None = None,
         on_delivery: OnDelivery | None = None,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int = limits.TRANSACTION_TIMEOUT_MS,
     ) -> None:
-        """Nothing is sent or connected yet.
-
-        ``bootstrap_servers``: a gateway's URL, several separated by commas, or a sequence of them, any of which may be dead;
-        None: the environment's ``TIDELOG_URL``, else ``http://127.0.0.1:8080``.
-
-        ``linger_ms`` (0 and up): how long a batch waits for more records before it is sent, unless it reaches
-        ``batch_bytes`` (1 and up) first. ``buffer_bytes``: what may be taken in and not acknowledged, about 100 bytes per
-        record included; beyond it ``send`` blocks, up to ``max_block_ms``. ``max_in_flight`` (1 and up): requests on their
-        way at once, at most 5 of one topic. ``enable_idempotence``: False sends requests without numbers, one of a topic at a
-        time, and never repeats one that may have happened. ``delivery_timeout_ms``: when it has passed since a record was
-        sent, the record is acknowledged or its future has an exception; ``request_timeout_ms``: how long one answer is waited
-        for. ``compression``: of request bodies, ``"gzip"``, ``"zstd"`` or None.
-        ``key_serializer``, ``value_serializer``: called with what ``send`` gets, return bytes, text or None.
-        ``on_delivery``: called as ``on_delivery(error, record)`` for each record, from the sending thread; with it
-        ``flush`` and ``close`` don't raise ``DeliveryFailed``. It must not wait for other records.
-
-        Raises ``ValueError`` for a value out of its range.
-        """
+        """Nothing is sent or connected yet. Raises ``ValueError`` for a value out of its range."""
         _check_at_least(0, linger_ms=linger_ms, max_block_ms=max_block_ms)
         _check_at_least(1, batch_bytes=batch_bytes, max_in_flight=max_in_flight)
         _check_at_least(batch_bytes, buffer_bytes=buffer_bytes)
         _check_at_least(linger_ms, delivery_timeout_ms=delivery_timeout_ms)
         if batch_bytes > limits.REQUEST_TARGET_BYTES:
             raise ValueError(f"batch_bytes is {batch_bytes}, above {limits.REQUEST_TARGET_BYTES}")
-        if compression not in {None, "gzip", "zstd"}:
-            raise ValueError(f"compression is {compression!r}, not 'gzip', 'zstd' or None")
+        _check_words(compression, transactional_id, transaction_timeout_ms, enable_idempotence=enable_idempotence)
         transport = Transport(bootstrap_servers, request_timeout_ms=request_timeout_ms)
-        numbering = Numbering(transport) if enable_idempotence else None
+        staging = None if transactional_id is None else TransactionalSender(transport, compression=compression)
+        if staging is not None:
+            numbering: Numbering | None = staging.numbering
+        else:
+            numbering = Numbering(transport) if enable_idempotence else None
         self._buffer = SendBuffer(
             linger_ms=linger_ms,
             batch_bytes=batch_bytes,
@@ -109,12 +120,20 @@ class Producer:
         self._threads = SendingThreads(
             transport,
             self._buffer,
-            Sender(transport, compression=compression, numbering=numbering),
+            staging or Sender(transport, compression=compression, numbering=numbering),
             max_in_flight=max_in_flight,
             delivery_timeout_ms=delivery_timeout_ms,
             on_delivery=on_delivery,
             numbering=numbering,
+            on_failure=None if staging is None else staging.fail,
         )
+        self._staging = staging
+        self._append = self._buffer.append
+        self._transactions: Transactions | None = None
+        if transactional_id is not None and staging is not None:
+            identity = Identity(transactional_id, transaction_timeout_ms, delivery_timeout_ms)
+            self._transactions = Transactions(transport, self._threads, staging, identity, on_delivery)
+            self._append = self._transactions.inside(self._buffer.append)
         self._key_serializer = key_serializer
         self._value_serializer = value_serializer
         self._delivery_timeout_ms = delivery_timeout_ms
@@ -169,7 +188,7 @@ class Producer:
             timestamp_ms = time.time_ns() // 1_000_000
         elif not 0 <= timestamp_ms <= limits.TIMESTAMP_MS_MAX:
             raise ValueError(f"timestamp_ms is {timestamp_ms}, not 0 to {limits.TIMESTAMP_MS_MAX}")
-        future, opened = self._buffer.append(topic, key, value, pairs, partition, timestamp_ms, size_bytes)
+        future, opened = self._append(topic, key, value, pairs, partition, timestamp_ms, size_bytes)
         if opened:
             self._threads.ensure()
         return future
@@ -191,6 +210,81 @@ class Producer:
         if rows.num_rows == 0:
             delivery.stored(ProduceResult(topic, ()))
             return delivery.future
+        with contextlib.nullcontext() if self._transactions is None else self._transactions.entered():
+            self._put(delivery, rows, max_block_ms)
+        return delivery.future
+
+    # Transactions
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """A transaction around a block: committed at its end, aborted by an exception, which goes on.
+
+        Raises what ``begin_transaction`` and ``commit_transaction`` raise.
+        """
+        self.begin_transaction()
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(TidelogError):
+                self.abort_transaction()
+            raise
+        self.commit_transaction()
+
+    def init_transactions(self) -> None:
+        """Fence whoever used the transactional id before: nothing that they left open can be committed after this.
+
+        Call it before you read where to go on from what they committed. Otherwise it may be left out: beginning a transaction
+        does the same. Raises as ``begin_transaction``.
+        """
+        self._transactional().initialize()
+
+    def begin_transaction(self) -> None:
+        """What is sent from now on belongs to a new transaction.
+
+        Raises ``FencedProducer`` when another producer took the transactional id, now and from then on; ``GatewayError`` when no
+        transaction could be begun; ``RuntimeError`` while one is open, and without a ``transactional_id``.
+        """
+        self._transactional().begin()
+
+    def commit_transaction(self) -> None:
+        """Return when everything sent in the transaction is in the log and everybody sees it, with the offsets of groups.
+
+        Repeated by itself until the outcome is known. Raises ``OutcomeUnknown`` when ``delivery_timeout_ms`` is over before
+        that: call it again. Any other error says that the transaction is aborted and nothing of it will ever appear:
+        ``DeliveryFailed`` when something that was sent in it was refused, ``FencedProducer``, ``TransactionNotOpen`` (its
+        time-out was over), ``StaleGeneration`` (the group's partitions went to others), ``GatewayError``.
+        """
+        self._transactional().commit()
+
+    def abort_transaction(self) -> None:
+        """Nothing that was sent in the transaction will ever appear. The futures of its records raise ``TransactionAborted``.
+
+        A gateway that can't be reached does the same when the transaction's time-out is over, so that raises nothing. Raises
+        ``FencedProducer``, and after a commit in doubt ``TransactionNotOpen``: it was committed.
+        """
+        self._transactional().abort()
+
+    def send_offsets_to_transaction(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata | str) -> None:
+        """Commit a group's offsets with the transaction: all or nothing, together with the records.
+
+        ``offsets``: the next to read, as ``Consumer.positions`` has them. ``group``: ``Consumer.group_metadata()``, by which a
+        consumer that lost its partitions is refused; or a group's name, when the group has no members.
+
+        Raises ``StaleGeneration``, ``UnknownMember``, ``FencedMember``: the transaction can only be aborted then.
+        """
+        self._transactional().add_offsets(offsets, group)
+
+    def _transactional(self) -> Transactions:
+        self._refuse_fork()
+        if self._transactions is None:
+            raise RuntimeError("the producer has no transactional_id")
+        if self._closed:
+            self._refuse()
+        self._threads.refuse_own_thread()
+        return self._transactions
+
+    def _put(self, delivery: TableDelivery, rows: pa.Table, max_block_ms: float | None) -> None:
         for index, part in enumerate(cut(rows, self._buffer.batch_bytes_max)):
             try:
                 self._buffer.put(TableChunk(delivery, part, Deadline(self._delivery_timeout_ms)), max_block_ms)
@@ -198,9 +292,10 @@ class Producer:
                 if index == 0:
                     raise
                 delivery.fail(error)
+                if self._staging is not None:
+                    self._staging.fail(error)
                 break
             self._threads.ensure()
-        return delivery.future
 
     def wait_for_room(self, size_bytes: int, max_block_ms: float) -> None:
         """Return when the buffer has room for so many bytes; others may take it. Raises ``BufferFull`` as ``send``."""
@@ -219,12 +314,16 @@ class Producer:
     def close(self, timeout: float | None = None) -> None:
         """Deliver what was sent, then end the threads and close the connections. A second call does nothing.
 
+        An open transaction is aborted.
+
         After ``timeout`` seconds (None: when the delivery time-outs are over) what is left is given up: its futures raise.
         Raises ``DeliveryFailed`` as ``flush`` does.
         """
         self._threads.refuse_own_thread()
         self._closed = True
         self._finalizer.detach()
+        if self._transactions is not None and os.getpid() == self._process_id:
+            self._transactions.close()
         self._threads.close(Deadline(None if timeout is None else timeout * 1000))
 
     def __enter__(self) -> Self:
@@ -249,6 +348,20 @@ def _check_at_least(least: float, **given: float) -> None:
     for name, value in given.items():
         if value < least:
             raise ValueError(f"{name} is {value}, below {least}")
+
+
+def _check_words(
+    compression: str | None, transactional_id: str | None, transaction_timeout_ms: int, *, enable_idempotence: bool
+) -> None:
+    if compression not in {None, "gzip", "zstd"}:
+        raise ValueError(f"compression is {compression!r}, not 'gzip', 'zstd' or None")
+    if transactional_id is not None and not enable_idempotence:
+        raise ValueError("transactions need enable_idempotence")
+    if not limits.TRANSACTION_TIMEOUT_MS_MIN <= transaction_timeout_ms <= limits.TRANSACTION_TIMEOUT_MS_MAX:
+        raise ValueError(
+            f"transaction_timeout_ms is {transaction_timeout_ms}, not "
+            f"{limits.TRANSACTION_TIMEOUT_MS_MIN} to {limits.TRANSACTION_TIMEOUT_MS_MAX}"
+        )
 
 
 def _as_bytes(value: object, what: str) -> bytes:

@@ -53,8 +53,8 @@ class Sender:
         self._request_bytes_max = REQUEST_BYTES_MAX
         self._round_robin = itertools.count(random.randrange(1 << 16))  # noqa: S311
 
-    def deliver(self, batch: RecordBatch) -> list[Outcome]:
-        """The outcome of each record, in order."""
+    def deliver(self, batch: RecordBatch) -> list[Outcome] | None:
+        """The outcome of each record, in order; None: it comes later, and somebody else tells it."""
         if batch.deadline.near:
             error = DeliveryTimeout(
                 "Others were in the way until the time for delivery was over. The record was not sent."
@@ -72,7 +72,7 @@ class Sender:
             body = encode_table(table)
             try:
                 self._check_size(len(body))
-                result = self._produce(chunk, body, ARROW, is_last=not waiting)
+                result = self._append_table(chunk, table.num_rows, body, is_last=not waiting)
             except RequestTooLarge as error:
                 if not self._smaller(error, table.num_rows):
                     raise
@@ -84,9 +84,8 @@ class Sender:
                 if final is error:
                     raise
                 raise final from error
-            if result.count != table.num_rows:
-                raise _miscounted(table.num_rows, result)
-            chunk.delivery.stored(result)
+            if result is not None:
+                chunk.delivery.stored(result)
 
     def _send(self, batch: RecordBatch, columns: RecordColumns, round_: int, *, asked_after: float) -> list[Outcome]:
         """Assign partitions, put aside what can't be stored, send the rest. ``round_`` chooses the keyless partition."""
@@ -117,8 +116,7 @@ class Sender:
         try:
             body, content_type = encode(columns)
             self._check_size(len(body))
-            result = self._produce(batch, body, content_type, is_last=is_last)
-            return _offsets(columns.assigned, result)
+            return self._append(batch, columns, body, content_type, is_last=is_last)
         except RequestTooLarge as error:
             if not self._smaller(error, len(columns)):
                 return [error] * len(columns)
@@ -140,6 +138,18 @@ class Sender:
         outcomes += self._post(batch, second, round_, facts, is_last=is_last)
         columns.assigned = first.assigned + second.assigned
         return outcomes
+
+    def _append(
+        self, batch: RecordBatch, columns: RecordColumns, body: bytes, content_type: str, *, is_last: bool
+    ) -> list[Outcome]:
+        return _offsets(columns.assigned, self._produce(batch, body, content_type, is_last=is_last))
+
+    def _append_table(self, chunk: TableChunk, row_count: int, body: bytes, *, is_last: bool) -> ProduceResult | None:
+        """Where the rows are; None where that is not known before the transaction is committed."""
+        result = self._produce(chunk, body, ARROW, is_last=is_last)
+        if result.count != row_count:
+            raise _miscounted(row_count, result)
+        return result
 
     def _produce(
         self, batch: RecordBatch | TableChunk, body: bytes, content_type: str, *, is_last: bool

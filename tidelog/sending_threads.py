@@ -11,11 +11,12 @@ import contextlib
 import logging
 import os
 import threading
+from collections.abc import Callable
 
 from log_format.errors import TidelogError
 from tidelog.deadline import Deadline
 from tidelog.delivery import OnDelivery
-from tidelog.errors import DeliveryFailed, OutcomeUnknown
+from tidelog.errors import DeliveryFailed, OutcomeUnknown, TransactionAborted
 from tidelog.numbering import Numbering
 from tidelog.send_buffer import Sendable, SendBuffer
 from tidelog.sender import Sender
@@ -38,8 +39,11 @@ class SendingThreads:
         delivery_timeout_ms: float,
         on_delivery: OnDelivery | None,
         numbering: Numbering | None,
+        on_failure: Callable[[TidelogError], None] | None = None,
     ) -> None:
+        """``on_failure`` is told why records were not taken, from the thread that sent them."""
         self._numbering = numbering
+        self._on_failure = on_failure
         self._transport = transport
         self._buffer = buffer
         self._sender = sender
@@ -69,6 +73,12 @@ class SendingThreads:
         if not self._buffer.flush(deadline):
             raise TimeoutError("records are still on their way")
         self._raise_failures()
+
+    def settle(self) -> DeliveryFailed | None:
+        """Wait until nothing is on its way, and forget what failed: the first error since the last time, or None."""
+        self.refuse_own_thread()
+        self._buffer.flush(Deadline(None))
+        return self._failures()
 
     def close(self, deadline: Deadline) -> None:
         """Deliver what is here until ``deadline``, give up the rest, end the threads. Nothing happens the second time.
@@ -125,6 +135,10 @@ class SendingThreads:
             defect.__cause__ = error
             self._fail(batch, defect)
         else:
+            if outcomes is None:
+                if self._on_delivery is None:
+                    batch.drop_records()
+                return
             failed_count = batch.finish(outcomes, self._on_delivery)
             if failed_count:
                 first = next(outcome for outcome in outcomes if isinstance(outcome, TidelogError))
@@ -135,17 +149,26 @@ class SendingThreads:
         self._note_failure(batch.topic, lost, error)
 
     def _note_failure(self, topic: str, count: int, error: TidelogError) -> None:
-        _logger.warning("%d records for topic %s were not acknowledged: %s: %s", count, topic, error.code, error.detail)
+        level = logging.DEBUG if isinstance(error, TransactionAborted) else logging.WARNING
+        _logger.log(
+            level, "%d records for topic %s were not acknowledged: %s: %s", count, topic, error.code, error.detail
+        )
+        if self._on_failure is not None:
+            self._on_failure(error)
         with self._lock:
             self._failed_count += count
             self._first_error = self._first_error or error
 
     def _raise_failures(self) -> None:
+        failures = self._failures()
+        if failures is not None and self._on_delivery is None:
+            raise failures
+
+    def _failures(self) -> DeliveryFailed | None:
         with self._lock:
             count, error = self._failed_count, self._first_error
             self._failed_count, self._first_error = 0, None
-        if error is not None and self._on_delivery is None:
-            raise DeliveryFailed(count, error)
+        return None if error is None else DeliveryFailed(count, error)
 
     def refuse_own_thread(self) -> None:
         """Raise ``RuntimeError`` in a thread that would wait for itself."""

@@ -79,7 +79,7 @@ class TableDelivery:
 class TableChunk:
     """Rows of a table that go as one request."""
 
-    __slots__ = ("deadline", "delivery", "number", "opened_at", "size_bytes", "table")
+    __slots__ = ("deadline", "delivery", "number", "opened_at", "partitions", "size_bytes", "table")
 
     def __init__(self, delivery: TableDelivery, table: pa.Table, deadline: Deadline) -> None:
         self.delivery = delivery
@@ -88,6 +88,8 @@ class TableChunk:
         self.size_bytes: int = table.nbytes
         self.number = 0
         self.opened_at = 0.0
+        self.partitions: list[int] = []
+        """Of the rows, where the client chose them: in a transaction."""
 
     @property
     def topic(self) -> str:

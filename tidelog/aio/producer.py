@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import tidelog.producer
+from log_format.errors import TidelogError
 from tidelog import limits
 from tidelog.aio.in_thread import in_thread
 from tidelog.aio.settings import ProducerSettings
 from tidelog.deadline import Deadline
 from tidelog.errors import BufferFull, DeliveryFailed
-from tidelog.record import ProduceResult, RecordMetadata
+from tidelog.group import GroupMetadata
+from tidelog.record import ProduceResult, RecordMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,6 +75,45 @@ class Producer:
         taken = in_thread(lambda: self._producer.send_table(topic, table, max_block_ms=self._max_block_ms))
         return asyncio.wrap_future(await asyncio.shield(taken))
 
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """As ``tidelog.Producer.transaction``; a cancelled block is aborted, too."""
+        try:
+            await self.begin_transaction()
+        except asyncio.CancelledError:
+            with contextlib.suppress(TidelogError, RuntimeError):  # it may have begun all the same
+                await self.abort_transaction()
+            raise
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(TidelogError):
+                await self.abort_transaction()
+            raise
+        await self.commit_transaction()
+
+    async def init_transactions(self) -> None:
+        """As ``tidelog.Producer.init_transactions``."""
+        await self._to_its_end(self._producer.init_transactions)
+
+    async def begin_transaction(self) -> None:
+        """As ``tidelog.Producer.begin_transaction``."""
+        await self._to_its_end(self._producer.begin_transaction)
+
+    async def commit_transaction(self) -> None:
+        """As ``tidelog.Producer.commit_transaction``."""
+        await self._to_its_end(self._producer.commit_transaction)
+
+    async def abort_transaction(self) -> None:
+        """As ``tidelog.Producer.abort_transaction``."""
+        await self._to_its_end(self._producer.abort_transaction)
+
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, int], group: GroupMetadata | str
+    ) -> None:
+        """As ``tidelog.Producer.send_offsets_to_transaction``."""
+        await self._to_its_end(lambda: self._producer.send_offsets_to_transaction(offsets, group))
+
     async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - the name it has in tidelog
         """As ``tidelog.Producer.flush``."""
         await asyncio.shield(in_thread(lambda: self._producer.flush(timeout)))
@@ -96,3 +138,12 @@ class Producer:
         slice_ms = min(deadline.remaining_ms(), limits.AIO_SLICE_MS)
         with contextlib.suppress(BufferFull):
             await in_thread(lambda: self._producer.wait_for_room(size_bytes, slice_ms))
+
+    async def _to_its_end(self, call: Callable[[], None]) -> None:
+        """Run it in a thread. Cancelled, it goes on to its end first: no two calls about a transaction are under way at once."""
+        running = in_thread(call)
+        try:
+            await asyncio.shield(running)
+        except asyncio.CancelledError:
+            await asyncio.wait({running})
+            raise

@@ -41,3 +41,5 @@ class ProducerSettings(TypedDict, total=False):
     key_serializer: Serializer | None
     value_serializer: Serializer | None
     on_delivery: OnDelivery | None
+    transactional_id: str | None
+    transaction_timeout_ms: int

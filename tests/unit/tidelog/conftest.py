@@ -22,7 +22,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import zstandard
 
-from .fake_log import Asked, FakeLog, FakeTopic, Problem
+from .fake_log import Asked, FakeTopic, Problem
+from .fake_transactions import FakeTransactions
 
 Fault = Callable[["Exchange"], None]
 
@@ -59,7 +60,7 @@ class Exchange:
         self.handler.connection.shutdown(socket.SHUT_RDWR)
 
 
-class FakeGateway(FakeLog):
+class FakeGateway(FakeTransactions):
     """The server. Safe from any thread as far as tests need it."""
 
     def __init__(self) -> None:

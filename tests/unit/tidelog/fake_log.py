@@ -100,24 +100,24 @@ class FakeLog:
             case "GET", ["cluster"]:
                 limits = {"request_bytes_max": self.request_bytes_max}
                 gateways = [{"id": "one", "url": self.url, "started_at": 1, "owned_topics": sorted(self.topics)}]
-                return _json(200, {"gateways": gateways, "store": "memory://", "version": "1", "limits": limits})
+                return answer_json(200, {"gateways": gateways, "store": "memory://", "version": "1", "limits": limits})
             case "POST", ["producers"]:
                 with self.changed:
                     self.producer_ids.append(f"producer-{len(self.producer_ids)}")
-                    return _json(201, {"producer_id": self.producer_ids[-1], "epoch": 0})
+                    return answer_json(201, {"producer_id": self.producer_ids[-1], "epoch": 0})
             case "POST", ["topics"]:
                 return self._create(json.loads(asked.body))
             case "GET", ["topics"]:
                 return self._list(asked.query)
             case "GET", ["topics", name]:
-                return _json(200, self._describe(name))
+                return answer_json(200, self._describe(name))
             case "PATCH", ["topics", name]:
                 change = json.loads(asked.body)
                 topic = self._topic(name)
                 topic.grow(change.get("partition_count", topic.partition_count))
                 for key, value in change.get("config", {}).items():
                     topic.config.pop(key, None) if value is None else topic.config.update({key: value})
-                return _json(200, self._describe(name))
+                return answer_json(200, self._describe(name))
             case "DELETE", ["topics", name]:
                 self._topic(name)
                 del self.topics[name]
@@ -150,7 +150,7 @@ class FakeLog:
             self.topics[name] = FakeTopic(body["partition_count"], body["config"])
         elif (existing.partition_count, existing.config) != (body["partition_count"], body["config"]):
             raise Problem(409, "TOPIC_ALREADY_EXISTS")
-        return _json(201 if existing is None else 200, self._describe(name))
+        return answer_json(201 if existing is None else 200, self._describe(name))
 
     def _list(self, query: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
         names = [name for name in sorted(self.topics) if name.startswith(query.get("prefix", ""))]
@@ -158,7 +158,7 @@ class FakeLog:
         page: dict[str, Any] = {"topics": [self._describe(name) for name in names[:2]]}
         if len(names) > 2:
             page["next"] = names[1]
-        return _json(200, page)
+        return answer_json(200, page)
 
     def _describe(self, name: str) -> dict[str, Any]:
         topic = self._topic(name)
@@ -187,7 +187,7 @@ class FakeLog:
                 raise Problem(416, "OFFSET_OUT_OF_RANGE", log_start_offset=0, high_watermark=end)
             topic.log_starts[partition] = max(topic.log_starts[partition], end if offset == -1 else offset)
             starts.append({"partition": partition, "log_start_offset": topic.log_starts[partition]})
-        return _json(200, {"partitions": starts})
+        return answer_json(200, {"partitions": starts})
 
     def _produce(self, name: str, partition: int | None, asked: Asked) -> tuple[int, dict[str, str], bytes]:
         with self.changed:
@@ -199,26 +199,18 @@ class FakeLog:
                 topic = self._topic(name)
                 answers, sequence = self._in_order(name, asked.headers)
                 if sequence in answers:
-                    return _json(200, {**answers[sequence], "duplicate": True})
+                    return answer_json(200, {**answers[sequence], "duplicate": True})
                 limit = topic.config.get("max.message.bytes", DEFAULTS["max.message.bytes"])
-                ranges: dict[int, list[int]] = {}
-                appended = _records(name, topic.partition_count, partition, asked)
+                appended = records_of(name, topic.partition_count, partition, asked)
                 for record in appended:
                     if not 0 <= record.partition < topic.partition_count:
                         raise Problem(404, "UNKNOWN_PARTITION")
                     if len(record.value or b"") + len(record.key or b"") > limit:
                         raise Problem(413, "RECORD_TOO_LARGE", limit_bytes=limit)
-                for record in appended:
-                    log = topic.records[record.partition]
-                    ranges.setdefault(record.partition, [len(log), 0])[1] += 1
-                    log.append(Record(name, record.partition, len(log), *_rest(record)))
-                stored = [
-                    {"partition": key, "base_offset": base, "last_offset": base + count - 1, "count": count}
-                    for key, (base, count) in sorted(ranges.items())
-                ]
+                stored = places_of(topic, appended)
                 answers[sequence] = {"topic": name, "partitions": stored}
                 self.changed.notify_all()
-            return _json(200, {"topic": name, "partitions": stored, "duplicate": False})
+            return answer_json(200, {"topic": name, "partitions": stored, "duplicate": False})
         finally:
             with self.changed:
                 self.busy_produces[name] -= 1
@@ -245,7 +237,7 @@ class FakeLog:
         if timestamp is not None:
             late = (record.offset for record in records if record.timestamp_ms >= int(timestamp))
             found["offset"] = next(late, None)
-        return _json(200, found)
+        return answer_json(200, found)
 
     def _log(self, name: str, partition: int) -> list[Record]:
         topic = self._topic(name)
@@ -313,11 +305,24 @@ class FakeLog:
             return found
 
         self._wait(body["max_wait_ms"], lambda: any(each.get("records") or "error" in each for each in look()))
-        return _json(200, {"partitions": look()})
+        return answer_json(200, {"partitions": look()})
 
 
-def _json(status: int, body: object) -> tuple[int, dict[str, str], bytes]:
+def answer_json(status: int, body: object) -> tuple[int, dict[str, str], bytes]:
     return status, {"Content-Type": "application/json"}, json.dumps(body).encode()
+
+
+def places_of(topic: FakeTopic, appended: list[Record]) -> list[dict[str, int]]:
+    """Append the records, and say where they are."""
+    ranges: dict[int, list[int]] = {}
+    for record in appended:
+        log = topic.records[record.partition]
+        ranges.setdefault(record.partition, [len(log), 0])[1] += 1
+        log.append(Record(record.topic, record.partition, len(log), *_rest(record)))
+    return [
+        {"partition": key, "base_offset": base, "last_offset": base + count - 1, "count": count}
+        for key, (base, count) in sorted(ranges.items())
+    ]
 
 
 def _rest(record: Record) -> tuple[Any, ...]:
@@ -333,7 +338,7 @@ def _bytes(record: dict[str, Any], name: str) -> bytes | None:
     return None if value is None else value.encode()
 
 
-def _records(topic: str, partition_count: int, partition: int | None, asked: Asked) -> list[Record]:
+def records_of(topic: str, partition_count: int, partition: int | None, asked: Asked) -> list[Record]:
     match asked.headers["content-type"]:
         case "application/json":
             rows = json.loads(asked.body)["records"]
