@@ -81,6 +81,8 @@ def _joined(shell: Shell, store: ObjectStore, engine: LogEngine) -> Shell:
     if settings.forwarding == "preferred":
         engine.on_contended = membership.look_soon
     forwarding = Forwarding(shell, membership, engine.topics, mode=settings.forwarding, registry=registry)
+    if settings.forwarding != "off":
+        engine.groups.coordinator.is_preferred = forwarding.should_coordinate
     return replace(shell, membership=membership, forwarding=forwarding)
 
 

@@ -1,14 +1,17 @@
 """Passes requests on to the gateway that is preferred for them, byte for byte, and decides what a failure on the way means.
 
-1. ``preferred``: produce requests go to the topic's preferred gateway. Everything else is served where it arrives: every gateway
-   reads the store, and commits validate. A request for one partition of a topic with ``owners`` above 1 goes to that partition's
-   owner; one for the topic as a whole, or with producer headers (whose sequence is the topic's), to the topic's best.
-   ``random``: every request goes to a gateway taken at random; for tests. ``off``: none goes anywhere.
-2. A request that was passed on once is served where it arrives, whoever that one prefers.
+1. ``preferred``: produce requests go to the topic's preferred gateway, requests about a group to the group's, which coordinates
+   it. Everything else is served where it arrives: every gateway reads the store, and commits validate. A request for one
+   partition of a topic with ``owners`` above 1 goes to that partition's owner; one for the topic as a whole, or with producer
+   headers (whose sequence is the topic's), to the topic's best.
+   ``random``: every request goes to a gateway taken at random, and from there, if it is about a group, to the group's; for tests.
+   ``off``: none goes anywhere.
+2. A request that was passed on so often is served where it arrives, whoever that one prefers.
 3. The body is read whole before it is sent, within the budget of request bodies: the owner does nothing before it has it whole,
    and so it is still there when the owner refuses. A body that can't be forwarded (too long, too slow) is refused here.
-4. Nothing sent, or the owner drains: served here. The answer is lost: served here when repeating is safe (it only reads, or it
-   has the producer headers), else ``OUTCOME_UNKNOWN``. An answer that breaks off breaks off for the client, too.
+4. Nothing sent, or the owner drains: served here (unless it is busy and coordinates the group: taking that from it helps nobody).
+   The answer is lost: served here when repeating is safe (it only reads, or it has the producer headers), else
+   ``OUTCOME_UNKNOWN``. An answer that breaks off breaks off for the client, too.
 5. The client goes away: the connection to the owner is cut, which the owner sees as its client going away.
 """
 
@@ -31,6 +34,8 @@ from gateway.cluster.peer import Headers, PeerBusy, PeerConnection, PeerConnecti
 from gateway.disconnect import unless_disconnected
 from gateway.engine.registry import TopicRegistry, is_topic_name
 from gateway.memory_budget import Reservation
+from gateway.parameters import ENCODED_SLASH
+from gateway.problem import overloaded
 from gateway.shell import Shell
 from log_format.errors import ErrorCode, OutcomeUnknown, StoreError, TidelogError
 from log_format.rendezvous import preferred
@@ -38,10 +43,11 @@ from log_format.rendezvous import preferred
 Mode = Literal["preferred", "random", "off"]
 
 FORWARDED: Final = b"x-tidelog-forwarded"
-"""The header that marks a request as passed on; its value is the id of the gateway that did."""
+"""The header that marks a request as passed on; its value is the ids of the gateways that did, comma-separated."""
 PROBLEM_BYTES_MAX: Final = 64 * 1024
 """Of a 503's body that is looked at for ``DRAINING``."""
 _PRODUCE: Final = frozenset({"/v1/topics/{topic}/records", "/v1/topics/{topic}/partitions/{partition}/records"})
+_GROUP: Final = "/v1/groups/{group}"
 _CLUSTER: Final = "/v1/cluster"
 _HOP_BY_HOP: Final = frozenset(
     {
@@ -137,21 +143,36 @@ class Forwarding:
     # Where to
 
     async def _peer_for(self, scope: Scope) -> _Peer | None:
-        if self._mode == "off" or scope["method"] == "HEAD" or _header(scope, FORWARDED) is not None:
+        hops = (_header(scope, FORWARDED) or b"").count(b",") + (_header(scope, FORWARDED) is not None)
+        about_group = _template(scope).startswith(_GROUP)
+        hops_max = 2 if self._mode == "random" and about_group else 1
+        if self._mode == "off" or scope["method"] == "HEAD" or hops >= hops_max:
             return None
         others = self._membership.candidates()
         if not others or _announced_bytes(scope) > self._shell.settings.request_bytes_max:
             return None
-        if self._mode == "random":
+        if self._mode == "random" and hops == 0:
             if not scope["path"].startswith("/v1/") or scope["path"] == _CLUSTER:
                 return None
             chosen = random.choice(sorted((self._own_id, *others)))  # noqa: S311
+            if chosen == self._own_id and about_group:
+                chosen = self._coordinator_of(_group(scope), others)
+        elif about_group:
+            chosen = self._coordinator_of(_group(scope), others)
         else:
             chosen = await self._preferred(scope, others) or self._own_id
         return _Peer(chosen, others[chosen]) if chosen in others else None
 
+    def should_coordinate(self, group: str) -> bool:
+        """Whether this gateway is the one that requests about the group are passed on to."""
+        return self._coordinator_of(group, self._membership.candidates()) == self._own_id
+
+    def _coordinator_of(self, group: str, others: Mapping[str, str]) -> str:
+        # No topic is called so: the slash keeps the two apart.
+        return preferred(f"groups/{group}", (self._own_id, *others)) or self._own_id
+
     async def _preferred(self, scope: Scope, others: Mapping[str, str]) -> str | None:
-        template = getattr(scope.get("route"), "path_format", None)
+        template = _template(scope)
         if template not in _PRODUCE or scope["method"] != "POST":
             return None
         topic, partition = scope["path_params"]["topic"], scope["path_params"].get("partition", "")
@@ -181,6 +202,10 @@ class Forwarding:
             connection = await self._connections.take(peer.url)
         except PeerBusy:
             self._count("busy")
+            if _template(scope).startswith(_GROUP):
+                raise overloaded(
+                    "The gateway that coordinates the group has as many requests as it may have."
+                ) from None
             return False
         except PeerUnreachable:
             self._membership.rest(peer.id)
@@ -254,13 +279,25 @@ def _request_head(scope: Scope, peer: _Peer, own_id: str, body_bytes: int) -> by
         (b"host", peer.url.partition("://")[2].encode("ascii")),
         *((name, value) for name, value in scope["headers"] if name not in _OWN_REQUEST_HEADERS),
         (b"x-request-id", scope["tidelog.request_id"].encode("ascii")),
-        (FORWARDED, own_id.encode("ascii")),
+        (FORWARDED, b",".join(filter(None, (_header(scope, FORWARDED), own_id.encode("ascii"))))),
     ]
     if body_bytes or scope["method"] in ("POST", "PUT", "PATCH"):
         headers.append((b"content-length", b"%d" % body_bytes))
     lines = [scope["method"].encode("ascii") + b" " + target + b" HTTP/1.1"]
     lines += [name + b": " + value for name, value in headers]
     return b"\r\n".join(lines) + b"\r\n\r\n"
+
+
+def _template(scope: Scope) -> str:
+    """The path of the request's route, with its parameters' names."""
+    template: str = getattr(scope.get("route"), "path_format", "")
+    return template
+
+
+def _group(scope: Scope) -> str:
+    """The group that the path names."""
+    name: str = scope["path_params"]["group"]
+    return name.replace(ENCODED_SLASH, "/")
 
 
 def _header(scope: Scope, wanted: bytes) -> bytes | None:
