@@ -29,7 +29,7 @@ from log_format.group_row import (
     encode_tag,
     schema_string,
 )
-from log_format.groups_state import NAME, Group, GroupsState, snapshot
+from log_format.groups_state import NAME, Group, GroupsEdit, GroupsState, GroupsView, snapshot
 from log_format.table import NO_LOG
 
 Outcome = Group | TidelogError
@@ -51,7 +51,7 @@ class GroupDecision(Protocol):
         """The group whose state is the outcome."""
         ...
 
-    def decide(self, state: GroupsState, now_ms: int) -> GroupChanges | TidelogError:
+    def decide(self, state: GroupsView, now_ms: int) -> GroupChanges | TidelogError:
         """What to write (perhaps nothing), or the refusal. Pure."""
         ...
 
@@ -63,7 +63,7 @@ class Claim:
     group: str
     coordinator: str
 
-    def decide(self, state: GroupsState, now_ms: int) -> GroupChanges | TidelogError:
+    def decide(self, state: GroupsView, now_ms: int) -> GroupChanges | TidelogError:
         """The group's row with the next epoch; members stay."""
         known = state.group(self.group).row
         if known is None:
@@ -92,7 +92,7 @@ class Regroup:
         """Of the row."""
         return self.row.group
 
-    def decide(self, state: GroupsState, now_ms: int) -> GroupChanges | TidelogError:
+    def decide(self, state: GroupsView, now_ms: int) -> GroupChanges | TidelogError:
         """The row."""
         refusal = _fenced(state, self.row.group, self.row.epoch)
         return refusal or GroupChanges(groups=(msgspec.structs.replace(self.row, changed_at_ms=now_ms),))
@@ -112,7 +112,7 @@ class CommitOffsets:
     instead_of: Mapping[tuple[str, int], int | None] | None = None
     """Only where these are the offsets now (None: none)."""
 
-    def decide(self, state: GroupsState, now_ms: int) -> GroupChanges | TidelogError:
+    def decide(self, state: GroupsView, now_ms: int) -> GroupChanges | TidelogError:
         """The offsets, with the time."""
         group = state.group(self.group)
         keys = [row.key for row in self.offsets]
@@ -140,13 +140,13 @@ class Settle:
     transaction_id: str
     is_committed: bool
 
-    def decide(self, state: GroupsState, now_ms: int) -> GroupChanges | TidelogError:
+    def decide(self, state: GroupsView, now_ms: int) -> GroupChanges | TidelogError:
         """The offsets, with the time; nothing when they are settled already."""
         pending = state.group(self.group).pending.get(self.transaction_id)
         if pending is None:
             return GroupChanges()
         rows = tuple(msgspec.structs.replace(row, committed_at_ms=now_ms) for row in pending.offsets)
-        return GroupChanges(offsets=rows if self.is_committed else (), settled=(self.transaction_id,))
+        return GroupChanges(offsets=rows if self.is_committed else (), settled=((self.group, self.transaction_id),))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +156,7 @@ class Delete:
     group: str
     epoch: int
 
-    def decide(self, state: GroupsState, now_ms: int) -> GroupChanges | TidelogError:
+    def decide(self, state: GroupsView, now_ms: int) -> GroupChanges | TidelogError:
         """Nulls for every offset, for whoever reads the table, and the end of the group."""
         group = state.group(self.group)
         refusal = _fenced(state, self.group, self.epoch)
@@ -193,12 +193,12 @@ class Decide:
         """One ``add`` with the rows; nothing when no decision needs one. Refusals are in the result."""
         all_changes: list[GroupChanges] = []
         refusals: list[TidelogError | None] = []
-        ahead = state
+        ahead = GroupsEdit(state)
         for decision in self._decisions:
             decided = decision.decide(ahead, now_ms)
             refusals.append(decided if isinstance(decided, TidelogError) else None)
             if isinstance(decided, GroupChanges) and decided:
-                ahead = ahead.after(decided)
+                ahead.take(decided)
                 all_changes.append(decided)
         outcomes: list[Outcome] = [
             ahead.group(decision.group) if refusal is None else refusal
@@ -292,7 +292,7 @@ def not_empty(group: str) -> TidelogError:
     return RequestRefused(f"Group {group!r} has live members.", code=ErrorCode.GROUP_NOT_EMPTY)
 
 
-def _fenced(state: GroupsState, group: str, epoch: int) -> TidelogError | None:
+def _fenced(state: GroupsView, group: str, epoch: int) -> TidelogError | None:
     return None if state.group(group).epoch == epoch else CoordinatorFenced(group)
 
 

@@ -94,8 +94,8 @@ class GroupChanges(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     groups: tuple[GroupRow, ...] = ()
     offsets: tuple[OffsetRow, ...] = ()
     pending: tuple[PendingOffsets, ...] = ()
-    settled: tuple[str, ...] = ()
-    """Transactions whose pending offsets are pending no more; what they left is in ``offsets``."""
+    settled: tuple[tuple[str, str], ...] = ()
+    """Groups and transactions whose pending offsets are pending no more; what they left is in ``offsets``."""
     deleted: tuple[str, ...] = ()
     """Groups that are gone, with all their offsets."""
 

@@ -7,10 +7,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 import pyarrow.compute as pc
 
@@ -79,34 +79,66 @@ class GroupsState:
 
     def after(self, *all_changes: GroupChanges) -> Self:
         """The state after these changes, version and files as they are."""
-        edited: dict[str, _Edited] = {}
-        groups = dict(self.groups)
-
-        def edit(name: str) -> _Edited:
-            if name not in edited:
-                edited[name] = _Edited(groups.get(name, NO_GROUP))
-            return edited[name]
-
+        edit = GroupsEdit(self)
         for changes in all_changes:
-            for row in changes.groups:
-                edit(row.group).take_row(row)
-            for offset in changes.offsets:
-                edit(offset.group).take_offset(offset)
-            for pending in changes.pending:
-                edit(pending.group).take_pending(pending)
-            if changes.settled:
-                holding = {name for name, group in groups.items() if group.pending} | edited.keys()
-                for name in holding:
-                    edit(name).settle(changes.settled)
-            for name in changes.deleted:
-                edited[name] = _Edited(NO_GROUP)
-                groups.pop(name, None)
-        for name, one in edited.items():
+            edit.take(changes)
+        return replace(self, groups=MappingProxyType(edit.groups()))
+
+
+class GroupsView(Protocol):
+    """What a decision about groups is judged by."""
+
+    @property
+    def version(self) -> int:
+        """Of the table, as far as it is known to stand."""
+        ...
+
+    def group(self, name: str) -> Group:
+        """The group; one that is not there has nothing. Only good until the next change."""
+        ...
+
+
+class GroupsEdit:
+    """A state that is being changed, one change after another; what is not touched is not copied."""
+
+    def __init__(self, state: GroupsState) -> None:
+        self.version = state.version
+        self._before = state.groups
+        self._edited: dict[str, _Edited] = {}
+
+    def group(self, name: str) -> Group:
+        """See ``GroupsView``."""
+        edited = self._edited.get(name)
+        return self._before.get(name, NO_GROUP) if edited is None else edited.group()
+
+    def take(self, changes: GroupChanges) -> None:
+        """Apply a decision's changes."""
+        for row in changes.groups:
+            self._edit(row.group).take_row(row)
+        for offset in changes.offsets:
+            self._edit(offset.group).take_offset(offset)
+        for pending in changes.pending:
+            self._edit(pending.group).take_pending(pending)
+        for name, transaction_id in changes.settled:
+            self._edit(name).settle(transaction_id)
+        for name in changes.deleted:
+            self._edited[name] = _Edited(NO_GROUP)
+
+    def groups(self) -> dict[str, Group]:
+        """All groups as they are now."""
+        groups = dict(self._before)
+        for name, one in self._edited.items():
             if one.is_nothing:
                 groups.pop(name, None)
             else:
                 groups[name] = one.group()
-        return replace(self, groups=MappingProxyType(groups))
+        return groups
+
+    def _edit(self, name: str) -> _Edited:
+        edited = self._edited.get(name)
+        if edited is None:
+            edited = self._edited[name] = _Edited(self._before.get(name, NO_GROUP))
+        return edited
 
 
 class _Edited:
@@ -139,9 +171,8 @@ class _Edited:
         self._pending[pending.transaction_id] = pending
         self._note(pending.prepared_at_ms)
 
-    def settle(self, transaction_ids: Iterable[str]) -> None:
-        for transaction_id in transaction_ids:
-            self._pending.pop(transaction_id, None)
+    def settle(self, transaction_id: str) -> None:
+        self._pending.pop(transaction_id, None)
 
     def group(self) -> Group:
         return Group(

@@ -132,6 +132,7 @@ class LogEngine:
             new_id=new_id,
             look_pool=self._look_pool,
             write_pool=self._write_pool,
+            registry=registry,
         )
         self._large_bodies = MemoryBudget(bounds.large_bodies_bytes_max, "large bodies")
         self._drained: asyncio.Task[None] | None = None

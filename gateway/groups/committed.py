@@ -15,6 +15,7 @@ from gateway.engine.reading import Reading, ReadLimits
 from gateway.engine.registry import TopicRegistry, is_topic_name
 from gateway.groups.bounds import LOOKS_AT_ONCE
 from gateway.groups.coordinator import Coordinator, GroupCommits
+from gateway.groups.metrics import GroupMetrics
 from log_format.clock import Clock
 from log_format.errors import ErrorCode, OffsetOutOfRange, RequestRefused, UnknownTopic
 from log_format.group_changes import CommitOffsets, not_empty
@@ -76,6 +77,7 @@ class Committed:
         reading: Reading,
         *,
         clock: Clock,
+        metrics: GroupMetrics,
     ) -> None:
         self.settle: Settle = _nothing_pends
         """Called before offsets of a group are read while a transaction's are pending in it."""
@@ -84,6 +86,7 @@ class Committed:
         self._topics = topics
         self._reading = reading
         self._clock = clock
+        self._metrics = metrics
 
     async def group(self, name: str) -> Group:
         """The group as the log has it now, nothing pending. Raises ``RequestRefused`` (``UNKNOWN_GROUP``), ``BackOff``."""
@@ -107,6 +110,8 @@ class Committed:
         Raises ``RequestRefused`` (``STALE_GENERATION``, ``UNKNOWN_MEMBER``, ``FENCED_MEMBER``, ``UNKNOWN_TOPIC``,
         ``UNKNOWN_PARTITION``, ``OFFSET_OUT_OF_RANGE``), ``BackOff``, ``OutcomeUnknown``.
         """
+        if not offsets and member_id is None:
+            await self._coordinator.live(name)
         decision = CommitOffsets(
             group=name,
             offsets=await self.rows(name, offsets, member_id, generation),
@@ -116,6 +121,7 @@ class Committed:
             transaction_id=transaction_id,
         )
         await self._commits.decide(decision)
+        self._metrics.committed_offsets.inc(len(offsets))
 
     async def rows(
         self, name: str, offsets: Sequence[NextOffset], member_id: str | None, generation: int | None

@@ -27,6 +27,7 @@ from gateway.groups.bounds import (
     TOPICS_WATCHED_MS,
 )
 from gateway.groups.live_group import LiveGroup
+from gateway.groups.metrics import GroupMetrics
 from gateway.groups.subscription import SubscribedTopics
 from gateway.problem import overloaded
 from log_format.clock import Clock
@@ -45,13 +46,22 @@ class Coordinator:
     """``coordinator_id``: names this very process. ``is_preferred`` says whether a group should be coordinated here."""
 
     def __init__(
-        self, commits: GroupCommits, subscribed: SubscribedTopics, *, clock: Clock, coordinator_id: str
+        self,
+        commits: GroupCommits,
+        subscribed: SubscribedTopics,
+        *,
+        clock: Clock,
+        coordinator_id: str,
+        metrics: GroupMetrics,
     ) -> None:
         self.is_preferred: Callable[[str], bool] = lambda _name: True
         self._commits = commits
         self._subscribed = subscribed
         self._clock = clock
         self._coordinator_id = coordinator_id
+        self._metrics = metrics
+        metrics.groups.set_function(lambda: len(self._groups))
+        metrics.members.set_function(lambda: sum(len(group.sessions) for group in self))
         self._groups: dict[str, LiveGroup] = {}
         self._claims: dict[str, asyncio.Task[LiveGroup]] = {}
         self._deadlines: list[tuple[int, str]] = []
@@ -140,6 +150,10 @@ class Coordinator:
         written = (await self._commits.decide(Regroup(row=row))).row
         if written is None:
             raise CoordinatorFenced(row.group)
+        known = self._groups.get(row.group)
+        if known is not None and written.generation != known.row.generation:
+            self._metrics.rebalances.inc()
+            _log.info("group %s: generation %d, %d members", row.group, row.generation, len(row.members))
         return written
 
     # Beside the requests
@@ -167,6 +181,7 @@ class Coordinator:
                 if ended:
                     _log.info("group %s: sessions ended: %s", group.name, ", ".join(ended))
                     await group.leave(ended)
+                    self._metrics.ended_sessions.inc(len(ended))
         except TidelogError as problem:
             _log.warning("group %s: sessions that ended stay for now: %s", group.name, problem.detail)
             await asyncio.sleep(LEASE_MS / 1000)

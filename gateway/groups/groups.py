@@ -8,6 +8,8 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from prometheus_client import CollectorRegistry
+
 from gateway.engine.administration import Administration
 from gateway.engine.fetching import Fetching
 from gateway.engine.pool import Pool
@@ -18,6 +20,7 @@ from gateway.groups.bounds import COMMIT_PACE, COMPACTION_MS, FILES_MIN, HEARTBE
 from gateway.groups.committed import Committed, unknown_group
 from gateway.groups.coordinator import Coordinator, GroupCommits
 from gateway.groups.live_group import LiveGroup
+from gateway.groups.metrics import GroupMetrics
 from gateway.groups.polling import Polling
 from gateway.groups.subscription import SubscribedTopics
 from gateway.problem import overloaded
@@ -79,7 +82,9 @@ class Groups:
         new_id: NewId,
         look_pool: Pool,
         write_pool: Pool,
+        registry: CollectorRegistry,
     ) -> None:
+        metrics = GroupMetrics(registry)
         self._clock = clock
         self._new_id = new_id
         self.commits: GroupCommits = SharedCommits(
@@ -93,8 +98,8 @@ class Groups:
             pace=COMMIT_PACE,
         )
         subscribed = SubscribedTopics(topics, administration, clock=clock, pool=look_pool)
-        self.coordinator = Coordinator(self.commits, subscribed, clock=clock, coordinator_id=new_id())
-        self.committed = Committed(self.commits, self.coordinator, topics, reading, clock=clock)
+        self.coordinator = Coordinator(self.commits, subscribed, clock=clock, coordinator_id=new_id(), metrics=metrics)
+        self.committed = Committed(self.commits, self.coordinator, topics, reading, clock=clock, metrics=metrics)
         self.polling = Polling(self.coordinator, self.committed, fetching, topics, clock=clock)
         self._compacting: asyncio.Task[None] | None = None
 
