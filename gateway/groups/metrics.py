@@ -1,0 +1,22 @@
+"""What a gateway tells of its groups."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+
+class GroupMetrics:
+    """No label names a group: a store may have any number of them."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.groups = Gauge("tidelog_groups_coordinated", "Consumer groups coordinated here.", registry=registry)
+        self.members = Gauge("tidelog_group_members", "Members of the groups coordinated here.", registry=registry)
+        self.rebalances = Counter(
+            "tidelog_group_rebalances", "Generations given out to groups coordinated here.", registry=registry
+        )
+        self.ended_sessions = Counter(
+            "tidelog_group_sessions_ended", "Members that were out because they were not heard of.", registry=registry
+        )
+        self.committed_offsets = Counter(
+            "tidelog_group_offsets_committed", "Offsets committed through this gateway.", registry=registry
+        )
