@@ -92,17 +92,27 @@ _TOMBSTONES_KEPT_MS: Final = 7 * 24 * 3_600_000
 
 
 def last_checkpoint_version(store: ObjectStore, topic: str) -> int | None:
-    """The version that the hint names; None without a readable one. Raises ``StoreUnavailable``."""
-    return hinted_version(store, layout.last_checkpoint_key(topic))
+    """The version that a topic's hint names; None without a readable one. Raises ``StoreUnavailable``."""
+    return hinted_checkpoint(store, layout.topic_root(topic))
+
+
+def hinted_checkpoint(store: ObjectStore, root: str) -> int | None:
+    """The version that the hint of the table below ``root`` names; None without a readable one. Raises ``StoreUnavailable``."""
+    return hinted_version(store, layout.table_last_checkpoint_key(root))
 
 
 def write_checkpoint(store: ObjectStore, topic: str, version: int, now_ms: int) -> None:
-    """Write the checkpoint of ``version`` and the hint to it; nothing happens when there is one of a later version.
+    """``write_table_checkpoint`` of a topic."""
+    write_table_checkpoint(store, layout.topic_root(topic), version, now_ms)
 
-    Raises ``StoreUnavailable``, ``CorruptData``.
+
+def write_table_checkpoint(store: ObjectStore, root: str, version: int, now_ms: int) -> None:
+    """Write the checkpoint of ``version`` of the table below ``root``, and the hint to it.
+
+    Nothing happens when there is one of a later version. Raises ``StoreUnavailable``, ``CorruptData``.
     """
-    hint = last_checkpoint_version(store, topic)
-    reconciled = reconciled_log(store, topic, version, now_ms)
+    hint = hinted_checkpoint(store, root)
+    reconciled = _reconciled_log(store, root, version, now_ms)
     if reconciled is None:
         return
     sink = pa.BufferOutputStream()
@@ -112,36 +122,40 @@ def write_checkpoint(store: ObjectStore, topic: str, version: int, now_ms: int) 
         # Without the Arrow schema pyarrow leaves the table's own metadata out as well.
         writer.add_key_value_metadata(reconciled.schema.metadata or {})
     data = sink.getvalue().to_pybytes()
-    store.put(layout.checkpoint_key(topic, version), data)
+    store.put(layout.table_checkpoint_key(root, version), data)
     if hint is None or hint < version:
         body = {"version": version, "size": reconciled.num_rows, "sizeInBytes": len(data)}
-        store.put(layout.last_checkpoint_key(topic), msgspec.json.encode(body))
+        store.put(layout.table_last_checkpoint_key(root), msgspec.json.encode(body))
 
 
 def reconciled_log(store: ObjectStore, topic: str, version: int, now_ms: int) -> pa.Table | None:
-    """The log up to ``version``, reconciled (``SCHEMA``); None when there is a checkpoint of a later version.
+    """A topic's log up to ``version``, reconciled (``SCHEMA``); None when there is a checkpoint of a later version.
 
     Tombstones older than seven days before ``now_ms`` are left out. Raises ``StoreUnavailable``, ``CorruptData``.
     """
-    hint = last_checkpoint_version(store, topic)
-    base = _newest_version(store, topic, hint)
+    return _reconciled_log(store, layout.topic_root(topic), version, now_ms)
+
+
+def _reconciled_log(store: ObjectStore, root: str, version: int, now_ms: int) -> pa.Table | None:
+    hint = hinted_checkpoint(store, root)
+    base = _newest_version(store, root, hint)
     for _ in range(limits.LOAD_ATTEMPTS_MAX):
         if base is not None and base > version:
             return None
-        reconciled, missing = _reconciled(store, topic, base, version, now_ms)
-        newest = _newest_version(store, topic, hint)
+        reconciled, missing = _reconciled(store, root, base, version, now_ms)
+        newest = _newest_version(store, root, hint)
         if newest == base:
             if reconciled is None:
-                raise CorruptData(f"The log of topic {topic!r} lacks {missing}.", topic=topic, object=missing)
+                raise CorruptData(f"The log of {root} lacks {missing}.", object=missing)
             return reconciled
         base = newest  # with it, what lies below may have been cleaned away while it was read
-    prefix = layout.log_prefix(topic)
+    prefix = layout.table_log_prefix(root)
     raise StoreUnavailable(prefix, "the log goes on faster than it can be read", may_have_happened=False)
 
 
-def _newest_version(store: ObjectStore, topic: str, hint: int | None) -> int | None:
+def _newest_version(store: ObjectStore, root: str, hint: int | None) -> int | None:
     """The version of the newest checkpoint there is."""
-    prefix = layout.log_prefix(topic)
+    prefix = layout.table_log_prefix(root)
     for start_after in ("",) if hint is None else (f"{prefix}{hint:020d}", ""):
         keys = (info.key for info in store.list(prefix, start_after=start_after))
         versions = [version for key in keys if (version := layout.checkpoint_version(key)) is not None]
@@ -151,14 +165,14 @@ def _newest_version(store: ObjectStore, topic: str, hint: int | None) -> int | N
 
 
 def _reconciled(
-    store: ObjectStore, topic: str, base: int | None, version: int, now_ms: int
+    store: ObjectStore, root: str, base: int | None, version: int, now_ms: int
 ) -> tuple[pa.Table | None, str | None]:
     """The log at ``version``, from the checkpoint ``base`` on; or the key of what is missing."""
     try:
         table = with_producers(SCHEMA.empty_table(), NO_PRODUCERS)
         if base is not None:
-            table = decode_checkpoint(store.get(layout.checkpoint_key(topic, base)), topic, base)
-        keys = (layout.commit_key(topic, number) for number in range(0 if base is None else base + 1, version + 1))
+            table = decode_checkpoint(store.get(layout.table_checkpoint_key(root, base)), root, base)
+        keys = (layout.table_commit_key(root, number) for number in range(0 if base is None else base + 1, version + 1))
         return reconcile(table, [decode_commit(store.get(key), key) for key in keys], now_ms), None
     except ObjectMissing as problem:
         return None, problem.key
@@ -211,7 +225,7 @@ def reconcile(table: pa.Table, commits: Iterable[Commit], now_ms: int) -> pa.Tab
 
 def read_checkpoint(data: bytes, topic: str, version: int) -> TopicState:
     """The state that a checkpoint gives. Raises ``CorruptData``."""
-    table = decode_checkpoint(data, topic, version)
+    table = decode_checkpoint(data, layout.topic_root(topic), version, topic=topic)
     metadata_row = _last(table, "metaData")
     if metadata_row is None:
         raise CorruptData(f"The checkpoint {version} of topic {topic!r} has no metaData.", topic=topic)
@@ -267,8 +281,8 @@ def is_due(version: int, checkpoint_version: int | None, segment_count: int) -> 
     return since >= interval
 
 
-def decode_checkpoint(data: bytes, topic: str, version: int) -> pa.Table:
-    """The rows of a checkpoint: ``SCHEMA``. Raises ``CorruptData``."""
+def decode_checkpoint(data: bytes, root: str, version: int, **fields: Any) -> pa.Table:
+    """The rows of a checkpoint: ``SCHEMA``. Raises ``CorruptData`` that names the object, with ``fields``."""
     try:
         table = pq.read_table(pa.BufferReader(data), use_threads=False, page_checksum_verification=True)
         conforming = pa.table([_conforming(table, field) for field in SCHEMA], schema=SCHEMA)
@@ -282,11 +296,7 @@ def decode_checkpoint(data: bytes, topic: str, version: int) -> pa.Table:
                 raise ValueError(f"{column}.{name} is null")
         return conforming
     except (pa.ArrowException, OSError, KeyError, ValueError) as problem:
-        raise CorruptData(
-            f"The checkpoint {version} of topic {topic!r} can't be read: {problem}.",
-            topic=topic,
-            object=layout.checkpoint_key(topic, version),
-        ) from problem
+        raise CorruptData(f"The checkpoint {version} of {label} can't be read: {problem}.", **fields) from problem
 
 
 def _conforming(table: pa.Table, field: pa.Field) -> pa.Array:

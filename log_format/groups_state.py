@@ -220,7 +220,7 @@ def snapshot(state: GroupsState) -> GroupChanges:
 
 
 def _read_checkpoint(data: bytes, version: int) -> GroupsState:
-    column = decode_checkpoint(data, NAME, version).column("add").combine_chunks().drop_null()
+    column = decode_checkpoint(data, layout.CONSUMER_OFFSETS_ROOT, version).column("add").combine_chunks().drop_null()
     if not len(column):
         return GroupsState(version=version)
     order = pc.sort_indices(pc.struct_field(column, "modificationTime"))

@@ -76,7 +76,7 @@ def transactions_table() -> Table[TransactionsState]:
 
 
 def _read_checkpoint(data: bytes, version: int) -> TransactionsState:
-    adds = decode_checkpoint(data, NAME, version).column("add").combine_chunks().drop_null()
+    adds = decode_checkpoint(data, layout.TRANSACTIONS_ROOT, version).column("add").combine_chunks().drop_null()
     times = pc.struct_field(adds, "modificationTime")
     state = TransactionsState()
     order = pc.sort_indices(times) if len(adds) else []

@@ -1,6 +1,6 @@
-"""Checkpoints of one topic, written behind the commits, by whoever commits (docs/decisions/003-gateway-writes-checkpoints.md).
+"""Checkpoints of one table, written behind the commits, by whoever commits (docs/decisions/003-gateway-writes-checkpoints.md).
 
-One at a time, never on a request's way; one that fails is logged and tried again later: a topic without a fresh checkpoint
+One at a time, never on a request's way; one that fails is logged and tried again later: a table without a fresh checkpoint
 works, it only loads slower.
 """
 
@@ -8,25 +8,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
+from typing import Generic
 
 from gateway.engine.bounds import CHECKPOINT_RETRY_MS
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.pool import Pool
-from log_format.checkpoint import is_due, last_checkpoint_version, write_checkpoint
+from log_format.checkpoint import hinted_checkpoint, is_due, write_table_checkpoint
 from log_format.clock import Clock
 from log_format.errors import BackOff, CorruptData, StoreUnavailable
-from log_format.table import NO_LOG
-from log_format.topic_log import TopicLog
-from log_format.topic_state import TopicState
+from log_format.table import NO_LOG, StateT
+from log_format.table_log import TableLog
 
 _log = logging.getLogger("gateway.checkpoint")
 
 
-class Checkpointing:
-    """Belongs to the event loop."""
+class Checkpointing(Generic[StateT]):
+    """Belongs to the event loop. ``files``: how many data files a state has."""
 
-    def __init__(self, log: TopicLog, clock: Clock, *, pool: Pool, metrics: EngineMetrics) -> None:
+    def __init__(
+        self,
+        log: TableLog[StateT],
+        clock: Clock,
+        *,
+        files: Callable[[StateT], int],
+        pool: Pool,
+        metrics: EngineMetrics,
+    ) -> None:
         self._log = log
+        self._files = files
         self._clock = clock
         self._pool = pool
         self._metrics = metrics
@@ -41,11 +51,11 @@ class Checkpointing:
         """Whether none is being written."""
         return self._running is None
 
-    def consider(self, state: TopicState) -> None:
+    def consider(self, state: StateT) -> None:
         """Write a checkpoint if one is due at ``state``. Returns at once."""
         if self._running is not None or state.version == NO_LOG or self._clock.monotonic_ms() < self._not_before_ms:
             return
-        if is_due(state.version, self._newest, state.manifest.segment_count()):
+        if is_due(state.version, self._newest, self._files(state)):
             self._running = asyncio.create_task(self._write(state))
             self._running.add_done_callback(self._ended)
 
@@ -54,22 +64,22 @@ class Checkpointing:
         if self._running is not None:
             await asyncio.wait((self._running,))
 
-    async def _write(self, state: TopicState) -> None:
+    async def _write(self, state: StateT) -> None:
         try:
             if not self._looked:
                 # Others write checkpoints too, and this gateway may have just started.
-                self._newest = await self._pool.run(last_checkpoint_version, self._log.store, self._log.topic)
+                self._newest = await self._pool.run(hinted_checkpoint, self._log.store, self._log.table.root)
                 self._looked = True
-                if not is_due(state.version, self._newest, state.manifest.segment_count()):
+                if not is_due(state.version, self._newest, self._files(state)):
                     return
             await self._pool.run(
-                write_checkpoint, self._log.store, self._log.topic, state.version, self._clock.now_ms()
+                write_table_checkpoint, self._log.store, self._log.table.root, state.version, self._clock.now_ms()
             )
         except (StoreUnavailable, CorruptData, BackOff) as problem:
             self._not_before_ms = self._clock.monotonic_ms() + CHECKPOINT_RETRY_MS
             self._looked = False
             self._metrics.checkpoints.labels("failed").inc()
-            _log.warning("no checkpoint of topic %s at version %d: %s", self._log.topic, state.version, problem)
+            _log.warning("no checkpoint of %s at version %d: %s", self._log.table.label, state.version, problem)
             return
         self._newest = state.version
         self._metrics.checkpoints.labels("written").inc()

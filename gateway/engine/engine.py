@@ -116,7 +116,14 @@ class LogEngine:
         )
         self.producer_ids = ProducerIds(store, pool=self._look_pool, clock=clock, new_id=new_id)
         self.transactions = Transactions(
-            make_decider(store, clock=clock, new_id=new_id, look_pool=self._look_pool, write_pool=self._write_pool),
+            make_decider(
+                store,
+                clock=clock,
+                new_id=new_id,
+                look_pool=self._look_pool,
+                write_pool=self._write_pool,
+                metrics=self._metrics,
+            ),
             Staging(store, pool=self._look_pool, new_id=new_id),
             self.topics,
             self.producer_ids,
@@ -133,6 +140,7 @@ class LogEngine:
             look_pool=self._look_pool,
             write_pool=self._write_pool,
             registry=registry,
+            engine_metrics=self._metrics,
         )
         self._large_bodies = MemoryBudget(bounds.large_bodies_bytes_max, "large bodies")
         self._drained: asyncio.Task[None] | None = None

@@ -66,7 +66,9 @@ class OpenTopic:
         self._noticed = self.log.state
         self._turn = -1
         self._changes: set[asyncio.Task[object]] = set()
-        self._checkpointing = Checkpointing(self.log, clock, pool=look_pool, metrics=metrics)
+        self._checkpointing = Checkpointing(
+            self.log, clock, files=lambda state: state.manifest.segment_count(), pool=look_pool, metrics=metrics
+        )
         self.sequencing = Sequencing(
             state=lambda: self.log.state, fresh=self.fresh, clock=clock, is_draining=is_draining
         )

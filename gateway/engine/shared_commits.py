@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from gateway.engine.bounds import COMMIT_WAIT_MS_MAX, STORE_WAIT_MS_MAX
+from gateway.engine.checkpointing import Checkpointing
 from gateway.engine.log_look import LogLook
+from gateway.engine.metrics import EngineMetrics
 from gateway.engine.pool import Pool
 from gateway.problem import overloaded
 from log_format.change import NewId, TableChange
@@ -39,7 +41,10 @@ class Pace:
 
 
 class SharedCommits(Generic[StateT, DecisionT, OutcomeT]):
-    """``change`` makes the change of decisions that share a commit; its result has for each what holds then, or its refusal."""
+    """``change`` makes the change of decisions that share a commit; its result has for each what holds then, or its refusal.
+
+    ``files``: how many data files a state has, which says how often a checkpoint is due.
+    """
 
     def __init__(
         self,
@@ -51,16 +56,18 @@ class SharedCommits(Generic[StateT, DecisionT, OutcomeT]):
         new_id: NewId,
         look_pool: Pool,
         write_pool: Pool,
+        metrics: EngineMetrics,
+        files: Callable[[StateT], int],
         pace: Pace | None = None,
-        on_change: Callable[[StateT], None] | None = None,
     ) -> None:
-        self._log = TableLog(store, table, clock, on_change=on_change)
+        self._log = TableLog(store, table, clock)
         self._committer = Committer(self._log, new_id=new_id, engine="tidelog-gateway")
         self._change = change
         self._clock = clock
         self._look_pool = look_pool
         self._write_pool = write_pool
         self._look = LogLook(self._refresh)
+        self._checkpointing = Checkpointing(self._log, clock, files=files, pool=look_pool, metrics=metrics)
         self._pace = pace
         self._tokens = float(pace.burst) if pace is not None else 0.0
         self._counted_ms = clock.monotonic_ms()
@@ -109,12 +116,15 @@ class SharedCommits(Generic[StateT, DecisionT, OutcomeT]):
     async def commit(self, change: TableChange[StateT, ResultT]) -> ResultT:
         """The result of a change of another kind. Raises as the committer does."""
         async with self._writing:
-            return (await self._write_pool.run(self._committer.commit, change)).result
+            committed = await self._write_pool.run(self._committer.commit, change)
+        self._checkpointing.consider(committed.state)
+        return committed.result
 
     async def drain(self) -> None:
         """Return when everything that was asked is decided."""
         if self._running is not None:
             await asyncio.wait((self._running,))
+        await self._checkpointing.stop()
 
     async def _run(self) -> None:
         try:

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from gateway.engine.administration import Administration
 from gateway.engine.fetching import Fetching
+from gateway.engine.metrics import EngineMetrics
 from gateway.engine.pool import Pool
 from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
@@ -83,6 +84,7 @@ class Groups:
         look_pool: Pool,
         write_pool: Pool,
         registry: CollectorRegistry,
+        engine_metrics: EngineMetrics,
     ) -> None:
         metrics = GroupMetrics(registry)
         self._clock = clock
@@ -95,6 +97,8 @@ class Groups:
             new_id=new_id,
             look_pool=look_pool,
             write_pool=write_pool,
+            metrics=engine_metrics,
+            files=lambda state: len(state.files),
             pace=COMMIT_PACE,
         )
         subscribed = SubscribedTopics(topics, administration, clock=clock, pool=look_pool)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gateway.engine.metrics import EngineMetrics
 from gateway.engine.pool import Pool
 from gateway.engine.shared_commits import SharedCommits
 from log_format.change import NewId
@@ -15,7 +16,9 @@ Decider = SharedCommits[TransactionsState, Decision, TransactionRow]
 """One gateway's hand on the table."""
 
 
-def make_decider(store: ObjectStore, *, clock: Clock, new_id: NewId, look_pool: Pool, write_pool: Pool) -> Decider:
+def make_decider(
+    store: ObjectStore, *, clock: Clock, new_id: NewId, look_pool: Pool, write_pool: Pool, metrics: EngineMetrics
+) -> Decider:
     """A gateway's decider."""
     return SharedCommits(
         store,
@@ -25,4 +28,6 @@ def make_decider(store: ObjectStore, *, clock: Clock, new_id: NewId, look_pool: 
         new_id=new_id,
         look_pool=look_pool,
         write_pool=write_pool,
+        metrics=metrics,
+        files=lambda _state: 0,
     )

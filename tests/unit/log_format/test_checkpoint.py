@@ -244,7 +244,7 @@ def test_a_damaged_checkpoint_is_found_out(damage: str) -> None:
 def test_bytes_that_are_no_parquet_are_corrupt(data: bytes) -> None:
     """Bytes that are no Parquet raise ``CorruptData`` that names the object."""
     with pytest.raises(CorruptData) as caught:
-        decode_checkpoint(data, "flights", 3)
+        decode_checkpoint(data, "topics/flights/", 3)
     assert caught.value.fields["object"] == f"topics/flights/_delta_log/{3:020d}.checkpoint.parquet"
 
 
