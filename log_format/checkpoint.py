@@ -296,7 +296,11 @@ def decode_checkpoint(data: bytes, root: str, version: int, **fields: Any) -> pa
                 raise ValueError(f"{column}.{name} is null")
         return conforming
     except (pa.ArrowException, OSError, KeyError, ValueError) as problem:
-        raise CorruptData(f"The checkpoint {version} of {label} can't be read: {problem}.", **fields) from problem
+        raise CorruptData(
+            f"The checkpoint {version} of {root.rstrip('/')} can't be read: {problem}.",
+            object=layout.table_checkpoint_key(root, version),
+            **fields,
+        ) from problem
 
 
 def _conforming(table: pa.Table, field: pa.Field) -> pa.Array:
