@@ -11,7 +11,7 @@ a store that fails raises its ``StoreUnavailable``. Safe from any thread; nothin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -28,10 +28,31 @@ from log_format.record_bytes import record_bytes
 from log_format.records import RECORD_SCHEMA
 from log_format.run import SegmentRef
 from log_format.segment import decode_row_groups
-from log_format.segment_footer import Footer, corrupt, decode_footer, decode_magic
+from log_format.segment_footer import Footer, RowGroup, corrupt, decode_footer, decode_magic
 from log_format.store import ObjectStore
 
 _OFFSET_END: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """The offsets ``[start_offset, end_offset)`` of one partition."""
+
+    partition: int
+    start_offset: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampRange:
+    """The timestamps ``[first_ms, last_ms]``, milliseconds since the epoch."""
+
+    first_ms: int
+    last_ms: int
+
+    def meets(self, group: RowGroup) -> bool:
+        """Whether the row group may hold such a record."""
+        return group.max_timestamp_ms >= self.first_ms and group.min_timestamp_ms <= self.last_ms
 
 
 class SegmentReader:
@@ -89,6 +110,35 @@ class SegmentReader:
             if not parts:
                 return RECORD_SCHEMA.empty_table()
             return cut(pa.concat_tables(parts), bytes_max=bytes_max, records_max=records_max)
+
+    def scan(
+        self,
+        topic: str,
+        segment: SegmentRef,
+        ranges: Sequence[OffsetRange],
+        *,
+        timestamps: TimestampRange | None = None,
+    ) -> Iterator[pa.Table]:
+        """The segment's records in ``ranges``, at least one, one for a partition: ``RECORD_SCHEMA``, by partition and offset.
+
+        For who reads much of a segment: adjacent row groups come in one request, whatever their partition, a table for each
+        span of at most ``READ_SPAN_BYTES_MAX``. ``timestamps`` leaves out row groups that hold none of them; the records
+        that come are not filtered by it. Raises ``CorruptData``, ``StoreUnavailable`` while it is iterated.
+        """
+        with _naming(topic, segment):
+            opened = self._open(topic, segment, ranges[0].partition)
+            groups = opened.footer.row_groups
+            wanted = [
+                (index, each)
+                for each in sorted(ranges, key=lambda one: one.partition)
+                for index in opened.footer.select(each.partition, each.start_offset, each.end_offset)
+                if timestamps is None or timestamps.meets(groups[index])
+            ]
+            for span in _adjacent(opened.footer, wanted):
+                decoded = opened.decode(range(span[0][0], span[-1][0] + 1))
+                records = _inside(opened.footer, decoded, span)
+                if records.num_rows:
+                    yield records
 
     def find_timestamp(
         self, topic: str, segment: SegmentRef, partition: int, start_offset: int, timestamp_ms: int
@@ -167,6 +217,33 @@ def _span(footer: Footer, indices: range, start_offset: int, bytes_max: int, rec
         bytes_expected += share * group.uncompressed_bytes
         records_expected += share * group.record_count
     return indices
+
+
+def _adjacent(footer: Footer, wanted: Iterable[tuple[int, OffsetRange]]) -> Iterator[list[tuple[int, OffsetRange]]]:
+    """Row groups that lie one behind another, up to ``READ_SPAN_BYTES_MAX`` of them unless one alone is larger."""
+    span: list[tuple[int, OffsetRange]] = []
+    for index, each in wanted:
+        if span:
+            size_bytes = footer.row_groups[index].end - footer.row_groups[span[0][0]].start
+            if index != span[-1][0] + 1 or size_bytes > READ_SPAN_BYTES_MAX:
+                yield span
+                span = []
+        span.append((index, each))
+    if span:
+        yield span
+
+
+def _inside(footer: Footer, decoded: pa.Table, span: Sequence[tuple[int, OffsetRange]]) -> pa.Table:
+    """Of the decoded row groups of ``span`` the records inside their ranges; the table itself when all are."""
+    groups = [(footer.row_groups[index], each) for index, each in span]
+    if all(each.start_offset <= group.base_offset and group.end_offset <= each.end_offset for group, each in groups):
+        return decoded
+    parts: list[pa.Table] = []
+    first = 0
+    for group, each in groups:
+        parts.append(_between(decoded.slice(first, group.record_count), each.start_offset, each.end_offset))
+        first += group.record_count
+    return pa.concat_tables(parts)
 
 
 def _between(records: pa.Table, start_offset: int, end_offset: int) -> pa.Table:

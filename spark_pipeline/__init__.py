@@ -4,6 +4,8 @@
 ``java``             the Java that Spark runs on, or one clear line on how to get it
 ``jars``             exactly the jars that are needed, pinned and verified, in a cache outside the project
 ``session``          a ``SparkSession`` for a store: a directory, S3, or anything that speaks S3
+``source/``          ``format("tidelog")``: Spark's Kafka source, but from the bucket
+``registration``     makes it known to a session
 ``read``             ``read_topic`` and ``stream_topic``: a topic with the columns of Spark's Kafka source
 ``schemas``          those columns, as constants
 ``record_checksum``  a checksum of records that every other reader can compute too
@@ -17,6 +19,7 @@
 """
 
 from spark_pipeline.read import read_topic, stream_topic
+from spark_pipeline.registration import register
 from spark_pipeline.session import session
 
-__all__ = ["read_topic", "session", "stream_topic"]
+__all__ = ["read_topic", "register", "session", "stream_topic"]

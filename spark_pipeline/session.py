@@ -12,6 +12,7 @@ the jars with ``--jars "$(python -m spark_pipeline.jars --paths)"``, and the mem
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from importlib.resources import files
 from typing import Final
@@ -20,6 +21,7 @@ from urllib.parse import urlsplit
 from pyspark.sql import SparkSession
 
 from spark_pipeline.java import java_executable
+from spark_pipeline.registration import register
 
 DRIVER_MEMORY: Final = "2g"
 """Heap of a local session, executors included: enough for a topic of some GB that is read as a stream."""
@@ -44,7 +46,7 @@ _CREDENTIALS: Final = ",".join(
 def session(
     store: str, *, app_name: str = "tidelog", master: str | None = None, config: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """A session that can read the topics of ``store``, with the Delta extension and, for S3, the S3A file system.
+    """A session that can read the topics of ``store``: ``format("tidelog")``, the Delta extension and, for S3, S3A.
 
     ``store`` is ``s3://bucket/prefix`` (``s3a://`` too), ``file:///directory`` or a directory's path. ``master`` is a Spark
     master; None means the one that spark-submit was given, else ``local[*]``. ``config`` has Spark settings that win over all
@@ -78,14 +80,20 @@ def session(
         builder = builder.master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    started = builder.getOrCreate()
+    if started.sparkContext.master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+        # On this machine what runs here runs there; Spark would look for some "python3", which may have nothing of ours.
+        started.sparkContext.pythonExec = sys.executable
+    register(started)
+    return started
 
 
 def _delta_settings() -> dict[str, str]:
-    """What every session needs to read Delta tables."""
+    """What every session needs: Delta tables, and sockets to Python processes that cost less than TCP does."""
     return {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         "spark.databricks.delta.snapshotPartitions": str(SNAPSHOT_PARTITIONS),
     }

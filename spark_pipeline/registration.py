@@ -1,0 +1,60 @@
+"""Making ``format("tidelog")`` known to a session.
+
+What Spark's Python processes need to reach the store goes with the source into their environment, on the driver and on
+executors: it is part of no plan, no option and no log. It is taken from Spark's own configuration: S3A's settings
+(``spark.hadoop.fs.s3a.access.key`` and its like) and ``spark.executorEnv.*``; where neither says anything the processes look
+where AWS's tools do (environment, profile, web identity, container, instance).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from spark_pipeline.source.data_source import TidelogDataSource
+from spark_pipeline.source.planning import PARALLELISM_VARIABLE
+
+FILTERS_SETTING: Final = "spark.sql.python.filterPushdown.enabled"
+
+_OF_S3A: Final = {
+    "fs.s3a.access.key": "AWS_ACCESS_KEY_ID",
+    "fs.s3a.secret.key": "AWS_SECRET_ACCESS_KEY",
+    "fs.s3a.session.token": "AWS_SESSION_TOKEN",
+    "fs.s3a.endpoint": "AWS_ENDPOINT_URL_S3",
+    "fs.s3a.endpoint.region": "AWS_REGION",
+}
+
+
+def register(spark: SparkSession) -> None:
+    """Make ``format("tidelog")`` known to the session; again, it takes the settings as they are now.
+
+    ``spark_pipeline.session`` has done it. Switches ``spark.sql.python.filterPushdown.enabled`` on for the session, without
+    which Spark refuses sources that can skip what a filter excludes.
+    """
+    context = spark.sparkContext
+    hadoop = context._jsc.hadoopConfiguration()
+    before = context.environment
+    context.environment = {
+        **store_environment(hadoop.get),
+        **before,
+        PARALLELISM_VARIABLE: str(context.defaultParallelism),
+    }
+    try:
+        spark.dataSource.register(TidelogDataSource)
+    finally:
+        context.environment = before
+    spark.conf.set(FILTERS_SETTING, "true")
+
+
+def store_environment(setting: Callable[[str], str | None]) -> Mapping[str, str]:
+    """The ``AWS_*`` variables that say what S3A's settings say; none where those say nothing."""
+    found = {variable: value for name, variable in _OF_S3A.items() if (value := setting(name))}
+    endpoint = found.get("AWS_ENDPOINT_URL_S3")
+    if endpoint is not None and "://" not in endpoint:
+        scheme = "http" if setting("fs.s3a.connection.ssl.enabled") == "false" else "https"
+        found["AWS_ENDPOINT_URL_S3"] = f"{scheme}://{endpoint}"
+    if "AWS_REGION" in found:
+        found["AWS_DEFAULT_REGION"] = found["AWS_REGION"]
+    return found

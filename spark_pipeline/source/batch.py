@@ -1,0 +1,49 @@
+"""``spark.read.format("tidelog")``: everything between two positions, planned when the query is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from spark_pipeline.source.filters import Wanted, wanted
+from spark_pipeline.source.loss import readable_starts
+from spark_pipeline.source.options import SourceOptions
+from spark_pipeline.source.planning import planned
+from spark_pipeline.source.positions import ending_positions, starting_positions
+from spark_pipeline.source.store_access import opened, segment_reader
+from spark_pipeline.source.task import ReadTask, read_task
+from spark_pipeline.source.topics import Topics
+
+
+class BatchReader(DataSourceReader):
+    """Plans on the driver, reads on executors. Pickled between them with its options, which hold no credentials."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._wanted = Wanted()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Take note of what can be left out; Spark applies every filter itself."""
+        self._wanted = wanted(filters)
+        return filters
+
+    def partitions(self) -> list[ReadTask]:
+        """The tasks. Raises ``OptionRefused``, ``UnknownTopic``, ``DataLoss``, ``StoreUnavailable``, ``CorruptData``."""
+        options = self._options
+        reader = segment_reader(options.store)
+        topics = Topics(opened(options.store), options.subscription)
+        try:
+            view = topics.look()
+        finally:
+            topics.close()
+        start = readable_starts(starting_positions(options, view, reader), view, fail=options.fail_on_data_loss)
+        return planned(options, view, start, ending_positions(options, view, reader), self._wanted)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """See ``read_task``."""
+        options = self._options
+        return read_task(partition, options.store, self._schema, fail_on_data_loss=options.fail_on_data_loss)

@@ -1,0 +1,52 @@
+"""What Spark knows by the name ``tidelog``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from spark_pipeline.schemas import KAFKA_SOURCE
+from spark_pipeline.source.batch import BatchReader
+from spark_pipeline.source.options import OptionRefused, includes_headers, parse_options
+from spark_pipeline.source.stream import StreamReader
+
+NAME: Final = "tidelog"
+
+
+class TidelogDataSource(DataSource):
+    """Topics as DataFrames, by the options and with the columns of Spark's Kafka source."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return NAME
+
+    def schema(self) -> StructType:
+        """Kafka's columns; ``headers`` only with ``includeHeaders``. A narrower one may be given by ``.schema(…)``.
+
+        Options are looked at here already, so that one which is wrong is refused by ``load``. Raises ``OptionRefused``.
+        """
+        fields = [field for field in KAFKA_SOURCE if field.name != "headers"]
+        return KAFKA_SOURCE if includes_headers(self.options) else StructType(fields)
+
+    def reader(self, schema: StructType) -> BatchReader:
+        """For ``spark.read``. Raises ``OptionRefused``."""
+        return BatchReader(parse_options(self.options, streaming=False), _checked(schema))
+
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
+        """For ``spark.readStream``. Raises ``OptionRefused``."""
+        return StreamReader(parse_options(self.options, streaming=True), _checked(schema))
+
+
+def _checked(schema: StructType) -> StructType:
+    """The schema, whose columns are some of Kafka's source, with their types."""
+    types = {field.name: field.dataType for field in KAFKA_SOURCE}
+    for field in schema:
+        if types.get(field.name) != field.dataType:
+            known = ", ".join(f"{name} {type_.simpleString()}" for name, type_ in types.items())
+            raise OptionRefused("schema", f"{field.name} {field.dataType.simpleString()} is none of {known}")
+    if not len(schema):
+        raise OptionRefused("schema", "has no column")
+    return schema

@@ -1,0 +1,105 @@
+"""What the plan can use of a query's filters: topics, partitions, offsets and timestamps.
+
+They only leave out what can't match. Spark applies every filter itself afterwards, so that one which is misjudged here
+costs time and never a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from pyspark.sql.datasource import (
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from log_format.records import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+from log_format.segment_reader import OffsetRange, TimestampRange
+
+_OFFSET_END: Final = 2**63 - 1
+_Comparison = EqualTo | EqualNullSafe | GreaterThan | GreaterThanOrEqual | LessThan | LessThanOrEqual
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What may match. ``None``: all. Offsets are ``[first_offset, end_offset)``, timestamps ``[first_ms, last_ms]``."""
+
+    topics: frozenset[str] | None = None
+    partitions: frozenset[int] | None = None
+    first_offset: int = 0
+    end_offset: int = _OFFSET_END
+    first_ms: int = TIMESTAMP_MS_MIN
+    last_ms: int = TIMESTAMP_MS_MAX
+
+    def has(self, topic: str, partition: int) -> bool:
+        """Whether records of the partition may match."""
+        return (self.topics is None or topic in self.topics) and (
+            self.partitions is None or partition in self.partitions
+        )
+
+    def within(self, each: OffsetRange) -> OffsetRange | None:
+        """The part of the range that may match; None when there is none."""
+        start, end = max(each.start_offset, self.first_offset), min(each.end_offset, self.end_offset)
+        return OffsetRange(each.partition, start, end) if start < end else None
+
+    def timestamps(self) -> TimestampRange | None:
+        """The bounds on timestamps, if there are any."""
+        if self.first_ms <= TIMESTAMP_MS_MIN and self.last_ms >= TIMESTAMP_MS_MAX:
+            return None
+        return TimestampRange(self.first_ms, self.last_ms)
+
+
+def wanted(filters: Iterable[Filter]) -> Wanted:
+    """What all filters together let through, as far as they are understood."""
+    found = Wanted()
+    for each in filters:
+        if isinstance(each, In):
+            found = _narrowed_to(found, each.attribute, each.value)
+        elif isinstance(each, EqualTo | EqualNullSafe) and each.attribute in (("topic",), ("partition",)):
+            found = _narrowed_to(found, each.attribute, (each.value,))
+        elif isinstance(each, _Comparison):
+            if each.attribute == ("offset",) and isinstance(each.value, int):
+                found = _by_offset(found, each, each.value)
+            elif each.attribute == ("timestamp",) and isinstance(each.value, datetime):
+                found = _by_timestamp(found, each, each.value)
+    return found
+
+
+def _narrowed_to(found: Wanted, attribute: tuple[str, ...], values: Iterable[Any]) -> Wanted:
+    names = frozenset(values)
+    if attribute == ("topic",):
+        return replace(found, topics=names if found.topics is None else found.topics & names)
+    if attribute == ("partition",):
+        return replace(found, partitions=names if found.partitions is None else found.partitions & names)
+    return found
+
+
+def _by_offset(found: Wanted, each: _Comparison, offset: int) -> Wanted:
+    first, end = found.first_offset, found.end_offset
+    if not isinstance(each, LessThan | LessThanOrEqual):
+        first = max(first, offset + isinstance(each, GreaterThan))
+    if not isinstance(each, GreaterThan | GreaterThanOrEqual):
+        end = min(end, offset + (not isinstance(each, LessThan)))
+    return replace(found, first_offset=first, end_offset=end)
+
+
+def _by_timestamp(found: Wanted, each: _Comparison, moment: datetime) -> Wanted:
+    """Widened to whole milliseconds, and strict bounds taken as others: what is left out can't match."""
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    since = aware - datetime(1970, 1, 1, tzinfo=UTC)
+    floor_ms = (since.days * 86_400_000_000 + since.seconds * 1_000_000 + since.microseconds) // 1000
+    first, last = found.first_ms, found.last_ms
+    if not isinstance(each, LessThan | LessThanOrEqual):
+        first = max(first, floor_ms)
+    if not isinstance(each, GreaterThan | GreaterThanOrEqual):
+        last = min(last, floor_ms)
+    return replace(found, first_ms=first, last_ms=last)

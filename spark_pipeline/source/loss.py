@@ -1,0 +1,52 @@
+"""Offsets that a query was to read and that are not there any more, and ``failOnDataLoss``.
+
+Records are lost to a query when retention or a deletion moved the log start beyond where it stood, when the topic was deleted or
+made anew, and when a partition ends before where it stood. With ``failOnDataLoss`` (the default) the query fails and says so;
+without, it goes on with the first record that there is, and the log has a warning. Key compaction loses nothing that
+was to be kept, so its gaps are none of this.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from spark_pipeline.source.offsets import Positions
+from spark_pipeline.source.topics import TopicsView
+
+_log = logging.getLogger("spark_pipeline.source")
+
+
+class DataLoss(RuntimeError):
+    """Records that the query was to read are not there any more; see the module."""
+
+
+def readable_starts(start: Positions, view: TopicsView, *, fail: bool) -> Positions:
+    """Where reading goes on in each partition of ``view``: as ``start`` says, where that can be read.
+
+    A partition that ``start`` does not know, since it is new, begins at its first record. Raises ``DataLoss`` when ``fail``.
+    """
+    for topic, of in start.items():
+        for partition in of:
+            if partition not in view.partitions.get(topic, ()):
+                _lost(f"{topic}/{partition} does not exist any more", fail=fail)
+    found: Positions = {}
+    for topic, partitions in view.partitions.items():
+        state = view.states[topic]
+        if topic in view.replaced and topic in start:
+            _lost(f"topic {topic!r} was deleted and made anew", fail=fail)
+        for partition in partitions:
+            log_start, end = state.log_start(partition), state.high_watermark(partition)
+            offset = start.get(topic, {}).get(partition)
+            if offset is not None and not log_start <= offset <= end:
+                _lost(f"{topic}/{partition} was read up to {offset}, and holds [{log_start}, {end}) now", fail=fail)
+            elsewhere = offset is None or topic in view.replaced or not log_start <= offset <= end
+            found.setdefault(topic, {})[partition] = log_start if elsewhere or offset is None else offset
+    return found
+
+
+def _lost(what: str, *, fail: bool) -> None:
+    if fail:
+        raise DataLoss(
+            f"{what}: records may be lost to this query. To go on with what is there, set the option failOnDataLoss to false."
+        )
+    _log.warning("%s; going on with what is there (failOnDataLoss is false)", what)

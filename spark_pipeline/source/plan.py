@@ -1,0 +1,112 @@
+"""Offsets -> tasks: which ranges of which segments each task reads. Pure.
+
+1. Every offset in the ranges is in exactly one task, and within a task the records of a partition are in order.
+2. A segment is read by one task as far as its size allows, so that it is opened once; small segments share a task.
+3. The cost is that of the ranges, not of the topic's history: each run is found by binary search.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+from typing import Final
+
+from log_format.run import SegmentRef
+from log_format.segment_reader import OffsetRange
+from log_format.topic_state import TopicState
+
+ROWS_PER_TASK_MIN: Final = 100_000
+"""Fewer records are not worth a task of their own while there is another."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentPart:
+    """What a task reads of one segment: ranges of different partitions."""
+
+    topic: str
+    timestamp_type: int
+    segment: SegmentRef
+    ranges: tuple[OffsetRange, ...]
+
+    @property
+    def offset_count(self) -> int:
+        """Offsets in the ranges; the records are at most so many."""
+        return sum(each.end_offset - each.start_offset for each in self.ranges)
+
+
+def parts_of(
+    state: TopicState, timestamp_type: int, ranges: Iterable[OffsetRange], *, first_timestamp_ms: int | None = None
+) -> list[SegmentPart]:
+    """The parts of segments that hold the ranges (one for a partition), each partition's in order.
+
+    With ``first_timestamp_ms`` those before the first segment that may hold such a record are left out.
+    """
+    segments: dict[str, SegmentRef] = {}
+    found: dict[str, list[OffsetRange]] = {}
+    order: TopologicalSorter[str] = TopologicalSorter()
+    for each in ranges:
+        before: str | None = None
+        offset = each.start_offset
+        if first_timestamp_ms is not None:
+            late = state.manifest.find_timestamp(each.partition, offset, first_timestamp_ms)
+            offset = each.end_offset if late is None else max(offset, late.base_offset)
+        while offset < each.end_offset:
+            located = state.manifest.find(each.partition, offset)
+            if located is None or located.base_offset >= each.end_offset:
+                break
+            path = located.segment.path
+            end = min(located.end_offset, each.end_offset)
+            segments[path] = located.segment
+            found.setdefault(path, []).append(OffsetRange(each.partition, max(offset, located.base_offset), end))
+            order.add(path, *([] if before is None else [before]))
+            before, offset = path, end
+    return [
+        SegmentPart(state.topic, timestamp_type, segments[path], tuple(found[path])) for path in order.static_order()
+    ]
+
+
+def tasks_of(
+    parts: Sequence[SegmentPart], *, parallelism: int, tasks_min: int | None, rows_per_task_max: int
+) -> list[tuple[SegmentPart, ...]]:
+    """The parts in tasks of about equal size: ``parallelism`` of them unless that makes them small or large.
+
+    ``tasks_min`` asks for at least about so many, however small. No parts, no tasks.
+    """
+    total = sum(part.offset_count for part in parts)
+    rows = min(rows_per_task_max, max(ROWS_PER_TASK_MIN, math.ceil(total / parallelism)))
+    if tasks_min is not None:
+        rows = min(rows, max(1, math.ceil(total / tasks_min)))
+    tasks: dict[int, list[SegmentPart]] = {}
+    before = 0
+    for part in _cut(parts, rows):
+        count = part.offset_count
+        tasks.setdefault((before + count // 2) // rows, []).append(part)
+        before += count
+    return [tuple(task) for task in tasks.values()]
+
+
+def _cut(parts: Iterable[SegmentPart], rows: int) -> Iterator[SegmentPart]:
+    """The parts, those of much more than ``rows`` offsets in pieces of that size."""
+    for part in parts:
+        count = part.offset_count
+        pieces = round(count / rows)
+        if pieces < 2:
+            yield part
+            continue
+        size = math.ceil(count / pieces)
+        piece: list[OffsetRange] = []
+        space = size
+        for each in part.ranges:
+            start = each.start_offset
+            while start < each.end_offset:
+                end = min(each.end_offset, start + space)
+                piece.append(OffsetRange(each.partition, start, end))
+                space -= end - start
+                start = end
+                if not space:
+                    yield SegmentPart(part.topic, part.timestamp_type, part.segment, tuple(piece))
+                    piece, space = [], size
+        if piece:
+            yield SegmentPart(part.topic, part.timestamp_type, part.segment, tuple(piece))

@@ -1,0 +1,72 @@
+"""From where a query stands and where it goes to the tasks, for batch queries and micro-batches alike."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Final
+
+from log_format.segment_reader import OffsetRange
+from log_format.topic_state import TopicState
+from spark_pipeline.schemas import CREATE_TIME, LOG_APPEND_TIME
+from spark_pipeline.source.filters import Wanted
+from spark_pipeline.source.loss import DataLoss
+from spark_pipeline.source.offsets import Positions
+from spark_pipeline.source.options import SourceOptions
+from spark_pipeline.source.plan import SegmentPart, parts_of, tasks_of
+from spark_pipeline.source.task import ReadTask
+from spark_pipeline.source.topics import TopicsView
+
+PARALLELISM_VARIABLE: Final = "TIDELOG_SPARK_PARALLELISM"
+"""In the environment of Spark's Python processes: how many tasks the session runs at once, as ``register`` found it."""
+
+
+def planned(
+    options: SourceOptions, view: TopicsView, start: Positions, end: Positions, wanted: Wanted
+) -> list[ReadTask]:
+    """The tasks that read ``[start, end)`` of every partition of ``end``, as far as ``wanted`` may match.
+
+    ``start`` has every partition of ``end``. Raises ``DataLoss`` where the view does not reach to ``end`` and the query is to
+    fail then.
+    """
+    parts: list[SegmentPart] = []
+    timestamps = wanted.timestamps()
+    for topic, ends in sorted(end.items()):
+        state = view.states[topic]
+        _check_reached(options, state, ends)
+        ranges = [
+            OffsetRange(partition, start[topic][partition], offset)
+            for partition, offset in sorted(ends.items())
+            if wanted.has(topic, partition)
+        ]
+        within = [found for each in ranges if (found := wanted.within(each)) is not None]
+        first_ms = None if timestamps is None else timestamps.first_ms
+        parts += parts_of(state, timestamp_type(state), within, first_timestamp_ms=first_ms)
+    tasks = tasks_of(
+        parts,
+        parallelism=parallelism(os.environ),
+        tasks_min=options.tasks_min,
+        rows_per_task_max=options.rows_per_task_max,
+    )
+    return [ReadTask(task, timestamps) for task in tasks]
+
+
+def timestamp_type(state: TopicState) -> int:
+    """The topic's ``timestampType``, as Kafka's source has it."""
+    is_append_time = state.config.choice("message.timestamp.type") == "LogAppendTime"
+    return LOG_APPEND_TIME if is_append_time else CREATE_TIME
+
+
+def parallelism(environment: Mapping[str, str]) -> int:
+    """How many tasks run at once: as ``register`` said, else the machine's cores."""
+    text = environment.get(PARALLELISM_VARIABLE, "")
+    return max(1, int(text)) if text.isdecimal() else os.cpu_count() or 1
+
+
+def _check_reached(options: SourceOptions, state: TopicState, ends: Mapping[int, int]) -> None:
+    for partition, offset in ends.items():
+        if offset > state.high_watermark(partition) and options.fail_on_data_loss:
+            raise DataLoss(
+                f"{state.topic}/{partition} ends at {state.high_watermark(partition)}, before {offset} where the query is to "
+                "end. To read what is there, set the option failOnDataLoss to false."
+            )

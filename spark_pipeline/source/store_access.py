@@ -1,0 +1,31 @@
+"""The store and its reader in one of Spark's Python processes: opened once for each store, kept as long as the process.
+
+Credentials are where ``open_store`` looks for them: the process's environment (which ``register`` fills from Spark's
+configuration), files, roles. They are never part of what a plan carries.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+
+from log_format.segment_reader import SegmentReader
+from log_format.store import ObjectStore
+from log_format.stores import open_store
+
+_STORES_MAX = 16
+"""Stores kept open in one process; a pipeline knows two or three."""
+
+
+@functools.lru_cache(maxsize=_STORES_MAX)
+def opened(uri: str) -> ObjectStore:
+    """The store at ``uri``; Hadoop's ``s3a://`` is ``s3://``. Raises ``ValueError`` when it can't be opened."""
+    return open_store(f"s3://{uri.removeprefix('s3a://')}" if uri.startswith("s3a://") else uri)
+
+
+@functools.lru_cache(maxsize=_STORES_MAX)
+def segment_reader(uri: str) -> SegmentReader:
+    """The reader of the store's segments, with its cache of footers. Raises as ``opened``."""
+    # Spark's worker collects garbage after every task; what is imported by now will never be any.
+    gc.freeze()
+    return SegmentReader(opened(uri))

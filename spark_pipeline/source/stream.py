@@ -1,0 +1,136 @@
+"""``spark.readStream.format("tidelog")``: micro-batch by micro-batch, from the checkpoint on.
+
+1. A micro-batch costs the driver one look for each topic (a request each when nothing changed), whatever the log's length.
+2. What a micro-batch reads follows from its two positions and the log, so that one which is repeated reads the same.
+3. Partitions and topics of a pattern that appear while the query runs are read from their first record.
+4. With Trigger.AvailableNow nothing is read that was committed after the query began.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from spark_pipeline.source.filters import Wanted
+from spark_pipeline.source.limit import limited
+from spark_pipeline.source.loss import readable_starts
+from spark_pipeline.source.offsets import Positions, count, from_json, to_json
+from spark_pipeline.source.options import SourceOptions
+from spark_pipeline.source.planning import planned
+from spark_pipeline.source.positions import starting_positions
+from spark_pipeline.source.store_access import opened, segment_reader
+from spark_pipeline.source.task import ReadTask, read_task
+from spark_pipeline.source.topics import Topics, TopicsView
+
+_Stored = dict[str, dict[str, int]]
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Lives as long as the query in a process on the driver; pickled to executors before it has looked at anything."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._topics: Topics | None = None
+        self._view: TopicsView | None = None
+        self._target: Positions | None = None
+        """With Trigger.AvailableNow: where the query ends."""
+        self._batch_at: float | None = None
+        """When (monotonic, seconds) a batch was let through last, for ``minOffsetsPerTrigger``."""
+
+    def initialOffset(self) -> _Stored:  # noqa: N802 - Spark's names
+        """Where a query without a checkpoint begins. Raises as ``starting_positions``, ``Topics.look``."""
+        return to_json(starting_positions(self._options, self._look(), segment_reader(self._options.store)))
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """What the options bound a micro-batch to."""
+        if self._options.offsets_per_trigger_max is not None:
+            return ReadMaxRows(self._options.offsets_per_trigger_max)
+        if self._options.offsets_per_trigger_min is not None:
+            return ReadMinRows(self._options.offsets_per_trigger_min)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Note where the topics end now."""
+        self._target = self._look().ends()
+
+    def latestOffset(self, start: _Stored, limit: ReadLimit) -> _Stored:  # noqa: N802
+        """Where the next micro-batch ends; ``start`` when there is none. Raises ``DataLoss`` and as ``Topics.look``."""
+        began = from_json(start)
+        view = self._view if self._target is not None and self._view is not None else self._look()
+        end = view.ends() if self._target is None else self._target
+        begin = readable_starts(began, view, fail=self._options.fail_on_data_loss)
+        if self._target is not None:
+            end = {
+                topic: {partition: max(offset, begin[topic][partition]) for partition, offset in of.items()}
+                for topic, of in end.items()
+            }
+        elif not isinstance(limit, ReadAllAvailable) and self._waits(count(begin, end)):
+            return start
+        if isinstance(limit, ReadMaxRows):
+            end = limited(begin, end, limit.max_rows)
+        return to_json(end)
+
+    def reportLatestOffset(self) -> _Stored | None:  # noqa: N802
+        """Where the topics ended at the last look, for the query's progress."""
+        return None if self._view is None else to_json(self._view.ends())
+
+    def partitions(self, start: _Stored, end: _Stored) -> list[ReadTask]:
+        """The tasks of a micro-batch. Raises ``DataLoss`` and as ``Topics.look``."""
+        goal = from_json(end)
+        view = self._view
+        if view is None or not _reaches(view, goal):
+            view = self._look()
+        begin = readable_starts(from_json(start), view, fail=self._options.fail_on_data_loss)
+        there = {topic: of for topic, of in goal.items() if topic in view.partitions}
+        return planned(self._options, view, begin, there, Wanted())
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """See ``read_task``."""
+        options = self._options
+        return read_task(partition, options.store, self._schema, fail_on_data_loss=options.fail_on_data_loss)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing is kept for a micro-batch."""
+
+    def stop(self) -> None:
+        """End what runs beside."""
+        if self._topics is not None:
+            self._topics.close()
+
+    def _look(self) -> TopicsView:
+        if self._topics is None:
+            self._topics = Topics(opened(self._options.store), self._options.subscription)
+        self._view = self._topics.look()
+        return self._view
+
+    def _waits(self, available: int) -> bool:
+        """Whether less than ``minOffsetsPerTrigger`` is there, and ``maxTriggerDelay`` is not over yet."""
+        minimum = self._options.offsets_per_trigger_min
+        now = time.monotonic()
+        is_late = self._batch_at is None or (now - self._batch_at) * 1000 >= self._options.trigger_delay_ms_max
+        if minimum is None or is_late or available >= minimum:
+            self._batch_at = now
+            return False
+        return True
+
+
+def _reaches(view: TopicsView, goal: Positions) -> bool:
+    ends = view.ends()
+    return all(
+        offset <= ends.get(topic, {}).get(partition, -1)
+        for topic, of in goal.items()
+        for partition, offset in of.items()
+    )

@@ -1,0 +1,66 @@
+"""One task: the records of its ranges as Arrow batches with the columns that the query asks for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from log_format.errors import CorruptData, ObjectMissing
+from log_format.segment_reader import TimestampRange
+from spark_pipeline.source.plan import SegmentPart
+from spark_pipeline.source.store_access import segment_reader
+
+_log = logging.getLogger("spark_pipeline.source")
+
+BATCH_ROWS: Final = 65_536
+"""Records in one Arrow batch at most: enough that a batch costs nothing, few enough to be in memory twice."""
+
+
+class ReadTask(InputPartition):
+    """What a task reads; pickled with the plan, so it says where records are and nothing of how the store is opened."""
+
+    def __init__(self, parts: tuple[SegmentPart, ...], timestamps: TimestampRange | None = None) -> None:
+        super().__init__(None)
+        self.parts = parts
+        self.timestamps = timestamps
+
+
+def read_task(
+    task: InputPartition, store: str, schema: StructType, *, fail_on_data_loss: bool
+) -> Iterator[pa.RecordBatch]:
+    """The task's records with the columns of ``schema``. A segment that is gone is skipped unless ``fail_on_data_loss``.
+
+    Raises ``CorruptData``, ``StoreUnavailable`` while it is iterated.
+    """
+    if not isinstance(task, ReadTask):
+        return  # Spark makes up one for a plan without any
+    columns = to_arrow_schema(schema, timezone="UTC")
+    reader = segment_reader(store)
+    for part in task.parts:
+        try:
+            for records in reader.scan(part.topic, part.segment, part.ranges, timestamps=task.timestamps):
+                yield from _batches(records, part, columns)
+        except CorruptData as problem:
+            if fail_on_data_loss or not isinstance(problem.__cause__, ObjectMissing):
+                raise
+            _log.warning("%s Going on without it (failOnDataLoss is false).", problem.detail)
+
+
+def _batches(records: pa.Table, part: SegmentPart, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+    constants = {"topic": part.topic, "timestampType": part.timestamp_type}
+    stored = records.select([name for name in columns.names if name not in constants])
+    # A table without columns has no batches; the offsets say how many records there are.
+    for batch in (stored if stored.num_columns else records.select(["offset"])).to_batches(max_chunksize=BATCH_ROWS):
+        arrays = [
+            pa.repeat(pa.scalar(constants[field.name], field.type), batch.num_rows)
+            if field.name in constants
+            else batch.column(field.name)
+            for field in columns
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, schema=columns)

@@ -1,0 +1,117 @@
+"""The topics of a query, each with its log, loaded once and kept fresh commit by commit.
+
+1. A look costs one request for each topic when nothing changed, and one listing of the topics' names with a pattern; a
+   topic's first look loads its newest checkpoint and the commits behind it.
+2. A topic that was made anew has nothing to do with the one that was read before: ``TopicsView.replaced`` names it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+from log_format import layout
+from log_format.clock import SystemClock
+from log_format.errors import RequestRefused, UnknownPartition, UnknownTopic
+from log_format.store import ObjectStore
+from log_format.topic_config import check_topic_name
+from log_format.topic_log import TopicLog
+from log_format.topic_state import TopicState
+from spark_pipeline.source.offsets import Positions
+from spark_pipeline.source.options import Subscription
+
+_REQUESTS_AT_ONCE: Final = 8
+"""Topics looked at, and commits of one log fetched, at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsView:
+    """The topics at one look: states by name, and of each the partitions that are read."""
+
+    states: dict[str, TopicState]
+    partitions: dict[str, tuple[int, ...]]
+    replaced: frozenset[str] = frozenset()
+    """Topics that were deleted and made anew since this process looked first."""
+
+    def ends(self) -> Positions:
+        """The next offset of every partition that is read."""
+        return {
+            topic: {partition: self.states[topic].high_watermark(partition) for partition in partitions}
+            for topic, partitions in self.partitions.items()
+        }
+
+    def starts(self) -> Positions:
+        """The first offset that can be read, of every partition that is read."""
+        return {
+            topic: {partition: self.states[topic].log_start(partition) for partition in partitions}
+            for topic, partitions in self.partitions.items()
+        }
+
+
+class Topics:
+    """The topics of one subscription in one store. Belongs to one thread."""
+
+    def __init__(self, store: ObjectStore, subscription: Subscription) -> None:
+        self._store = store
+        self._subscription = subscription
+        self._logs: dict[str, TopicLog] = {}
+        self._ids: dict[str, str] = {}
+        self._pool = ThreadPoolExecutor(_REQUESTS_AT_ONCE, thread_name_prefix="tidelog-topics")
+        self._commits = ThreadPoolExecutor(_REQUESTS_AT_ONCE, thread_name_prefix="tidelog-commits")
+
+    def close(self) -> None:
+        """End the threads."""
+        self._pool.shutdown()
+        self._commits.shutdown()
+
+    def look(self, also: Iterable[str] = ()) -> TopicsView:
+        """The subscription's topics as they are now, and those of ``also`` that exist.
+
+        A topic named by the subscription that does not exist raises ``UnknownTopic``, a partition ``UnknownPartition``; with
+        a pattern there may be none. Raises ``StoreUnavailable``, ``CorruptData``.
+        """
+        wanted = dict.fromkeys([*self._names(), *also])
+        logs = [self._log(topic) for topic in wanted]
+        states = (
+            list(self._pool.map(lambda log: log.refresh(), logs)) if len(logs) > 1 else [log.refresh() for log in logs]
+        )
+        found = {state.topic: state for state in states if state.exists}
+        for topic in self._subscription.topics:
+            if topic not in found:
+                raise UnknownTopic(topic)
+        replaced = {
+            name for name, state in found.items() if self._ids.setdefault(name, str(state.topic_id)) != state.topic_id
+        }
+        return TopicsView(found, {name: self._partitions(state) for name, state in found.items()}, frozenset(replaced))
+
+    def _names(self) -> Iterable[str]:
+        if self._subscription.pattern is None:
+            return self._subscription.topics
+        matches = re.compile(self._subscription.pattern).fullmatch
+        return [name for name in self._store.list_directories(layout.TOPICS) if matches(name) and _is_topic_name(name)]
+
+    def _log(self, topic: str) -> TopicLog:
+        log = self._logs.get(topic)
+        if log is None:
+            log = self._logs[topic] = TopicLog(self._store, topic, SystemClock(), fetch_all=self._commits.map)
+        return log
+
+    def _partitions(self, state: TopicState) -> tuple[int, ...]:
+        assigned = self._subscription.assigned
+        if assigned is None:
+            return tuple(range(state.partition_count))
+        for partition in assigned[state.topic]:
+            if partition >= state.partition_count:
+                raise UnknownPartition(state.topic, partition, state.partition_count)
+        return assigned[state.topic]
+
+
+def _is_topic_name(name: str) -> bool:
+    try:
+        check_topic_name(name)
+    except RequestRefused:
+        return False
+    return True
