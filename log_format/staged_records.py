@@ -23,7 +23,7 @@ from log_format.records import BATCH_SCHEMA
 
 _TOPIC: Final = b"tidelog.topic"
 _TOPIC_ID: Final = b"tidelog.topic_id"
-_NAME: Final = re.compile(r"([0-9]{8})-([0-9a-f]{20})-(x|[0-9]{1,18})-[A-Za-z0-9-]+\.arrow")
+_NAME: Final = re.compile(r"([0-9]{8})-([0-9a-f]{20})-(x|[0-9]{1,18})-[A-Za-z0-9-]+(?:\.arrow|\.json)")
 SCHEMA: Final = BATCH_SCHEMA.append(pa.field("partition", pa.int32()))
 
 
@@ -56,9 +56,9 @@ def staged_prefix(transaction_id: str) -> str:
     return f"{STAGED}{transaction_id}/"
 
 
-def staged_name(number: int, topic: str, sequence: int | None, unique: str) -> str:
-    """The name of a staged object below ``staged_prefix``."""
-    return f"{number:08d}-{topic_hash(topic)}-{'x' if sequence is None else sequence}-{unique}.arrow"
+def staged_name(number: int, topic: str, sequence: int | None, unique: str, *, suffix: str = ".arrow") -> str:
+    """The name of a staged object below ``staged_prefix``; ``suffix``: of offsets it is another (``staged_offsets``)."""
+    return f"{number:08d}-{topic_hash(topic)}-{'x' if sequence is None else sequence}-{unique}{suffix}"
 
 
 def topic_hash(topic: str) -> str:

@@ -209,7 +209,11 @@ def not_open(row: TransactionRow) -> TidelogError:
             f"Transaction {row.transaction_id} is fenced: a newer epoch of {row.transactional_id!r} has begun.",
             code=ErrorCode.FENCED_PRODUCER,
         )
-    why: Mapping[str, str] = {"expired": "its time-out passed", "topic": "one of its topics was deleted meanwhile"}
+    why: Mapping[str, str] = {
+        "expired": "its time-out passed",
+        "topic": "one of its topics was deleted meanwhile",
+        "offsets": "its group's offsets were refused",
+    }
     what = why.get(row.reason, f"it is {row.state}" if row.state != "open" else why["expired"])
     return RequestRefused(f"Transaction {row.transaction_id} is not open: {what}.", code=ErrorCode.TRANSACTION_NOT_OPEN)
 

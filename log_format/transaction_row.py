@@ -17,8 +17,9 @@ TAG_TRANSACTIONS: Final = "tidelog.transactions"
 
 RowState = Literal["producer", "open", "committing", "committed", "aborted"]
 """``producer``: no transaction, only a new epoch."""
-Reason = Literal["", "asked", "fenced", "expired", "topic"]
-"""Why a transaction was aborted: by its client, by a newer epoch, by its time-out, because a topic was deleted."""
+Reason = Literal["", "asked", "fenced", "expired", "topic", "offsets"]
+"""Why a transaction was aborted: by its client, by a newer epoch, by its time-out, because a topic was deleted, because the
+offsets of a group in it were refused."""
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True):

@@ -36,6 +36,7 @@ from gateway.engine.writer import Acknowledgement, PendingBatch
 from gateway.groups.groups import Groups
 from gateway.memory_budget import MemoryBudget, Reservation
 from gateway.transactions.decider import make_decider
+from gateway.transactions.group_offsets import GroupOffsets
 from gateway.transactions.staging import Staging
 from gateway.transactions.transactions import Transactions
 from log_format import layout
@@ -115,20 +116,6 @@ class LogEngine:
             request_bytes_max=bounds.request_bytes_max,
         )
         self.producer_ids = ProducerIds(store, pool=self._look_pool, clock=clock, new_id=new_id)
-        self.transactions = Transactions(
-            make_decider(
-                store,
-                clock=clock,
-                new_id=new_id,
-                look_pool=self._look_pool,
-                write_pool=self._write_pool,
-                metrics=self._metrics,
-            ),
-            Staging(store, pool=self._look_pool, new_id=new_id),
-            self.topics,
-            self.producer_ids,
-            clock=clock,
-        )
         self.groups = Groups(
             store,
             self.topics,
@@ -141,6 +128,21 @@ class LogEngine:
             write_pool=self._write_pool,
             registry=registry,
             engine_metrics=self._metrics,
+        )
+        self.transactions = Transactions(
+            make_decider(
+                store,
+                clock=clock,
+                new_id=new_id,
+                look_pool=self._look_pool,
+                write_pool=self._write_pool,
+                metrics=self._metrics,
+            ),
+            Staging(store, pool=self._look_pool, new_id=new_id),
+            self.topics,
+            self.producer_ids,
+            GroupOffsets(self.groups.committed, self.groups.commits, clock=clock),
+            clock=clock,
         )
         self._large_bodies = MemoryBudget(bounds.large_bodies_bytes_max, "large bodies")
         self._drained: asyncio.Task[None] | None = None

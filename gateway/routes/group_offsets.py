@@ -83,7 +83,7 @@ _TO: Final = {
         object_of({"shift": {"type": "integer", "format": "int64"}}, closed=True),
     ]
 }
-_OFFSET_ERRORS: Final = (
+OFFSET_ERRORS: Final = (
     ErrorCode.UNKNOWN_TOPIC,
     ErrorCode.UNKNOWN_PARTITION,
     ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -105,7 +105,7 @@ _OFFSET_ERRORS: Final = (
             example={"offsets": [_EXAMPLE]},
         ),
         answers={200: answer("All offsets of the group", _COMMITTED)},
-        errors=(*MEMBER_ERRORS, *_OFFSET_ERRORS, *BODY_ERRORS),
+        errors=(*MEMBER_ERRORS, *OFFSET_ERRORS, *BODY_ERRORS),
     ),
 )
 async def commit_offsets(request: Request) -> Response:
@@ -165,7 +165,7 @@ async def get_offsets(request: Request) -> Response:
             ErrorCode.GROUP_NOT_EMPTY,
             ErrorCode.NO_COMMITTED_OFFSET,
             ErrorCode.OUTCOME_UNKNOWN,
-            *_OFFSET_ERRORS,
+            *OFFSET_ERRORS,
             *BODY_ERRORS,
         ),
     ),

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from gateway.direct_route import DirectRoute
 from gateway.engine_access import engine_of
+from gateway.identifiers import IDENTIFIER, identifier
 from gateway.json_members import json_members
 from gateway.json_request import Members
 from gateway.json_response import json_response
@@ -18,9 +19,11 @@ from gateway.openapi import answer, operation
 from gateway.openapi import request_body as body_of
 from gateway.openapi_schemas import TOPIC_NAME, list_of, object_of
 from gateway.parameters import NO_PARAMETERS, path_text
-from gateway.problem import refused
+from gateway.routes.group_offsets import NEXT_OFFSET, OFFSET_ERRORS, member_of, next_offsets_of
+from gateway.routes.groups import BODY_ERRORS, GENERATION, MEMBER_ERRORS, MEMBER_ID
 from log_format import limits
 from log_format.errors import ErrorCode
+from log_format.staged_offsets import StagedOffset, StagedOffsets
 from log_format.transaction_row import TransactionRow
 
 router = APIRouter(route_class=DirectRoute)
@@ -177,32 +180,50 @@ async def abort_transaction(request: Request) -> Response:
 @router.post(
     "/v1/transactions/{transaction}/offsets",
     **operation(
-        summary="Offsets of a group within the transaction: not served yet",
+        summary="Offsets of a group, committed with the transaction",
         tag="transactions",
         path=("transaction",),
-        body=body_of({"type": "object"}, example={"group": "billing", "offsets": []}),
-        answers={202: answer("They are part of the transaction", {"type": "object"})},
-        errors=(*_ENDED_ERRORS, ErrorCode.REQUEST_TOO_LARGE, ErrorCode.UNSUPPORTED_MEDIA_TYPE),
+        body=body_of(
+            object_of(
+                {
+                    "group": IDENTIFIER,
+                    "member_id": MEMBER_ID,
+                    "generation": GENERATION,
+                    "offsets": list_of(NEXT_OFFSET),
+                },
+                required=("group", "offsets"),
+                closed=True,
+            ),
+            example={"group": "billing", "offsets": [{"topic": "flights", "partition": 3, "offset": 42}]},
+        ),
+        answers={202: answer("They are part of the transaction", object_of({"staged": {"type": "integer"}}))},
+        errors=(*_ENDED_ERRORS, *MEMBER_ERRORS, *OFFSET_ERRORS, *BODY_ERRORS),
     ),
 )
 async def add_offsets(request: Request) -> Response:
-    """Refused until there are consumer groups: never dropped in silence."""
+    """The group's rules are checked now, and again when the transaction is committed."""
     NO_PARAMETERS.parse(request)
-    await json_members(request)
-    await engine_of(request).transactions.usable(path_text(request, "transaction"))
-    raise refused("Consumer groups are not served yet, so a transaction can't hold their offsets.")
+    members = await json_members(request)
+    staged = staged_offsets_of(members)
+    members.finish()
+    await engine_of(request).transactions.stage_offsets(path_text(request, "transaction"), staged)
+    return json_response({"staged": len(staged.offsets)}, 202)
+
+
+def staged_offsets_of(members: Members) -> StagedOffsets:
+    """A group and the offsets to commit for it; faults are noted."""
+    group = identifier(members, "group")
+    member_id, generation = member_of(members)
+    offsets = tuple(
+        StagedOffset(topic=one.topic, partition=one.partition, offset=one.offset, metadata=one.metadata)
+        for one in next_offsets_of(members, "offsets")
+    )
+    return StagedOffsets(group=group, member_id=member_id, generation=generation, offsets=offsets)
 
 
 def transactional_id_of(members: Members) -> str:
-    """The member ``transactional_id``, 1 to 255 bytes without control characters; faults are noted."""
-    value = members.text("transactional_id")
-    if members.has("transactional_id") and isinstance(members.raw("transactional_id"), str):
-        size = len(value.encode())
-        if not 1 <= size <= TRANSACTIONAL_ID_BYTES_MAX or any(ord(char) < 32 or ord(char) == 127 for char in value):
-            members.fault(
-                "transactional_id", f"must be 1 to {TRANSACTIONAL_ID_BYTES_MAX} bytes without control characters"
-            )
-    return value
+    """The member ``transactional_id``; faults are noted."""
+    return identifier(members, "transactional_id")
 
 
 def topics_of(row: TransactionRow) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from gateway.engine.pool import Pool
 from log_format import limits
 from log_format.change import NewId
 from log_format.errors import BackOff, CorruptData, ErrorCode, ObjectMissing, RequestRefused, StoreUnavailable
+from log_format.staged_offsets import SUFFIX, StagedOffsets, decode_offsets, encode_offsets
 from log_format.staged_records import (
     STAGED,
     StagedName,
@@ -35,6 +36,14 @@ class Listed:
     next_number: int
 
 
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """What staged objects hold, each kind in the order of staging."""
+
+    records: list[StagedRecords]
+    offsets: list[StagedOffsets]
+
+
 class Staging:
     """``pool`` runs the calls of the store."""
 
@@ -49,18 +58,18 @@ class Staging:
 
     async def put(self, transaction_id: str, listed: Listed, staged: StagedRecords, sequence: int | None) -> None:
         """Stage one request behind what is listed. Raises ``BackOff``, ``RequestRefused`` (``REQUEST_TOO_LARGE``)."""
-        size = listed.size_bytes + staged.records.nbytes
-        if size > limits.TRANSACTION_BYTES_MAX or len(listed.names) >= limits.TRANSACTION_REQUESTS_MAX:
-            raise RequestRefused(
-                f"A transaction holds at most {limits.TRANSACTION_BYTES_MAX} bytes "
-                f"in {limits.TRANSACTION_REQUESTS_MAX} requests.",
-                code=ErrorCode.REQUEST_TOO_LARGE,
-                limit_bytes=limits.TRANSACTION_BYTES_MAX,
-            )
+        self._check_room(listed, staged.records.nbytes)
         name = staged_name(listed.next_number, staged.topic, sequence, self._new_id())
-        await self._call(self._put, f"{staged_prefix(transaction_id)}{name}", staged)
+        await self._call(self._put, f"{staged_prefix(transaction_id)}{name}", encode_staged(staged))
 
-    async def read(self, transaction_id: str, names: Sequence[str]) -> list[StagedRecords]:
+    async def put_offsets(self, transaction_id: str, listed: Listed, staged: StagedOffsets) -> None:
+        """The same for offsets of a group."""
+        data = encode_offsets(staged)
+        self._check_room(listed, len(data))
+        name = staged_name(listed.next_number, f"groups/{staged.group}", None, self._new_id(), suffix=SUFFIX)
+        await self._call(self._put, f"{staged_prefix(transaction_id)}{name}", data)
+
+    async def read(self, transaction_id: str, names: Sequence[str]) -> Staged:
         """The staged requests, in the order of ``names``. Raises ``BackOff``, ``CorruptData``."""
         return await self._call(self._read, transaction_id, names)
 
@@ -71,6 +80,16 @@ class Staging:
     async def delete(self, transaction_id: str) -> None:
         """Delete whatever is staged. Raises ``BackOff``."""
         await self._call(self._delete, transaction_id)
+
+    def _check_room(self, listed: Listed, more_bytes: int) -> None:
+        size = listed.size_bytes + more_bytes
+        if size > limits.TRANSACTION_BYTES_MAX or len(listed.names) >= limits.TRANSACTION_REQUESTS_MAX:
+            raise RequestRefused(
+                f"A transaction holds at most {limits.TRANSACTION_BYTES_MAX} bytes "
+                f"in {limits.TRANSACTION_REQUESTS_MAX} requests.",
+                code=ErrorCode.REQUEST_TOO_LARGE,
+                limit_bytes=limits.TRANSACTION_BYTES_MAX,
+            )
 
     async def _call(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         try:
@@ -87,13 +106,20 @@ class Staging:
     def _ids(self) -> list[str]:
         return list(self._store.list_directories(STAGED))
 
-    def _put(self, key: str, staged: StagedRecords) -> None:
-        self._store.put(key, encode_staged(staged))
+    def _put(self, key: str, data: bytes) -> None:
+        self._store.put(key, data)
 
-    def _read(self, transaction_id: str, names: Sequence[str]) -> list[StagedRecords]:
-        keys = [f"{staged_prefix(transaction_id)}{name}" for name in names]
+    def _read(self, transaction_id: str, names: Sequence[str]) -> Staged:
+        staged = Staged([], [])
         try:
-            return [decode_staged(self._store.get(key), key) for key in keys]
+            for name in names:
+                key = f"{staged_prefix(transaction_id)}{name}"
+                data = self._store.get(key)
+                if name.endswith(SUFFIX):
+                    staged.offsets.append(decode_offsets(data, key))
+                else:
+                    staged.records.append(decode_staged(data, key))
+            return staged
         except ObjectMissing as problem:
             raise CorruptData(f"The staged records {problem.key} are missing.", object=problem.key) from problem
 

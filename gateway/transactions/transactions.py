@@ -4,7 +4,8 @@
    behind it every gateway that looks at the transaction brings it to its end.
 2. A topic gets the records of a transaction as one request of a producer that is the transaction itself (epoch 0, sequence 0):
    applied twice, it is in the log once, at the first places.
-3. The client hears of the commit when every topic has its records and the last row says where.
+3. Offsets of groups are prepared before the decision and settled after it (``group_offsets``).
+4. The client hears of the commit when every topic has its records, every group its offsets, and the last row says where.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from gateway.engine.producer_ids import ProducerIds
 from gateway.engine.registry import TopicRegistry
 from gateway.engine.writer import Acknowledgement
 from gateway.transactions.decider import Decider
-from gateway.transactions.staging import Staging
+from gateway.transactions.group_offsets import GroupOffsets, groups_of
+from gateway.transactions.staging import Staged, Staging
 from log_format.append import Batch
 from log_format.appended import Duplicate
 from log_format.clock import Clock
@@ -38,9 +40,10 @@ from log_format.errors import (
 )
 from log_format.producer_id import TRANSACTIONAL
 from log_format.producers import ProducerStamp, fenced, out_of_order
+from log_format.staged_offsets import StagedOffsets
 from log_format.staged_records import StagedRecords, topic_hash
 from log_format.transaction_changes import Begin, DecideAbort, DecideCommit, Finish, not_open, unknown, usable
-from log_format.transaction_row import Place, TransactionRow
+from log_format.transaction_row import Place, Reason, TransactionRow
 
 _log = logging.getLogger("gateway.transactions")
 SWEEP_PAUSE_MS = 10_000
@@ -59,9 +62,12 @@ class Transactions:
         staging: Staging,
         topics: TopicRegistry,
         producer_ids: ProducerIds,
+        group_offsets: GroupOffsets,
         *,
         clock: Clock,
     ) -> None:
+        group_offsets.finish = self._finished_for_group
+        self._group_offsets = group_offsets
         self._decider = decider
         self._staging = staging
         self._topics = topics
@@ -146,10 +152,20 @@ class Transactions:
         await self.usable(transaction_id)  # it may have been fenced or decided while the object was on its way
         return True
 
+    async def stage_offsets(self, transaction_id: str, offsets: StagedOffsets) -> None:
+        """Put a group's offsets beside the staged records.
+
+        Raises ``RequestRefused`` (not open, fenced, too large, refused by the group), ``BackOff``.
+        """
+        await self.usable(transaction_id)
+        await self._group_offsets.check(offsets)
+        await self._staging.put_offsets(transaction_id, await self._staging.listed(transaction_id), offsets)
+        await self.usable(transaction_id)  # it may have been fenced or decided while the object was on its way
+
     async def commit(self, transaction_id: str) -> TransactionRow:
         """The committed row, every record visible. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
         row = await self._known(transaction_id)
-        staged: list[StagedRecords] | None = None
+        staged: Staged | None = None
         if row.state == "open":
             listed = await self._staging.listed(transaction_id)
             names = tuple(name.name for name in listed.names)
@@ -161,14 +177,30 @@ class Transactions:
                 if row.state == "open":
                     raise
         if row.state == "open" and staged is not None:
-            if await self._topics_stand(staged):
-                row = await self._decider.decide(DecideCommit(transaction_id=transaction_id, staged=names))
-            else:
-                row = await self._aborted_for_its_topics(transaction_id)
+            row = await self._decided(transaction_id, names, staged)
             staged = staged if row.staged == names else None
         if row.state == "aborted":
             raise not_open(row)
         return await self._finished(row, staged)
+
+    async def _decided(self, transaction_id: str, names: tuple[str, ...], staged: Staged) -> TransactionRow:
+        """The row once it is decided, for or against. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
+        if not await self._topics_stand(staged.records):
+            return await self._aborted(transaction_id, "topic")
+        groups = groups_of(staged.offsets)
+        try:
+            await self._group_offsets.prepare(transaction_id, staged.offsets)
+        except RequestRefused as refusal:
+            row = await self._aborted(transaction_id, "offsets")
+            if row.state == "aborted":
+                await self._group_offsets.settle(transaction_id, groups, is_committed=False)
+                raise refusal
+            return row
+        try:
+            return await self._decider.decide(DecideCommit(transaction_id=transaction_id, staged=names))
+        except RequestRefused:
+            await self._group_offsets.settle(transaction_id, groups, is_committed=False)
+            raise
 
     async def abort(self, transaction_id: str) -> TransactionRow:
         """The aborted row. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
@@ -183,15 +215,26 @@ class Transactions:
             return await self._decider.decide(DecideAbort(transaction_id=transaction_id, reason="expired"))
         return row
 
-    async def _aborted_for_its_topics(self, transaction_id: str) -> TransactionRow:
-        """The aborted row, or the one that was committed before the topic was deleted."""
+    async def _aborted(self, transaction_id: str, reason: Reason) -> TransactionRow:
+        """The aborted row, or the one that was decided to commit before."""
         try:
-            return await self._decider.decide(DecideAbort(transaction_id=transaction_id, reason="topic"))
+            return await self._decider.decide(DecideAbort(transaction_id=transaction_id, reason=reason))
         except RequestRefused:
             row = await self._known(transaction_id)
             if row.state not in ("committing", "committed"):
                 raise
             return row
+
+    async def _finished_for_group(self, transaction_id: str, abort: bool) -> bool | None:
+        """See ``group_offsets.Finish``."""
+        row = (await self._decider.fresh()).transactions.get(transaction_id)
+        if row is not None and row.state == "open" and (abort or self._clock.now_ms() > row.expires_at_ms):
+            row = await self._aborted(transaction_id, "offsets")
+        if row is not None and row.state == "committing":
+            row = await self._finished(row, None)
+        if row is not None and row.state == "open":
+            return None
+        return row is not None and row.state == "committed"
 
     async def _known(self, transaction_id: str) -> TransactionRow:
         row = (await self._decider.fresh()).transactions.get(transaction_id)
@@ -199,7 +242,7 @@ class Transactions:
             raise unknown(transaction_id)
         return row
 
-    async def _finished(self, row: TransactionRow, staged: list[StagedRecords] | None) -> TransactionRow:
+    async def _finished(self, row: TransactionRow, staged: Staged | None) -> TransactionRow:
         """Bring a decided transaction to its end. What is in the log already stays as it is."""
         if row.state != "committing":
             return row
@@ -214,7 +257,9 @@ class Transactions:
             return newer
         try:
             applied = await asyncio.gather(
-                *(self._applied(row, requests) for requests in _by_topic(staged)), return_exceptions=True
+                *(self._applied(row, requests) for requests in _by_topic(staged.records)),
+                self._settled(row, staged),
+                return_exceptions=True,
             )
             places: list[Place] = []
             for found in applied:
@@ -229,6 +274,11 @@ class Transactions:
             ) from error
         await self._clean(row.transaction_id)
         return done
+
+    async def _settled(self, row: TransactionRow, staged: Staged) -> list[Place]:
+        """Make the pending offsets the groups'; they have no places."""
+        await self._group_offsets.settle(row.transaction_id, groups_of(staged.offsets), is_committed=True)
+        return []
 
     async def _applied(self, row: TransactionRow, requests: Sequence[StagedRecords]) -> list[Place]:
         """Where the topic has the records. Those of a topic that was deleted since the decision are gone with it."""
@@ -287,6 +337,7 @@ class Transactions:
             ended = transactions.get(transaction_id)  # none: it ended long ago, since staging looks first
             if ended is None or (ended.has_ended and now_ms - ended.recorded_at_ms > _LEFT_ALONE_MS):
                 await self._clean(transaction_id)
+        await self._group_offsets.sweep(_LEFT_ALONE_MS)
 
 
 async def _appended(topic: OpenTopic, batch: Batch) -> Acknowledgement:

@@ -193,7 +193,7 @@ def test_what_nobody_began_is_unknown(api: Any) -> None:
 
 
 def test_headers_that_do_not_go_with_it(api: Any, calls: Calls) -> None:
-    """``acks=0`` and an expected offset have no meaning within a transaction; offsets of groups are never dropped in silence."""
+    """``acks=0`` and an expected offset have no meaning within a transaction."""
     topic = api.topic()
     begun = calls.begin()
     headers = {"Tidelog-Transaction": begun["transaction_id"]}
@@ -202,5 +202,3 @@ def test_headers_that_do_not_go_with_it(api: Any, calls: Calls) -> None:
     expected = headers | {"Tidelog-Expected-Offset": "0"}
     _is_refused(api.http.post(url, json=body, headers=expected), 400, "INVALID_REQUEST")
     _is_refused(api.http.post(f"{url}?acks=0", json=body, headers=headers), 400, "INVALID_REQUEST")
-    offsets = api.http.post(f"/v1/transactions/{begun['transaction_id']}/offsets", json={"group": "g", "offsets": []})
-    _is_refused(offsets, 400, "INVALID_REQUEST")
