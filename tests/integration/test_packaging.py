@@ -1,0 +1,209 @@
+"""The wheel, as strangers install it: each extra brings what it promises, and a client needs nothing of the servers.
+
+An environment for an extra is empty but for the wheel, installed by pip, and links to exactly the distributions that the extra
+asks for, by their own metadata, as they lie in the environment of the tests. So nothing is downloaded, and a package that is
+missing in ``pyproject.toml`` is missing in the test.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from log_format.version import __version__
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = {"compaction", "gateway", "log_format", "spark_pipeline", "tidelog"}
+SERVERS = ["boto3", "deltalake", "fastapi", "pyspark", "uvicorn"]
+
+IMPORT_ALL = """
+import importlib, pkgutil
+for name in {packages!r}:
+    package = importlib.import_module(name)
+    for module in pkgutil.walk_packages(getattr(package, "__path__", []), name + "."):
+        if not module.name.endswith("__main__") and module.name != "log_format.stores.s3":
+            importlib.import_module(module.name)
+"""
+ABSENT = "import importlib.util; assert not [name for name in {names!r} if importlib.util.find_spec(name)]"
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """A virtual environment with the wheel and what one extra brings."""
+
+    programs: Path
+
+    def run(self, program: str, *arguments: str) -> str:
+        """What the program prints, started in an empty directory with nothing of the checkout in reach."""
+        done = subprocess.run(
+            [self.programs / program, *arguments],
+            cwd=self.programs,
+            env={"PATH": os.environ["PATH"], "HOME": str(self.programs), "AWS_DEFAULT_REGION": "us-east-1"},
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def python(self, code: str) -> str:
+        """What ``code`` prints."""
+        return self.run("python", "-W", "error", "-W", "ignore::DeprecationWarning", "-c", code)
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout."""
+    directory = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(directory)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=180)
+    (built,) = directory.glob("*.whl")
+    return built
+
+
+@pytest.fixture
+def install(wheel: Path, tmp_path: Path) -> Callable[[str], Environment]:
+    """Makes the environment of some extras, separated by commas."""
+
+    def make(extras: str) -> Environment:
+        home = tmp_path / "environment"
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home)], check=True, timeout=180)
+        programs = home / "bin"
+        pip = [sys.executable, "-m", "pip", "--python", str(programs / "python"), "--disable-pip-version-check"]
+        offline = [*pip, "install", "--quiet", "--no-deps", "--no-index", "--no-compile", str(wheel)]
+        subprocess.run(offline, check=True, timeout=180)
+        site = Path(sysconfig.get_path("purelib", vars={"base": str(home)}))
+        for name in _needed(_requirements(wheel, {extra for extra in extras.split(",") if extra})):
+            _link(importlib.metadata.distribution(name), site)
+        subprocess.run([*pip, "check"], check=True, timeout=180, stdout=subprocess.DEVNULL)
+        return Environment(programs)
+
+    return make
+
+
+def _requirements(wheel: Path, extras: set[str]) -> list[Requirement]:
+    """What the wheel's metadata asks for, with these extras."""
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        text = archive.read(metadata).decode()
+    asked = [Requirement(line) for line in re.findall(r"^Requires-Dist: (.*)$", text, re.MULTILINE)]
+    return [each for each in asked if _applies(each, extras)]
+
+
+def _applies(requirement: Requirement, extras: set[str]) -> bool:
+    marker = requirement.marker
+    return marker is None or any(marker.evaluate({"extra": extra}) for extra in extras | {""})
+
+
+def _needed(asked: list[Requirement]) -> set[str]:
+    """The names of these distributions and of all that they need in turn."""
+    found: dict[str, set[str]] = {}
+    while asked:
+        requirement = asked.pop()
+        name, extras = str(canonicalize_name(requirement.name)), set(requirement.extras)
+        if name in found and extras <= found[name]:
+            continue
+        extras |= found.setdefault(name, set())
+        found[name] = extras
+        below = [Requirement(line) for line in importlib.metadata.distribution(name).requires or []]
+        asked += [each for each in below if _applies(each, extras)]
+    return set(found)
+
+
+def _link(distribution: importlib.metadata.Distribution, site: Path) -> None:
+    """Make what the distribution has at the top of its own site directory be there in ``site``, too."""
+    files = distribution.files
+    assert files is not None, f"{distribution.name} does not say what it consists of"
+    for top in {file.parts[0] for file in files} - {"..", "__pycache__"}:
+        link = site / top
+        if not link.exists():
+            link.symlink_to(Path(str(distribution.locate_file(top))).resolve())
+
+
+def test_the_wheel_holds_the_packages_and_their_data_and_nothing_else(wheel: Path) -> None:
+    """Every file of the packages that git knows is in the wheel: modules, py.typed, the page of documents, the jars' lock."""
+    listing = subprocess.run(
+        ["git", "-c", "safe.directory=*", "ls-files", "-z", *sorted(PACKAGES)],
+        cwd=ROOT, check=True, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    tracked = {name for name in listing.stdout.split("\0") if name and (ROOT / name).is_file()}
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    assert tracked <= names
+    assert {"tidelog/py.typed", "gateway/docs_page.html", "spark_pipeline/jars.lock"} <= tracked
+    assert {name.split("/")[0] for name in names} == PACKAGES | {f"tidelog-{__version__}.dist-info"}
+
+
+def test_the_version_is_written_once(wheel: Path) -> None:
+    """The wheel, the module and the changelog speak of one version, and no other source states it."""
+    assert wheel.name == f"tidelog-{__version__}-py3-none-any.whl"
+    assert f"\n## {__version__}" in (ROOT / "CHANGELOG.md").read_text()
+    stated = re.compile(rf"^(__version__|version)\s*=\s*\"{re.escape(__version__)}\"", re.MULTILINE)
+    sources = [path for name in PACKAGES for path in (ROOT / name).rglob("*.py")]
+    assert [path.relative_to(ROOT).as_posix() for path in sources if stated.search(path.read_text())] == [
+        "log_format/version.py"
+    ]
+    assert not stated.search((ROOT / "pyproject.toml").read_text())
+
+
+def test_a_client_needs_nothing_of_the_servers(install: Callable[[str], Environment]) -> None:
+    """``pip install tidelog``: SDK and command line are there; Spark, FastAPI, boto3 and Arrow are not, and are not missed."""
+    environment = install("")
+    environment.python(ABSENT.format(names=[*SERVERS, "pyarrow", "numpy", "pandas"]))
+    environment.python(
+        "import tidelog, tidelog.aio; tidelog.Producer, tidelog.Consumer, tidelog.Admin, tidelog.aio.Producer"
+    )
+    assert environment.run("tidelog", "--version").strip() == f"tidelog {__version__}"
+    for command in ("produce", "consume", "tail", "serve", "verify", "demo"):
+        assert "Usage: tidelog" in environment.run("tidelog", command, "--help")
+
+
+@pytest.mark.parametrize("extras", ["arrow", "arrow,s3"])
+def test_a_store_can_be_examined_without_a_gateway(
+    extras: str, install: Callable[[str], Environment], tmp_path: Path
+) -> None:
+    """``tidelog[arrow]`` reads tables and proves topics; with ``s3`` in buckets, too."""
+    environment = install(extras)
+    environment.python(ABSENT.format(names=["fastapi", "pyspark", "uvicorn", "deltalake"]))
+    environment.python(f"from log_format.stores import open_store; open_store({str(tmp_path / 'log')!r})")
+    environment.python("import log_format.verify, tidelog.fetched_table")
+    if "s3" in extras:
+        environment.python("from log_format.stores import open_store; open_store('s3://bucket/prefix')")
+
+
+@pytest.mark.parametrize(
+    ("extras", "packages", "absent"),
+    [
+        ("collect", ["tidelog.collect"], SERVERS),
+        ("gateway", ["gateway", "log_format"], ["boto3", "pyspark", "deltalake"]),
+        ("spark", ["spark_pipeline", "compaction", "log_format"], ["boto3", "fastapi", "uvicorn"]),
+        ("all", sorted(PACKAGES), []),
+    ],
+)
+def test_every_module_of_an_extra_can_be_imported(
+    extras: str, packages: list[str], absent: list[str], install: Callable[[str], Environment]
+) -> None:
+    """What an extra promises works with what the extra brings, and it brings nothing of the others."""
+    environment = install(extras)
+    environment.python(ABSENT.format(names=absent))
+    environment.python(IMPORT_ALL.format(packages=packages))
+
+
+def test_a_gateway_starts_from_its_extra(install: Callable[[str], Environment]) -> None:
+    """``tidelog[gateway,s3]`` is what the image of the gateway installs: its command line runs, and it opens buckets."""
+    environment = install("gateway,s3")
+    assert "--store" in environment.run("python", "-m", "gateway", "--help")
+    environment.python("from log_format.stores import open_store; open_store('s3://bucket/prefix')")
