@@ -81,7 +81,7 @@ def session(
     for name, value in settings.items():
         builder = builder.config(name, value)
     started = builder.getOrCreate()
-    if started.sparkContext.master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+    if str(started.sparkContext.master).startswith("local") and "PYSPARK_PYTHON" not in os.environ:
         # On this machine what runs here runs there; Spark would look for some "python3", which may have nothing of ours.
         started.sparkContext.pythonExec = sys.executable
     register(started)

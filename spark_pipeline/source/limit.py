@@ -20,14 +20,17 @@ def limited(start: Positions, end: Positions, offsets_max: int) -> Positions:
     total = sum(span for *_, span in spans)
     if total <= offsets_max:
         return end
+    waiting = sum(span > 0 for *_, span in spans)
+    each = 1 if offsets_max >= waiting else 0
+    spare, wanted = offsets_max - each * waiting, total - each * waiting
+    shares = [each + spare * (span - each) // wanted if span else 0 for *_, span in spans]
+    rest = offsets_max - sum(shares)
     limits: Positions = {}
-    rest = offsets_max
-    shares = {(topic, partition): offsets_max * span // total for topic, partition, _, span in spans}
-    rest -= sum(shares.values())
-    # What rounding down left over goes first to those that would get nothing, then to the largest.
-    for topic, partition, begin, span in sorted(spans, key=lambda one: (shares[one[0], one[1]] > 0, -one[3])):
-        share = shares[topic, partition]
-        if rest and share < span:
-            share, rest = share + 1, rest - 1
-        limits.setdefault(topic, {})[partition] = begin + share
+    # What rounding down left over goes to the largest.
+    for (topic, partition, begin, span), share in sorted(
+        zip(spans, shares, strict=True), key=lambda one: one[0][3], reverse=True
+    ):
+        more = 1 if rest and share < span else 0
+        rest -= more
+        limits.setdefault(topic, {})[partition] = begin + share + more
     return limits

@@ -1,0 +1,250 @@
+"""``format("tidelog")`` reading, in a directory and on S3: what Kafka's source promises, and every reader's rows."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from log_format.records import BATCH_SCHEMA
+from log_format.segment_reader import SegmentReader
+from spark_pipeline import read_topic
+from spark_pipeline.schemas import KAFKA_SOURCE
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+Writer = Callable[..., Any]
+START_MS = 1_763_683_200_123
+
+
+def load(spark: SparkSession, store: str, **options: object) -> DataFrame:
+    return spark.read.format("tidelog").options(store=store, **options).load()
+
+
+def stream(spark: SparkSession, store: str, **options: object) -> DataFrame:
+    return spark.readStream.format("tidelog").options(store=store, startingOffsets="earliest", **options).load()
+
+
+def drain(records: DataFrame, checkpoint: Path | str) -> list[list[tuple[str, int, int]]]:
+    """All that a stream has to give from its checkpoint on, micro-batch by micro-batch, as places."""
+    batches: list[list[tuple[str, int, int]]] = []
+    query = (
+        records.writeStream.foreachBatch(lambda batch, _: batches.append(places(batch.collect())))
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return batches
+
+
+def places(rows: list[Row]) -> list[tuple[str, int, int]]:
+    return sorted((row["topic"], row["partition"], row["offset"]) for row in rows)
+
+
+def some(count: int, partition: int = 0, after_ms: int = 0) -> list[tuple[int, int, bytes | None, bytes | None]]:
+    return [(partition, START_MS + after_ms + index, None, b"%d" % index) for index in range(count)]
+
+
+def random_topic(writer: Any, seed: int) -> None:
+    """Commits of random sizes over random partitions, with nulls, empty values, headers, and a log start that moved."""
+    chosen = random.Random(seed)
+    for _ in range(chosen.randint(3, 12)):
+        count = chosen.choice([1, 2, 30, 500])
+        texts = [None, b"", b"x" * 1000, bytes(range(256))]
+        headers = [None, [], [("a", b"1")], [("a", None), ("b", b""), ("a", b"\xff")]]
+        columns = {
+            "timestamp": [(START_MS + chosen.randint(-10_000, 10_000)) * 1000 for _ in range(count)],
+            "key": chosen.choices(texts, k=count),
+            "value": chosen.choices(texts, k=count),
+            "headers": chosen.choices(headers, k=count),
+        }
+        writer.append_table(pa.table(columns, schema=BATCH_SCHEMA), chosen.choices(range(3), k=count))
+    writer.delete_records({0: writer.log.state.high_watermark(0) // 3})
+
+
+def by_log_format(writer: Any) -> list[tuple[Any, ...]]:
+    """The topic's records from their log starts on by the reader that gateways answer with."""
+    reader = SegmentReader(writer.log.store)
+    rows: list[tuple[Any, ...]] = []
+    state = writer.log.refresh()
+    for partition in range(state.partition_count):
+        for located in state.manifest.runs(partition):
+            table = reader.read(
+                state.topic, located.segment, partition, state.log_start(partition), bytes_max=2**40, records_max=2**40
+            )
+            rows += [as_row(record) for record in table.to_pylist()]
+    return sorted(rows, key=lambda row: row[:2])
+
+
+def as_row(record: dict[str, Any]) -> tuple[Any, ...]:
+    headers = record["headers"]
+    pairs = None if headers is None else tuple((header["key"], header["value"]) for header in headers)
+    moment = record["timestamp"]
+    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+    values = [None if record[name] is None else bytes(record[name]) for name in ("key", "value")]
+    return record["partition"], record["offset"], moment, *values, pairs
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_every_reader_gives_the_same_rows(spark: SparkSession, store_uri: str, topic_writer: Writer, seed: int) -> None:
+    """Random topics: ``tidelog`` in batch and as a stream, Spark's Delta reader, deltalake, and the gateway's reader agree."""
+    writer = topic_writer(store_uri, "t", partition_count=3)
+    random_topic(writer, seed)
+    expected = by_log_format(writer)
+    first = writer.log.state.log_start(0)
+
+    def rows_of(frame: DataFrame) -> list[tuple[Any, ...]]:
+        table = frame.select("partition", "offset", "timestamp", "key", "value", "headers").toArrow()
+        rows = [as_row(record) for record in table.to_pylist()]
+        return sorted((row for row in rows if row[0] or row[1] >= first), key=lambda row: row[:2])
+
+    records = load(spark, store_uri, subscribe="t", includeHeaders="true")
+    assert [(field.name, field.dataType) for field in records.schema] == [
+        (field.name, field.dataType) for field in KAFKA_SOURCE
+    ]
+    ours = [as_row(record) for record in records.toArrow().to_pylist()]
+    assert sorted(ours, key=lambda row: row[:2]) == expected
+    assert rows_of(read_topic(spark, store_uri, "t")) == expected
+    if store_uri.startswith("file:"):
+        table = deltalake.DeltaTable(f"{store_uri}/topics/t").to_pyarrow_table()
+        rows = [as_row(record) for record in table.to_pylist()]
+        assert sorted((row for row in rows if row[0] or row[1] >= first), key=lambda row: row[:2]) == expected
+
+
+def test_batch_between_positions_and_with_filters(spark: SparkSession, tmp_path: Path, topic_writer: Writer) -> None:
+    """Offsets, timestamps and filters give exactly the records that they name; narrower columns are read alone."""
+    store = (tmp_path / "store").as_uri()
+    writer = topic_writer(store, "t")
+    for commit in range(4):
+        writer.append(some(10, 0, commit * 1000) + some(10, 1, commit * 1000))
+
+    def read(**options: object) -> list[tuple[int, int]]:
+        return [place[1:] for place in places(load(spark, store, subscribe="t", **options).collect())]
+
+    given = {"startingOffsets": '{"t":{"0":5,"1":-2}}', "endingOffsets": '{"t":{"0":-1,"1":3}}'}
+    assert read(**given) == [(0, offset) for offset in range(5, 40)] + [(1, offset) for offset in range(3)]
+    late = {"startingTimestamp": START_MS + 1005, "endingTimestamp": START_MS + 2003, "minPartitions": 5}
+    assert read(**late) == [(partition, offset) for partition in (0, 1) for offset in range(15, 23)]
+    by_time = {"startingOffsetsByTimestamp": f'{{"t":{{"0":{START_MS + 3009},"1":{START_MS + 3010}}}}}'}
+    with pytest.raises(PySparkException, match="startingOffsetsByTimestamp: no record of t/1"):
+        read(**by_time)
+    assert read(**by_time, startingOffsetsByTimestampStrategy="latest") == [(0, 39)]
+    with pytest.raises(PySparkException, match="startingOffsets: must name every partition"):
+        read(startingOffsets='{"t":{"0":5}}')
+
+    records = load(spark, store, subscribe="t")
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=START_MS + 3005)
+    some_rows = records.where(
+        f"partition = 1 and offset >= 12 and timestamp < timestamp'{moment:%Y-%m-%d %H:%M:%S.%f}'"
+    ).collect()
+    assert places(some_rows) == [("t", 1, offset) for offset in range(12, 35)]
+    narrow = (
+        spark.read.format("tidelog").schema("topic string, offset bigint").options(store=store, subscribe="t").load()
+    )
+    assert sorted(row["offset"] for row in narrow.collect()) == sorted([*range(40)] * 2)
+    with pytest.raises(PySparkException, match="schema: value string is none of"):
+        spark.read.format("tidelog").schema("value string").options(store=store, subscribe="t").load().collect()
+
+
+def test_what_is_wrong_is_refused(spark: SparkSession, tmp_path: Path, topic_writer: Writer) -> None:
+    """The error that Spark raises has the option's name, or the topic's."""
+    store = (tmp_path / "store").as_uri()
+    topic_writer(store, "t").append(some(3))
+    for match, options in {
+        "kafka.bootstrap.servers: is for Kafka's client": {"subscribe": "t", "kafka.bootstrap.servers": "x"},
+        "subscribePattern: contradicts subscribe": {"subscribe": "t", "subscribePattern": "t"},
+        "Topic 'nothing' does not exist": {"subscribe": "nothing"},
+        "has no partition 7": {"assign": '{"t":[7]}'},
+    }.items():
+        with pytest.raises(PySparkException, match=match):
+            load(spark, store, **options).collect()
+
+
+def test_a_stream_takes_each_record_once_across_restarts(
+    spark: SparkSession, store_uri: str, topic_writer: Writer, tmp_path: Path
+) -> None:
+    """From its checkpoint on, in micro-batches no larger than asked, with Kafka's JSON in the checkpoint."""
+    writer = topic_writer(store_uri, "t")
+    writer.append(some(30, 0) + some(50, 1))
+    records = stream(spark, store_uri, subscribe="t", maxOffsetsPerTrigger=25)
+    first = drain(records, tmp_path / "checkpoint")
+    assert [len(batch) for batch in first] == [25, 25, 25, 5]
+    writer.append(some(4, 1))
+    second = drain(records, tmp_path / "checkpoint")
+    assert sorted(place for batch in first for place in batch) == [
+        ("t", partition, offset) for partition, end in ((0, 30), (1, 50)) for offset in range(end)
+    ]
+    assert second == [[("t", 1, offset) for offset in range(50, 54)]]
+    newest = max((tmp_path / "checkpoint" / "offsets").iterdir(), key=lambda path: path.name.zfill(20))
+    assert newest.read_text().splitlines()[-1] == '{"t": {"0": 30, "1": 54}}'
+
+
+def test_partitions_and_topics_that_appear_are_found(spark: SparkSession, tmp_path: Path, topic_writer: Writer) -> None:
+    """A pattern takes topics made since the query began, and those of the checkpoint go on where they were."""
+    store = (tmp_path / "store").as_uri()
+    topic_writer(store, "logs-a", partition_count=1).append(some(3))
+    topic_writer(store, "other", partition_count=1).append(some(3))
+    records = stream(spark, store, subscribePattern="logs-.*")
+    assert drain(records, tmp_path / "checkpoint") == [[("logs-a", 0, offset) for offset in range(3)]]
+    topic_writer(store, "logs-b", partition_count=2).append(some(2, 1))
+    assert drain(records, tmp_path / "checkpoint") == [[("logs-b", 1, 0), ("logs-b", 1, 1)]]
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_records_that_are_gone(spark: SparkSession, tmp_path: Path, topic_writer: Writer, fail: bool) -> None:
+    """When the log start overtakes the reader the query fails and says so, or goes on with what there is when told to."""
+    store = (tmp_path / "store").as_uri()
+    writer = topic_writer(store, "t", partition_count=1)
+    writer.append(some(10))
+    records = stream(spark, store, subscribe="t", failOnDataLoss=str(fail).lower())
+    drain(records, tmp_path / "checkpoint")
+    writer.append(some(10))
+    writer.append(some(10))
+    writer.delete_records({0: 25})
+    if fail:
+        with pytest.raises(PySparkException, match=r"t/0 was read up to 10, and holds \[25, 30\) now.*failOnDataLoss"):
+            drain(records, tmp_path / "checkpoint")
+    else:
+        assert drain(records, tmp_path / "checkpoint") == [[("t", 0, offset) for offset in range(25, 30)]]
+
+
+def test_a_topic_made_anew_is_data_loss(spark: SparkSession, tmp_path: Path, topic_writer: Writer) -> None:
+    """Its offsets begin again: what the checkpoint has is beyond its end."""
+    store = (tmp_path / "store").as_uri()
+    writer = topic_writer(store, "t", partition_count=1)
+    writer.append(some(10))
+    strict, lenient = (stream(spark, store, subscribe="t", failOnDataLoss=fail) for fail in ("true", "false"))
+    drain(strict, tmp_path / "checkpoint")
+    writer.delete()
+    topic_writer(store, "t", partition_count=1).append(some(4))
+    with pytest.raises(PySparkException, match=r"t/0 was read up to 10, and holds \[0, 4\) now"):
+        drain(strict, tmp_path / "checkpoint")
+    assert drain(lenient, tmp_path / "checkpoint") == [[("t", 0, offset) for offset in range(4)]]
+
+
+def test_credentials_are_in_no_plan(
+    spark: SparkSession, s3_uri: str, topic_writer: Writer, minio_environment: dict[str, str]
+) -> None:
+    """Not in what ``explain`` shows, nor in the tasks; they come by Spark's configuration or the environment."""
+    from spark_pipeline.source.batch import BatchReader
+    from spark_pipeline.source.options import parse_options
+
+    topic_writer(s3_uri, "t").append(some(3))
+    records = load(spark, s3_uri, subscribe="t")
+    assert len(records.collect()) == 3
+    plan = records._jdf.queryExecution().toString()
+    reader = BatchReader(parse_options({"store": s3_uri, "subscribe": "t"}, streaming=False), KAFKA_SOURCE)
+    carried = pickle.dumps((reader, reader.partitions())).decode("latin-1")
+    for name in ("AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID"):
+        assert minio_environment[name] not in plan
+        assert minio_environment[name] not in carried
