@@ -38,6 +38,10 @@ OFFSETS_RETENTION_MS: Final = 7 * 86_400_000
 GROUPS_MAX: Final = 100_000
 """Groups of one store. Each takes about 1 KiB of memory in every gateway that coordinates some."""
 
+GROUPS_AT_ONCE: Final = 1_024
+"""Groups that are worked on side by side when many lost their coordinator, or their topics changed: they share commits, and
+leave room for requests among the decisions that may wait."""
+
 MEMBERS_MAX: Final = 5_000
 """Members of one group: its row has them all."""
 

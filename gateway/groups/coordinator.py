@@ -13,12 +13,14 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import TypeVar
 
 from gateway.engine.shared_commits import SharedCommits
 from gateway.groups.bounds import (
     ADOPTION_MS,
     EXPIRY_MS,
+    GROUPS_AT_ONCE,
     GROUPS_MAX,
     LEASE_MS,
     OFFSETS_RETENTION_MS,
@@ -38,6 +40,8 @@ from log_format.groups_state import Group, GroupsState
 
 GroupCommits = SharedCommits[GroupsState, GroupDecision, Group]
 """A gateway's hand on ``system/consumer_offsets``."""
+
+ItemT = TypeVar("ItemT")
 
 _log = logging.getLogger("gateway.groups")
 
@@ -65,6 +69,8 @@ class Coordinator:
         self._groups: dict[str, LiveGroup] = {}
         self._claims: dict[str, asyncio.Task[LiveGroup]] = {}
         self._deadlines: list[tuple[int, str]] = []
+        self._expected: dict[str, int] = {}
+        """The deadline that counts of each group in ``_deadlines``; others there are passed over."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
@@ -118,7 +124,9 @@ class Coordinator:
     def expect(self, group: LiveGroup) -> None:
         """Look at the group's sessions when the first of them may end."""
         deadline_ms = group.next_deadline_ms(self._clock.monotonic_ms())
-        if deadline_ms is not None:
+        expected_ms = self._expected.get(group.name)
+        if deadline_ms is not None and (expected_ms is None or deadline_ms < expected_ms):
+            self._expected[group.name] = deadline_ms
             heapq.heappush(self._deadlines, (deadline_ms, group.name))
 
     async def delete(self, name: str) -> None:
@@ -168,7 +176,11 @@ class Coordinator:
                 for group in self:
                     group.stood_still(late_ms)
             while self._deadlines and self._deadlines[0][0] <= now_ms:
-                due = self._groups.get(heapq.heappop(self._deadlines)[1])
+                deadline_ms, name = heapq.heappop(self._deadlines)
+                if self._expected.get(name) != deadline_ms:
+                    continue
+                del self._expected[name]
+                due = self._groups.get(name)
                 if due is not None and due.ended_sessions(now_ms):
                     self._keep(self._end_sessions(due))
                 elif due is not None:
@@ -176,46 +188,66 @@ class Coordinator:
 
     async def _end_sessions(self, group: LiveGroup) -> None:
         try:
-            if await self.live(group.name) is group:
-                ended = group.ended_sessions(self._clock.monotonic_ms())
-                if ended:
-                    _log.info("group %s: sessions ended: %s", group.name, ", ".join(ended))
-                    await group.leave(ended)
-                    self._metrics.ended_sessions.inc(len(ended))
+            if not await self.still(group):
+                # Its members are another's by now, or will be: taking them from there would start their sessions anew.
+                self._forget(group)
+                return
+            ended = group.ended_sessions(self._clock.monotonic_ms())
+            if ended:
+                _log.info("group %s: sessions ended: %s", group.name, ", ".join(ended))
+                await group.end_sessions(ended)
+                self._metrics.ended_sessions.inc(len(ended))
         except TidelogError as problem:
             _log.warning("group %s: sessions that ended stay for now: %s", group.name, problem.detail)
             await asyncio.sleep(LEASE_MS / 1000)
-        self.expect(group)
+        if self._groups.get(group.name) is group:
+            self.expect(group)
+
+    def _forget(self, group: LiveGroup) -> None:
+        if self._groups.get(group.name) is group:
+            del self._groups[group.name]
+            self._expected.pop(group.name, None)
+        group.is_lost = True
+        group.wake_all()
 
     async def _watch_topics(self) -> None:
         groups = [group for group in self if group.sessions and not group.is_lost]
         members = [group.row.members for group in groups]
         found = await self._subscribed.resolve_all(members)
-        for group, row_members, subscriptions in zip(groups, members, found, strict=True):
-            if group.row.members is row_members and group.would_change(subscriptions):
-                await group.topics_changed()
+        changed = [
+            group
+            for group, row_members, subscriptions in zip(groups, members, found, strict=True)
+            if group.row.members is row_members and group.would_change(subscriptions)
+        ]
+        await _each(changed, LiveGroup.topics_changed)
 
     async def _adopt(self) -> None:
         state = await self._commits.recent(ADOPTION_MS)
-        for name, group in list(state.groups.items()):
+        lost = []
+        for name, group in state.groups.items():
             if group.row is None or not group.row.members or not self.is_preferred(name):
                 continue
             mine = self._groups.get(name)
             if mine is None or mine.is_lost or mine.row.epoch != group.epoch:
-                _log.info("group %s: coordinated here from now on", name)
-                await self.live(name)
+                lost.append(name)
+        if lost:
+            _log.info("%d groups are coordinated here from now on", len(lost))
+        await _each(lost, self.live)
 
     async def _forget_unused(self) -> None:
-        for group in self:
-            if group.is_idle:
-                del self._groups[group.name]
         state = await self._commits.recent(EXPIRY_MS)
+        for group in self:
+            if group.is_idle or state.group(group.name).epoch > group.row.epoch:
+                self._forget(group)
         before_ms = self._clock.now_ms() - OFFSETS_RETENTION_MS
-        for name, one in list(state.groups.items()):
+        unused = []
+        for name, one in state.groups.items():
             has_members = one.row is not None and one.row.members
             if not has_members and not one.pending and one.changed_at_ms < before_ms and self.is_preferred(name):
-                _log.info("group %s: unused for %d ms, its offsets are deleted", name, OFFSETS_RETENTION_MS)
-                await self.delete(name)
+                unused.append(name)
+        if unused:
+            _log.info("%d groups were unused for %d ms: they are deleted", len(unused), OFFSETS_RETENTION_MS)
+        await _each(unused, self.delete)
 
     async def _repeat(self, work: Callable[[], Awaitable[None]], pause_ms: int) -> None:
         while True:
@@ -235,3 +267,17 @@ class Coordinator:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("work on groups failed", exc_info=error)
+
+
+async def _each(items: Iterable[ItemT], work: Callable[[ItemT], Awaitable[object]]) -> None:
+    """Do it for all of them, so many side by side that they share commits; what fails is left for the next time."""
+    turns = asyncio.Semaphore(GROUPS_AT_ONCE)
+
+    async def one(item: ItemT) -> None:
+        async with turns:
+            try:
+                await work(item)
+            except TidelogError as problem:
+                _log.info("work on a group is put off: %s", problem.detail)
+
+    await asyncio.gather(*(one(item) for item in items))

@@ -42,6 +42,8 @@ class Session:
     """Polls that are waiting: a member that waits is alive."""
     turn: int = 0
     """Where its next poll begins, so that no partition is always the last."""
+    is_ended: bool = False
+    """It is out, as soon as the table says so; until then it is answered as one who is."""
 
     def deadline_ms(self, now_ms: int) -> int:
         """When it is out, unless something happens before."""
@@ -110,6 +112,8 @@ class LiveGroup:
         """Raises ``RequestRefused`` (``UNKNOWN_MEMBER``, ``FENCED_MEMBER``)."""
         for row in self.row.members:
             if row.member_id == member_id:
+                if self.sessions[member_id].is_ended:
+                    break
                 return row
             if member_id in row.former_ids:
                 raise fenced_member(self.name, member_id)
@@ -187,7 +191,15 @@ class LiveGroup:
 
     def ended_sessions(self, now_ms: int) -> list[str]:
         """The members that are out."""
-        return [name for name, session in self.sessions.items() if session.deadline_ms(now_ms) <= now_ms]
+        return [
+            name for name, session in self.sessions.items() if session.is_ended or session.deadline_ms(now_ms) <= now_ms
+        ]
+
+    async def end_sessions(self, member_ids: Sequence[str]) -> None:
+        """Take out members that were not heard of; from now on they are told so. Raises as ``join``."""
+        for member_id in member_ids:
+            self.sessions[member_id].is_ended = True
+        await self.leave(member_ids)
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
         """When to look for ended sessions; None: there are none."""

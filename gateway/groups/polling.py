@@ -71,11 +71,11 @@ class Polling:
         """Raises ``RequestRefused`` (of members, of the commit), ``BackOff``, ``OutcomeUnknown``."""
         deadline_ms = self._clock.monotonic_ms() + wish.limits.wait_ms_max
         group.member(wish.member_id)
-        if wish.commit:
-            await self._committed.commit(group.name, wish.commit, wish.member_id, wish.generation)
         wakeup = Wakeup()
         positions = dict(wish.positions)
         with group.polling(wish.member_id, wakeup) as session:
+            if wish.commit:
+                await self._committed.commit(group.name, wish.commit, wish.member_id, wish.generation)
             known = session.acknowledged if wish.generation is None else wish.generation
             while True:
                 wakeup.clear()
@@ -93,9 +93,13 @@ class Polling:
                 answer = await self._fetched(keys, positions, limits, memory, wakeup)
                 if answer is None:
                     continue
-                if not await self._coordinator.still(group):
+                try:
+                    if not await self._coordinator.still(group):
+                        raise CoordinatorFenced(group.name)
+                    group.member(wish.member_id)
+                except TidelogError:
                     answer.reservation.release()
-                    raise CoordinatorFenced(group.name)
+                    raise
                 keys, answer.parts = _in_order(keys, answer.parts, failed)
                 return Polled(
                     member_id=wish.member_id, generation=generation, rebalanced=rebalanced, keys=keys, answer=answer
