@@ -1,4 +1,4 @@
-"""Topics, their settings and offsets, and the cluster: ``Admin``."""
+"""Topics, their settings and offsets, consumer groups, and the cluster: ``Admin``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ import msgspec
 from tidelog import limits
 from tidelog.deadline import Deadline
 from tidelog.encode import JSON
-from tidelog.errors import TopicAlreadyExists, UnknownTopic
+from tidelog.errors import TopicAlreadyExists, UnknownGroup, UnknownTopic
+from tidelog.group import CommittedOffset, Group, GroupLag, GroupMetadata, GroupSummary
+from tidelog.group_calls import GroupCalls, as_json_places, list_groups
+from tidelog.record import TopicPartition
 from tidelog.topic import Cluster, PartitionOffsets, Topic
 from tidelog.topic_facts import describe_topic
 from tidelog.topic_list import list_topics
@@ -34,7 +37,7 @@ class _LogStarts:
 
 
 class Admin:
-    """Administers topics through any gateway.
+    """Administers topics and groups through any gateway.
 
     ::
 
@@ -137,6 +140,72 @@ class Admin:
             for partition in wanted
         }
 
+    # Consumer groups
+
+    def list_groups(self) -> list[GroupSummary]:
+        """All consumer groups, by name."""
+        return list_groups(self._transport, Deadline(self._timeout_ms))
+
+    def describe_group(self, group: str) -> Group:
+        """A group and its live members. Raises ``UnknownGroup``."""
+        return self._group(group).describe(Deadline(self._timeout_ms))
+
+    def delete_group(self, group: str, *, missing_ok: bool = False) -> None:
+        """Delete the group and its offsets. Never repeated by itself: the second try could meet a new group.
+
+        Raises ``GroupNotEmpty`` when it has live members, ``UnknownGroup`` unless ``missing_ok``, and ``OutcomeUnknown``.
+        """
+        try:
+            self._group(group).delete(Deadline(self._timeout_ms))
+        except UnknownGroup:
+            if not missing_ok:
+                raise
+
+    def group_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
+        """What the group has committed. Nothing, when there is no such group."""
+        return self._group(group).offsets(Deadline(self._timeout_ms))
+
+    def commit_group_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Say where a group without live members goes on; makes the group when it is not there. Repeated by itself.
+
+        Raises ``StaleGeneration`` when it has members, ``OffsetOutOfRange``, ``UnknownTopic``, ``UnknownPartition``.
+        """
+        self._group(group).commit(offsets, GroupMetadata(group), None, Deadline(self._timeout_ms))
+
+    def reset_group(
+        self,
+        group: str,
+        to: str | int | None = None,
+        *,
+        topics: Iterable[str] | None = None,
+        partitions: Iterable[TopicPartition] | None = None,
+        timestamp_ms: int | None = None,
+        shift: int | None = None,
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """Let a group without live members go on elsewhere, in whole ``topics`` or in ``partitions``; clamped to what there is.
+
+        One of: ``to`` (``"earliest"``, ``"latest"``, an offset), ``timestamp_ms`` (the first record of at least that time),
+        ``shift`` (by so many records, backwards when negative). Returns all that the group has committed then. Repeated by
+        itself, but not a ``shift``. Raises ``GroupNotEmpty``, ``UnknownTopic``, ``UnknownPartition``; for a ``shift``
+        ``NoCommittedOffset``.
+        """
+        if (topics is None) == (partitions is None):
+            raise ValueError("give topics or partitions")
+        if sum(each is not None for each in (to, timestamp_ms, shift)) != 1:
+            raise ValueError("give one of to, timestamp_ms and shift")
+        goal: str | dict[str, int]
+        if isinstance(to, str):
+            goal = to
+        else:
+            name, number = ("offset", to) if to is not None else ("timestamp", timestamp_ms)
+            goal = {"shift": shift} if shift is not None else {name: number or 0}
+        where = {"topics": list(topics)} if topics is not None else {"partitions": as_json_places(partitions or ())}
+        return self._group(group).reset(where, goal, Deadline(self._timeout_ms))
+
+    def group_lag(self, group: str) -> GroupLag:
+        """How far a group is behind, in all partitions of the topics that it reads or has read. Raises ``UnknownGroup``."""
+        return self._group(group).lag(Deadline(self._timeout_ms))
+
     def cluster(self) -> Cluster:
         """The live gateways, their store and limits."""
         return self._get(target("cluster")).decode(Cluster)
@@ -152,6 +221,9 @@ class Admin:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """Close."""
         self.close()
+
+    def _group(self, group: str) -> GroupCalls:
+        return GroupCalls(self._transport, group)
 
     def _get(self, where: str) -> Reply:
         request = Request(method="GET", target=where, repeatable=True, reads=True)

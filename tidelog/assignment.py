@@ -11,10 +11,12 @@ from tidelog.record import TopicPartition
 class Progress:
     """One partition. ``chunk``: what is fetched and not handed out yet; while there is one, the position is its."""
 
-    __slots__ = ("_position", "chunk", "high_watermark", "paused", "turn")
+    __slots__ = ("_position", "chunk", "high_watermark", "is_looked_up", "paused", "turn")
 
-    def __init__(self, position: int | None = None) -> None:
+    def __init__(self, position: int | None = None, *, is_looked_up: bool = False) -> None:
         self._position = position
+        self.is_looked_up = is_looked_up
+        """Whether the group was asked where it goes on."""
         self.high_watermark: int | None = None
         self.paused = False
         self.chunk: Chunk | None = None
@@ -83,6 +85,11 @@ class Assignment:
     def add(self, place: TopicPartition, progress: Progress) -> None:
         """One more."""
         self._progress[place] = progress
+
+    def remove(self, places: Iterable[TopicPartition]) -> None:
+        """Read these no more."""
+        for place in places:
+            self._progress.pop(place, None)
 
     def active(self) -> list[tuple[TopicPartition, Progress]]:
         """Those that are not paused, in turn."""

@@ -1,52 +1,86 @@
-"""Reading records: ``Consumer``, with partitions assigned by hand.
+"""Reading records: ``Consumer``, with partitions assigned by hand, by topic, or by a group.
 
 How it reads: a partition that is behind is fetched in large Arrow chunks, one partition after another; when all are at
 their end, one long poll waits for any of them. While an answer is handed out the next one is fetched (``fetch_ahead``), so
-what is fetched and not handed out is bounded by two answers.
+what is fetched and not handed out is bounded by two answers. In a group, what the group wants is done before records are
+handed out (``group_reading``).
 """
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from tidelog import limits
-from tidelog.assignment import Assignment
+from tidelog.assignment import Assignment, Progress
 from tidelog.deadline import Deadline
 from tidelog.deserialize import Deserializer, Deserializers
+from tidelog.errors import GatewayError
+from tidelog.group_calls import GroupCalls
+from tidelog.group_positions import GroupPositions
+from tidelog.group_reading import GroupReading, GroupSettings, OnRebalance
 from tidelog.reader import AutoOffsetReset, Reader
 from tidelog.record import Record, TopicPartition
-from tidelog.topic_list import list_topics
 from tidelog.transport import Transport
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+Assignor = Literal["range", "roundrobin", "sticky"]
 
-class Consumer:
-    """Reads the records of partitions in order, from wherever it is told to.
+
+class Consumer(GroupPositions):
+    """Reads the records of partitions in order, from wherever it is told to, alone or in a group.
 
     ::
 
-        with Consumer("orders", bootstrap_servers="http://127.0.0.1:8080") as consumer:
+        with Consumer("orders", group="billing", bootstrap_servers="http://127.0.0.1:8080") as consumer:
             for record in consumer:
                 print(record.partition, record.offset, record.value)
 
     Promises: the records of a partition come in the order of their offsets, each once, none skipped, as long as nobody
     seeks and the log was not cut off before the position (then ``auto_offset_reset`` decides, and a warning is logged).
-    Positions are in this object's memory: start where you want to with ``seek``.
+    Without a group positions are in this object's memory: start where you want to with ``seek``.
+
+    In a group the topics' partitions are shared with the other members, and go on where the group has committed. They change
+    hands only while this consumer asks for records: before one goes to another member, nothing more of it is handed out here, and
+    ``commit`` still works for it. Ask more often than ``session_timeout_ms``, or the group counts it out. What is committed by
+    itself is what was handed out before the last time that records were asked for: after a crash the rest comes again.
 
     For one thread at a time: a second one that comes in meanwhile gets a ``RuntimeError``. ``close`` may come from
     any thread, and ends a poll under way with ``ClientClosed``. A forked child must make its own consumer.
+
+    ``topics``: all their partitions are assigned, new ones too when they come; in a group, the member's share of them.
+
+    ``bootstrap_servers`` as for ``Producer``. ``auto_offset_reset``: where to begin, and to go on when the position
+    is not in the log: ``"earliest"``, ``"latest"``, or ``"none"``: raise. ``max_poll_records`` (1 and up): what one
+    ``poll`` returns at most. ``fetch_max_bytes`` (1 to 64 MiB): what one answer holds. ``consumer_timeout_ms``:
+    iteration ends when no record came for so long; None: never. ``request_timeout_ms``: how long one answer is
+    waited for, besides the time a poll waits for records. ``api_timeout_ms``: polls go on, and return nothing, while
+    the gateways fail in ways that pass; after so long they raise. ``compression``: of answers.
+    ``key_deserializer``, ``value_deserializer``: called with the bytes of each key and value that is not null; what they
+    return is the record's. What they raise comes out of the poll, with a note that says which record it was; the
+    position stays on that record: ``seek`` past it to go on.
+
+    ``group``: its name; without ``topics`` and ``topic_pattern`` it is only committed for, and ``assign`` says what is read.
+    ``topic_pattern``: a regular expression that the whole name matches, instead of ``topics``. ``assignor``: ``"range"``,
+    ``"roundrobin"`` or ``"sticky"``, the same for all members. ``session_timeout_ms`` (1 s to 30 min): after so long without a
+    sign of life a member is out. ``enable_auto_commit``: commit every ``auto_commit_interval_ms``, and when partitions go.
+    ``client_id``: text by which people know the member. ``instance_id``: the member comes back to its partitions when it is
+    started again within its session; it does not leave when it is closed, and takes the place of another one with this id.
+    ``on_revoked``: called with the partitions that go, while they can still be committed for; ``on_assigned`` with those that
+    came, before they are read; ``on_lost`` with those that others may be reading already. They are called by the thread that asks
+    for records, may use the consumer but not ask for records, and what they raise comes out of the poll.
     """
 
     def __init__(
         self,
         *topics: str,
         bootstrap_servers: str | Sequence[str] | None = None,
+        group: str | None = None,
+        topic_pattern: str | None = None,
         auto_offset_reset: AutoOffsetReset = "earliest",
         max_poll_records: int = limits.POLL_RECORDS_MAX,
         fetch_max_bytes: int = limits.FETCH_BYTES_MAX,
@@ -56,125 +90,53 @@ class Consumer:
         compression: Literal["gzip", "zstd"] | None = None,
         key_deserializer: Deserializer | None = None,
         value_deserializer: Deserializer | None = None,
+        assignor: Assignor = "range",
+        session_timeout_ms: int = limits.SESSION_TIMEOUT_MS,
+        client_id: str | None = None,
+        instance_id: str | None = None,
+        enable_auto_commit: bool = True,
+        auto_commit_interval_ms: float = limits.AUTO_COMMIT_INTERVAL_MS,
+        on_revoked: OnRebalance | None = None,
+        on_assigned: OnRebalance | None = None,
+        on_lost: OnRebalance | None = None,
     ) -> None:
-        """Nothing is connected yet. With ``topics`` all their partitions are assigned, new ones too when they come.
-
-        ``bootstrap_servers`` as for ``Producer``. ``auto_offset_reset``: where to begin, and to go on when the position
-        is not in the log: ``"earliest"``, ``"latest"``, or ``"none"``: raise. ``max_poll_records`` (1 and up): what one
-        ``poll`` returns at most. ``fetch_max_bytes`` (1 to 64 MiB): what one answer holds. ``consumer_timeout_ms``:
-        iteration ends when no record came for so long; None: never. ``request_timeout_ms``: how long one answer is
-        waited for, besides the time a poll waits for records. ``api_timeout_ms``: polls go on, and return nothing, while
-        the gateways fail in ways that pass; after so long they raise. ``compression``: of answers.
-        ``key_deserializer``, ``value_deserializer``: called with the bytes of each key and value that is not null; what they
-        return is the record's. What they raise comes out of the poll, with a note that says which record it was; the
-        position stays on that record: ``seek`` past it to go on.
-
-        Raises ``ValueError`` for a value out of its range.
-        """
-        if auto_offset_reset not in {"earliest", "latest", "none"}:
-            raise ValueError(f"auto_offset_reset is {auto_offset_reset!r}, not 'earliest', 'latest' or 'none'")
-        if max_poll_records < 1:
-            raise ValueError(f"max_poll_records is {max_poll_records}, below 1")
-        if not 1 <= fetch_max_bytes <= limits.FETCH_BYTES_LARGEST:
-            raise ValueError(f"fetch_max_bytes is {fetch_max_bytes}, not 1 to {limits.FETCH_BYTES_LARGEST}")
-        self._transport = Transport(
-            bootstrap_servers, request_timeout_ms=request_timeout_ms, accept_encoding=compression
+        """Nothing is connected yet. Raises ``ValueError`` for a value out of its range, or out of place."""
+        _check(auto_offset_reset, max_poll_records, fetch_max_bytes, auto_commit_interval_ms)
+        names = {"assignor": assignor, "client_id": client_id, "instance_id": instance_id}
+        settings = GroupSettings(
+            subscription=_subscription(topics, topic_pattern, group, session_timeout_ms, names),
+            session_timeout_ms=session_timeout_ms,
+            auto_commit_interval_ms=auto_commit_interval_ms if enable_auto_commit else None,
+            api_timeout_ms=api_timeout_ms,
+            reset=auto_offset_reset,
+            on_revoked=on_revoked,
+            on_assigned=on_assigned,
+            on_lost=on_lost,
         )
-        self._assignment = Assignment()
-        self._reader = Reader(
-            self._transport,
-            self._assignment,
-            topics,
+        transport = Transport(bootstrap_servers, request_timeout_ms=request_timeout_ms, accept_encoding=compression)
+        # Commits and the leave go on while a poll is cut short.
+        self._group_transport = Transport(bootstrap_servers, request_timeout_ms=request_timeout_ms)
+        assignment = Assignment()
+        calls = None if group is None else GroupCalls(self._group_transport, group)
+        reading = None if calls is None else GroupReading(calls, assignment, settings)
+        reader = Reader(
+            transport,
+            assignment,
+            () if settings.subscription else topics,
             reset=auto_offset_reset,
             bytes_max=fetch_max_bytes,
             api_timeout_ms=api_timeout_ms,
+            starts=reading,
         )
-        self._api_timeout_ms = api_timeout_ms
+        super().__init__(transport, assignment, reader, reading, api_timeout_ms=api_timeout_ms)
         self._records_max = max_poll_records
         self._deserializers = Deserializers(key_deserializer, value_deserializer)
         self._iteration_timeout_ms = consumer_timeout_ms
-        self._thread_lock = threading.Lock()
-
-    # Assignment and positions
-
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these partitions. Those that were assigned before keep their positions."""
-        with self._alone():
-            self._reader.forget_topics()
-            self._assignment.replace(partitions)
-
-    def assignment(self) -> set[TopicPartition]:
-        """The partitions that are read."""
-        with self._alone():
-            self._reader.refresh_topics()
-            return set(self._assignment)
-
-    def partitions_for_topic(self, topic: str) -> set[int]:
-        """The topic's partitions. Raises ``UnknownTopic``."""
-        return set(range(self._reader.describe(topic).partition_count))
-
-    def topics(self) -> set[str]:
-        """The names of all topics."""
-        return {topic.name for topic in list_topics(self._transport, self._api_timeout_ms)}
-
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on at ``offset`` (0 and up), which is looked for in the log by the next poll."""
-        if offset < 0:
-            raise ValueError(f"offset is {offset}, below 0")
-        with self._alone():
-            self._reader.refresh_topics()
-            self._assignment[partition].seek(offset)
-
-    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Go on at the log start of these partitions; none named: of all."""
-        with self._alone():
-            for place, offsets in self._reader.offsets(self._named(partitions)).items():
-                self._assignment[place].seek(offsets.log_start_offset)
-
-    def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Go on behind what is in the log of these partitions now; none named: of all."""
-        with self._alone():
-            for place, offsets in self._reader.offsets(self._named(partitions)).items():
-                self._assignment[place].seek(offsets.high_watermark)
-
-    def position(self, partition: TopicPartition) -> int:
-        """The offset of the next record that a poll returns from this partition."""
-        with self._alone():
-            self._reader.refresh_topics()
-            self._reader.find_positions([partition])
-            position = self._assignment[partition].position
-            assert position is not None
-            return position
-
-    def pause(self, *partitions: TopicPartition) -> None:
-        """Return no records of these partitions until ``resume``."""
-        with self._alone():
-            self._reader.refresh_topics()
-            for place in partitions:
-                self._assignment[place].pause()
-
-    def resume(self, *partitions: TopicPartition) -> None:
-        """Return their records again."""
-        with self._alone():
-            self._reader.refresh_topics()
-            for place in partitions:
-                self._assignment[place].paused = False
-
-    def paused(self) -> set[TopicPartition]:
-        """The paused partitions."""
-        return self._assignment.paused()
-
-    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The log start of each; the partitions need not be assigned."""
-        return {place: offsets.log_start_offset for place, offsets in self._reader.offsets(partitions).items()}
-
-    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset behind the last record of each; the partitions need not be assigned."""
-        return {place: offsets.high_watermark for place, offsets in self._reader.offsets(partitions).items()}
-
-    def offsets_for_times(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """The offset of the first record, in offset order, with at least this timestamp; None: there is none."""
-        return {place: self._reader.partition_offsets(place, time_ms).offset for place, time_ms in times_ms.items()}
+        self._leaves = instance_id is None
+        self._closed = False
+        if reading is not None:
+            # Forgotten: no heartbeat says any more that it lives.
+            weakref.finalize(self, reading.membership.stop)
 
     # Reading
 
@@ -192,18 +154,20 @@ class Consumer:
     def wait(self, timeout_ms: float) -> bool:
         """Wait up to ``timeout_ms`` until ``ready`` has something to return; whether it has. Raises as ``poll``."""
         with self._alone():
-            return self._reader.fill(Deadline(timeout_ms))
+            return self._fill(Deadline(timeout_ms))
 
     def has_ready(self) -> bool:
-        """Whether ``ready`` has something to return now."""
-        return any(progress.chunk is not None for _, progress in self._assignment.active())
+        """Whether ``ready`` has something to return now, and nothing else is to be done before."""
+        return not self._needs_attention() and any(
+            progress.chunk is not None for _, progress in self._assignment.active()
+        )
 
     def ready(self, max_records: int | None = None) -> list[Record]:
         """As ``poll``, of what is here already: no gateway is asked."""
         records_max = self._bounded(max_records)
         with self._alone():
             records: list[Record] = []
-            for place, progress in self._assignment.active():
+            for place, progress in self._readable():
                 while progress.chunk is not None and len(records) < records_max:
                     raw = progress.chunk.take(records_max - len(records))
                     made, error = self._deserializers.apply(raw)
@@ -235,7 +199,7 @@ class Consumer:
         with self._alone():
             parts: list[tuple[str, pa.Table]] = []
             left_bytes = max_bytes
-            for place, progress in self._assignment.active():
+            for place, progress in self._readable():
                 if progress.chunk is not None and (left_bytes > 0 or not parts):
                     table = progress.chunk.take_table(max(left_bytes, 1))
                     parts.append((place.topic, table))
@@ -249,14 +213,18 @@ class Consumer:
         wait_ms = limits.ITERATION_WAIT_MS if self._iteration_timeout_ms is None else self._iteration_timeout_ms
         while True:
             with self._alone():
-                filled = self._reader.fill(Deadline(wait_ms))
+                filled = self._fill(Deadline(wait_ms))
             if not filled and self._iteration_timeout_ms is not None:
                 return
             for place, progress in self._assignment.active():
                 chunk = progress.chunk
-                # Between two records the user may seek, pause or assign anew.
+                # Between two records the user may seek, pause or assign anew, and the group may want something.
                 while (
-                    chunk is not None and progress.chunk is chunk and not progress.paused and place in self._assignment
+                    chunk is not None
+                    and progress.chunk is chunk
+                    and not progress.paused
+                    and place in self._assignment
+                    and not self._needs_attention()
                 ):
                     made, error = self._deserializers.apply(chunk.take(1))
                     if error is not None:
@@ -266,36 +234,104 @@ class Consumer:
                         self._assignment.finish(place)
                     yield made[0]
 
-    def close(self) -> None:
-        """Close the connections and end the thread that fetches ahead. A second call does nothing."""
-        self._transport.close(abort=True)
-        self._reader.ahead.close()
+    def close(self, *, leave: bool | None = None) -> None:
+        """Commit, where that is automatic, leave the group, close the connections, end the threads. Once.
+
+        What was handed out last counts as dealt with: leave a ``with`` block by an exception, and it does not. ``leave``: whether
+        the partitions go to other members at once, and not when the session is over; None: unless there is an ``instance_id``.
+        """
+        self._close(commit=True, leave=self._leaves if leave is None else leave)
 
     def __enter__(self) -> Self:
         """Itself."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Close."""
-        self.close()
+        """Close. When the block raises, nothing more is committed by itself."""
+        self._close(commit=error is None, leave=self._leaves)
+
+    def _close(self, *, commit: bool, leave: bool) -> None:
+        self._transport.close(abort=True)
+        self._reader.ahead.close()
+        if self._group is None or self._closed or not self._transport.is_own_process:
+            return
+        self._closed = True
+        self._group.stop()
+        # A poll under way in another thread ends now; without it the positions are nobody else's.
+        is_alone = self._thread_lock.acquire(timeout=limits.CLOSE_MS / 1000)
+        try:
+            if is_alone:
+                self._group.close(Deadline(limits.CLOSE_MS), commit=commit, leave=leave)
+        finally:
+            self._group_transport.close(abort=True)
+            self._group.membership.stop(limits.CLOSE_MS)
+            if is_alone:
+                self._thread_lock.release()
+
+    def _fill(self, deadline: Deadline) -> bool:
+        """Have something to hand out. False: ``deadline`` came first. Raises as ``poll``."""
+        if self._group is None:
+            return self._reader.fill(deadline)
+        while True:
+            slice_ms = min(deadline.remaining_ms(), limits.GROUP_WAIT_MS)
+            try:
+                self._group.serve(Deadline(min(deadline.remaining_ms(), self._api_timeout_ms)))
+            except GatewayError as error:
+                self._reader.bear(error)
+                self._group_transport.pause(min(limits.BACKOFF_FIRST_MS, deadline.remaining_ms()))
+            else:
+                if not self._group_assigns or self._assignment.active():
+                    if self._reader.fill(Deadline(slice_ms)):
+                        return True
+                else:
+                    self._reader.recover()
+                    self._group.membership.wait(slice_ms)
+            if deadline.passed:
+                return False
+
+    def _needs_attention(self) -> bool:
+        return self._group is not None and self._group.needs_attention
+
+    def _readable(self) -> list[tuple[TopicPartition, Progress]]:
+        """What may be handed out: nothing of which others may be told already."""
+        return self._assignment.active() if self._group is None or self._group.may_hand_out else []
 
     def _bounded(self, max_records: int | None) -> int:
         if max_records is not None and max_records < 1:
             raise ValueError(f"max_records is {max_records}, below 1")
         return self._records_max if max_records is None else max_records
 
-    def _named(self, partitions: tuple[TopicPartition, ...]) -> list[TopicPartition]:
-        self._reader.refresh_topics()
-        for place in partitions:
-            _ = self._assignment[place]
-        return list(partitions) or list(self._assignment)
 
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        self._transport.check_process()
-        if not self._thread_lock.acquire(blocking=False):
-            raise RuntimeError("a consumer is for one thread at a time, and another one is in it")
-        try:
-            yield
-        finally:
-            self._thread_lock.release()
+def _check(auto_offset_reset: str, max_poll_records: int, fetch_max_bytes: int, auto_commit_interval_ms: float) -> None:
+    if auto_offset_reset not in {"earliest", "latest", "none"}:
+        raise ValueError(f"auto_offset_reset is {auto_offset_reset!r}, not 'earliest', 'latest' or 'none'")
+    if max_poll_records < 1:
+        raise ValueError(f"max_poll_records is {max_poll_records}, below 1")
+    if not 1 <= fetch_max_bytes <= limits.FETCH_BYTES_LARGEST:
+        raise ValueError(f"fetch_max_bytes is {fetch_max_bytes}, not 1 to {limits.FETCH_BYTES_LARGEST}")
+    if auto_commit_interval_ms < 0:
+        raise ValueError(f"auto_commit_interval_ms is {auto_commit_interval_ms}, below 0")
+
+
+def _subscription(
+    topics: Sequence[str],
+    topic_pattern: str | None,
+    group: str | None,
+    session_timeout_ms: int,
+    names: dict[str, str | None],
+) -> dict[str, Any]:
+    """The body of a join; empty for who does not join. Raises ``ValueError``."""
+    if group is None:
+        if topic_pattern is not None or names["instance_id"] is not None:
+            raise ValueError("topic_pattern and instance_id need a group")
+        return {}
+    if topics and topic_pattern is not None:
+        raise ValueError("topics and topic_pattern exclude each other")
+    if not limits.SESSION_TIMEOUT_MS_MIN <= session_timeout_ms <= limits.SESSION_TIMEOUT_MS_MAX:
+        least, most = limits.SESSION_TIMEOUT_MS_MIN, limits.SESSION_TIMEOUT_MS_MAX
+        raise ValueError(f"session_timeout_ms is {session_timeout_ms}, not {least} to {most}")
+    if not topics and topic_pattern is None:
+        return {}
+    wanted = {"topics": list(topics)} if topics else {"topic_pattern": topic_pattern}
+    given = {name: value for name, value in names.items() if value is not None}
+    return {**wanted, **given, "session_timeout_ms": session_timeout_ms}

@@ -103,6 +103,21 @@ FETCH_BYTES_LARGEST: Final = 64 * 1024 * 1024
 ITERATION_WAIT_MS: Final = 10_000
 """How long one poll of an endless iteration waits; new partitions are looked for between two."""
 
+SESSION_TIMEOUT_MS: Final = 45_000
+"""Kafka's default."""
+
+SESSION_TIMEOUT_MS_MIN: Final = 1_000
+SESSION_TIMEOUT_MS_MAX: Final = 1_800_000
+"""The contract's bounds."""
+
+AUTO_COMMIT_INTERVAL_MS: Final = 5_000
+
+GROUP_WAIT_MS: Final = 1_000
+"""How long one fetch of a group's member waits for records: the next moment to hand partitions over comes after it."""
+
+CLOSE_MS: Final = 5_000
+"""How long closing a consumer waits for its last words in the group."""
+
 PREFETCH_END_MS: Final = 1_000
 """How long closing a consumer waits for the thread that fetches ahead, whose connection is cut."""
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, Protocol
 
 from tidelog import limits
 from tidelog.assignment import Assignment, Progress
@@ -24,6 +24,19 @@ AutoOffsetReset = Literal["earliest", "latest", "none"]
 _logger = logging.getLogger("tidelog.consumer")
 
 
+class Starts(Protocol):
+    """Where a group begins."""
+
+    def committed(self, places: Iterable[TopicPartition], deadline: Deadline) -> Mapping[TopicPartition, int]:
+        """What it has committed for these."""
+
+    def refuse_reset(self, places: Sequence[TopicPartition]) -> None:
+        """Raise when these, for which it has nothing committed, may not begin elsewhere."""
+
+    def reset_to(self, positions: Mapping[TopicPartition, int]) -> None:
+        """These begin by the reset policy."""
+
+
 class Reader:
     """Fills the chunks of an assignment. For one thread at a time."""
 
@@ -36,7 +49,10 @@ class Reader:
         reset: AutoOffsetReset,
         bytes_max: int,
         api_timeout_ms: float,
+        starts: Starts | None = None,
     ) -> None:
+        """``starts``: where partitions without a position begin, before the reset policy is asked."""
+        self._starts = starts
         self._transport = transport
         self._assignment = assignment
         self._topics: dict[str, float | None] = dict.fromkeys(topics)
@@ -97,15 +113,38 @@ class Reader:
             self._topics[topic] = now
 
     def find_positions(self, places: Iterable[TopicPartition], deadline: Deadline | None = None) -> None:
-        """Give those that have no position one, by the reset policy. Raises ``OffsetOutOfRange`` when it is ``none``."""
+        """Give those that have no position one, by the reset policy.
+
+        Raises ``OffsetOutOfRange`` (in a group ``NoCommittedOffset``) when it is ``none``.
+        """
         lost = [place for place in places if self._assignment[place].position is None]
+        if self._starts is not None:
+            lost = self._look_up(self._starts, lost, deadline or Deadline(self._api_timeout_ms))
+            self._starts.refuse_reset(lost)
         if lost and self._reset == "none":
             where = f"{lost[0].topic}/{lost[0].partition}"
             raise OffsetOutOfRange(f"{where} has no position: seek, or choose another auto_offset_reset.")
-        for place, offsets in self.offsets(lost, deadline).items():
+        ends = self.offsets(lost, deadline)
+        found = {
+            place: offsets.log_start_offset if self._reset == "earliest" else offsets.high_watermark
+            for place, offsets in ends.items()
+        }
+        if self._starts is not None and found:
+            self._starts.reset_to(found)
+        for place, position in found.items():
+            self._assignment[place].seek(position)
+            self._assignment[place].high_watermark = ends[place].high_watermark
+
+    def _look_up(self, starts: Starts, places: list[TopicPartition], deadline: Deadline) -> list[TopicPartition]:
+        """Those that have no position after that."""
+        unasked = [place for place in places if not self._assignment[place].is_looked_up]
+        known = starts.committed(unasked, deadline) if unasked else {}
+        for place in unasked:
             progress = self._assignment[place]
-            progress.seek(offsets.log_start_offset if self._reset == "earliest" else offsets.high_watermark)
-            progress.high_watermark = offsets.high_watermark
+            progress.is_looked_up = True
+            if place in known:
+                progress.seek(known[place])
+        return [place for place in places if place not in known]
 
     def fill(self, deadline: Deadline) -> bool:
         """Have a chunk of a partition that is not paused. False: ``deadline`` came first. Raises ``GatewayError``."""
@@ -120,9 +159,9 @@ class Reader:
                     raise ValueError("there is nothing to read: no partition is assigned, or all of them are paused")
                 self.find_positions([place for place, _ in active], call_deadline)
                 self._fetch(deadline, call_deadline)
-                self._failing_since = None
+                self.recover()
             except GatewayError as error:
-                self._bear(error)
+                self.bear(error)
                 self._transport.pause(min(limits.BACKOFF_FIRST_MS, deadline.remaining_ms()))
             if self._filled():
                 return True
@@ -180,7 +219,11 @@ class Reader:
         _logger.warning("%s Going on at the %s offset.", error.detail, self._reset)
         self._assignment[place].seek(None)
 
-    def _bear(self, error: GatewayError) -> None:
+    def recover(self) -> None:
+        """The gateways do what they are asked."""
+        self._failing_since = None
+
+    def bear(self, error: GatewayError) -> None:
         """Raise what does not pass by itself, or has not for too long."""
         now = time.monotonic()
         if self._failing_since is None:

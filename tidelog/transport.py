@@ -160,6 +160,11 @@ class Transport:
                 last.after_doubt = doubt is not None
                 raise last
 
+    @property
+    def is_own_process(self) -> bool:
+        """Whether this is not a forked child."""
+        return os.getpid() == self._process_id
+
     def check_process(self) -> None:
         """Raise ``RuntimeError`` in a forked child."""
         if os.getpid() != self._process_id:

@@ -1,4 +1,4 @@
-"""Topics, their settings and offsets, and the cluster from asyncio: ``Admin``."""
+"""Topics, their settings and offsets, consumer groups, and the cluster from asyncio: ``Admin``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Self
 import tidelog.admin
 from tidelog import limits
 from tidelog.aio.in_thread import in_thread
+from tidelog.group import CommittedOffset, Group, GroupLag, GroupSummary
+from tidelog.record import TopicPartition
 from tidelog.topic import Cluster, PartitionOffsets, Topic
 
 
@@ -69,6 +71,48 @@ class Admin:
         """As ``tidelog.Admin.offsets``."""
         call = in_thread(lambda: self._admin.offsets(topic, partitions, timestamp_ms=timestamp_ms))
         return await asyncio.shield(call)
+
+    async def list_groups(self) -> list[GroupSummary]:
+        """As ``tidelog.Admin.list_groups``."""
+        return await asyncio.shield(in_thread(self._admin.list_groups))
+
+    async def describe_group(self, group: str) -> Group:
+        """As ``tidelog.Admin.describe_group``."""
+        return await asyncio.shield(in_thread(lambda: self._admin.describe_group(group)))
+
+    async def delete_group(self, group: str, *, missing_ok: bool = False) -> None:
+        """As ``tidelog.Admin.delete_group``."""
+        await asyncio.shield(in_thread(lambda: self._admin.delete_group(group, missing_ok=missing_ok)))
+
+    async def group_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
+        """As ``tidelog.Admin.group_offsets``."""
+        return await asyncio.shield(in_thread(lambda: self._admin.group_offsets(group)))
+
+    async def commit_group_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """As ``tidelog.Admin.commit_group_offsets``."""
+        await asyncio.shield(in_thread(lambda: self._admin.commit_group_offsets(group, offsets)))
+
+    async def reset_group(
+        self,
+        group: str,
+        to: str | int | None = None,
+        *,
+        topics: Iterable[str] | None = None,
+        partitions: Iterable[TopicPartition] | None = None,
+        timestamp_ms: int | None = None,
+        shift: int | None = None,
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """As ``tidelog.Admin.reset_group``."""
+        call = in_thread(
+            lambda: self._admin.reset_group(
+                group, to, topics=topics, partitions=partitions, timestamp_ms=timestamp_ms, shift=shift
+            )
+        )
+        return await asyncio.shield(call)
+
+    async def group_lag(self, group: str) -> GroupLag:
+        """As ``tidelog.Admin.group_lag``."""
+        return await asyncio.shield(in_thread(lambda: self._admin.group_lag(group)))
 
     async def cluster(self) -> Cluster:
         """As ``tidelog.Admin.cluster``."""

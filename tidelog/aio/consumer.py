@@ -18,6 +18,7 @@ from tidelog import limits
 from tidelog.aio.in_thread import in_thread
 from tidelog.aio.settings import ConsumerSettings
 from tidelog.deadline import Deadline
+from tidelog.group import GroupMetadata
 from tidelog.record import Record, TopicPartition
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class Consumer:
 
     Every call may be cancelled: it has then happened or not, the positions are right in any case, and the next call
     waits up to about a second for what the cancelled one left behind, or for the answer of a gateway.
+
+    ``on_revoked``, ``on_assigned`` and ``on_lost`` are plain functions, called in a thread beside the loop.
     """
 
     def __init__(self, *topics: str, **settings: Unpack[ConsumerSettings]) -> None:
@@ -96,6 +99,30 @@ class Consumer:
         """As ``tidelog.Consumer.offsets_for_times``."""
         return await self._call(lambda: self._consumer.offsets_for_times(times_ms))
 
+    async def positions(self) -> dict[TopicPartition, int]:
+        """As ``tidelog.Consumer.positions``."""
+        return await self._call(self._consumer.positions)
+
+    async def commit(self, offsets: Mapping[TopicPartition, int] | None = None, *, metadata: str | None = None) -> None:
+        """As ``tidelog.Consumer.commit``."""
+        await self._call(lambda: self._consumer.commit(offsets, metadata=metadata))
+
+    async def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
+        """As ``tidelog.Consumer.committed``."""
+        return await self._call(lambda: self._consumer.committed(*partitions))
+
+    async def seek_to_committed(self, *partitions: TopicPartition) -> None:
+        """As ``tidelog.Consumer.seek_to_committed``."""
+        await self._call(lambda: self._consumer.seek_to_committed(*partitions))
+
+    async def lag(self) -> dict[TopicPartition, int]:
+        """As ``tidelog.Consumer.lag``."""
+        return await self._call(self._consumer.lag)
+
+    def group_metadata(self) -> GroupMetadata:
+        """As ``tidelog.Consumer.group_metadata``."""
+        return self._consumer.group_metadata()
+
     async def poll(self, timeout_ms: float = limits.POLL_TIMEOUT_MS, max_records: int | None = None) -> list[Record]:
         """As ``tidelog.Consumer.poll``."""
         with self._one_task():
@@ -120,9 +147,9 @@ class Consumer:
             for record in records:
                 yield record
 
-    async def close(self) -> None:
-        """Close the connections, end a poll under way with ``ClientClosed``, and wait for the threads' end."""
-        await asyncio.shield(in_thread(self._consumer.close))
+    async def close(self, *, leave: bool | None = None) -> None:
+        """As ``tidelog.Consumer.close``; waits for the threads' end, too."""
+        await asyncio.shield(in_thread(lambda: self._consumer.close(leave=leave)))
         await self._settled()
 
     async def __aenter__(self) -> Self:
@@ -132,8 +159,9 @@ class Consumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        """Close."""
-        await self.close()
+        """Close. When the block raises, nothing more is committed by itself."""
+        await asyncio.shield(in_thread(lambda: self._consumer.__exit__(kind, error, at)))
+        await self._settled()
 
     async def _wait(self, timeout_ms: float) -> None:
         await self._settled()

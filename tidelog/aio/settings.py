@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypedDict
 
+from tidelog.consumer import Assignor
 from tidelog.delivery import OnDelivery
 from tidelog.deserialize import Deserializer
 from tidelog.encode import Compression
+from tidelog.group_reading import OnRebalance
 from tidelog.producer import Serializer
 from tidelog.reader import AutoOffsetReset
 
@@ -25,6 +27,17 @@ class ConsumerSettings(TypedDict, total=False):
     compression: Literal["gzip", "zstd"] | None
     key_deserializer: Deserializer | None
     value_deserializer: Deserializer | None
+    group: str | None
+    topic_pattern: str | None
+    assignor: Assignor
+    session_timeout_ms: int
+    client_id: str | None
+    instance_id: str | None
+    enable_auto_commit: bool
+    auto_commit_interval_ms: float
+    on_revoked: OnRebalance | None
+    on_assigned: OnRebalance | None
+    on_lost: OnRebalance | None
 
 
 class ProducerSettings(TypedDict, total=False):

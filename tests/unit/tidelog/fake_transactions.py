@@ -36,7 +36,7 @@ class FakeTransactions(FakeLog):
         names = asked.path.removeprefix("/v1/").split("/")
         with self.changed:
             match asked.method, names:
-                case "POST", ["producers"] if asked.body:
+                case "POST", ["producers"] if b"transactional_id" in asked.body:
                     name = json.loads(asked.body)["transactional_id"]
                     return answer_json(201, {"producer_id": f"p-{name}", "epoch": self._raise_epoch(name)})
                 case "POST", ["transactions"]:

@@ -69,7 +69,8 @@ def test_a_raising_block_is_aborted(gateway: Any) -> None:
                 producer.flush()
                 raise ZeroDivisionError
 
-        pytest.raises(ZeroDivisionError, block)
+        with pytest.raises(ZeroDivisionError):
+            block()
         assert isinstance(futures[0].exception(0), TransactionAborted)
         with producer.transaction():
             producer.send("t", "b")
