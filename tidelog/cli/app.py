@@ -15,6 +15,7 @@ from tidelog.cli.collect import collect
 from tidelog.cli.completion import completion, prepare_completion
 from tidelog.cli.consume import consume
 from tidelog.cli.demo import demo
+from tidelog.cli.doctor import doctor
 from tidelog.cli.exit_code import EPILOG, ExitCode
 from tidelog.cli.produce import produce
 from tidelog.cli.serve import serve
@@ -39,6 +40,7 @@ app.command(epilog=EPILOG)(tail)
 app.command(epilog=EPILOG)(cat)
 app.add_typer(bench.app, name="bench")
 app.command(epilog=EPILOG)(verify)
+app.command(epilog=EPILOG)(doctor)
 app.command(epilog=EPILOG)(cluster)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(serve)
 app.command()(demo)
