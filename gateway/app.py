@@ -33,6 +33,7 @@ from gateway.routes import (
     operations,
     produce,
     producers,
+    records,
     topics,
     transactions,
 )
@@ -43,6 +44,7 @@ ROUTERS: Sequence[APIRouter] = (
     produce.router,
     producers.router,
     transactions.router,
+    records.router,
     fetch.router,
     offsets.router,
     groups.router,

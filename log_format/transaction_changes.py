@@ -14,12 +14,16 @@ from typing import Protocol
 
 import msgspec
 
+from log_format import limits
+from log_format.appended import Duplicate
 from log_format.change import NewId, Proposal
 from log_format.delta import Action, Add, MetaData
 from log_format.delta import Protocol as TableProtocol
-from log_format.errors import ErrorCode, RequestRefused, TidelogError
+from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
+from log_format.producers import ProducerStamp, SequenceCheck, out_of_order
 from log_format.table import NO_LOG
 from log_format.transaction_row import (
+    NO_SEQUENCE,
     TAG_TRANSACTIONS,
     Place,
     Reason,
@@ -92,6 +96,65 @@ class DecideCommit:
             return (), refusal
         decided = msgspec.structs.replace(refusal, state="committing", recorded_at_ms=now_ms, staged=self.staged)
         return [decided], decided
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitAtOnce:
+    """Commit a transaction that is one request. ``stamp``: which of its producer's; its repeat keeps the first decision."""
+
+    transaction_id: str
+    staged: tuple[str, ...]
+    stamp: ProducerStamp | None
+
+    def decide(self, state: TransactionsState, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
+        """``committing``; the row of another transaction where the request was committed before."""
+        known = state.transactions.get(self.transaction_id)
+        if known is not None and known.state == "aborted":
+            return (), BackOff("The request took so long that it was given up: nothing of it happened.")
+        if known is not None:
+            return (), known
+        if self.stamp is not None:
+            verdict = judge_request(state, self.stamp, now_ms)
+            if verdict is not None:
+                return (), verdict
+        row = TransactionRow(
+            transaction_id=self.transaction_id,
+            transactional_id="",
+            producer_id="" if self.stamp is None else self.stamp.producer_id,
+            epoch=0 if self.stamp is None else self.stamp.epoch,
+            sequence=NO_SEQUENCE if self.stamp is None else self.stamp.sequence,
+            state="committing",
+            began_at_ms=now_ms,
+            expires_at_ms=now_ms,
+            recorded_at_ms=now_ms,
+            staged=self.staged,
+        )
+        return [row], row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forbid:
+    """See to it that a transaction that nobody began is never committed; one that was begun is left alone."""
+
+    transaction_id: str
+
+    def decide(self, state: TransactionsState, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
+        """``aborted``, unless there is a row already."""
+        known = state.transactions.get(self.transaction_id)
+        if known is not None:
+            return (), known
+        row = TransactionRow(
+            transaction_id=self.transaction_id,
+            transactional_id="",
+            producer_id="",
+            epoch=0,
+            state="aborted",
+            reason="offsets",
+            began_at_ms=now_ms,
+            expires_at_ms=now_ms,
+            recorded_at_ms=now_ms,
+        )
+        return [row], row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +245,25 @@ class Decide:
             configuration={"delta.enableExpiredLogCleanup": "false"},
             created_time=now_ms,
         )
+
+
+def judge_request(state: TransactionsState, stamp: ProducerStamp, now_ms: int) -> Outcome | None:
+    """What a producer's request that is a transaction became already, or why it is refused; None: it is the next one."""
+    verdict = SequenceCheck(state.requests, now_ms, limits.PRODUCER_EXPIRATION_MS).judge(stamp)
+    if verdict is None:
+        before = request_before(state, stamp)
+        return None if before is None else BackOff("The request before this one is not visible everywhere yet.")
+    if not isinstance(verdict, Duplicate):
+        return verdict
+    row = state.transactions.get(state.by_stamp.get(stamp, ""))
+    return row or out_of_order(stamp, state.requests.expected_sequence(stamp.producer_id, stamp.epoch))
+
+
+def request_before(state: TransactionsState, stamp: ProducerStamp) -> TransactionRow | None:
+    """The producer's request before this one if it is not at its end: this one's records must not come before its own."""
+    before = state.by_stamp.get(stamp._replace(sequence=stamp.sequence - 1))
+    row = None if before is None else state.transactions.get(before)
+    return row if row is not None and not row.has_ended else None
 
 
 def usable(state: TransactionsState, transaction_id: str, now_ms: int) -> Outcome:

@@ -13,6 +13,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from log_format.producers import ProducerStamp
+
 TAG_TRANSACTIONS: Final = "tidelog.transactions"
 
 RowState = Literal["producer", "open", "committing", "committed", "aborted"]
@@ -20,6 +22,9 @@ RowState = Literal["producer", "open", "committing", "committed", "aborted"]
 Reason = Literal["", "asked", "fenced", "expired", "topic", "offsets"]
 """Why a transaction was aborted: by its client, by a newer epoch, by its time-out, because a topic was deleted, because the
 offsets of a group in it were refused."""
+
+
+NO_SEQUENCE: Final = -1
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True):
@@ -47,6 +52,15 @@ class TransactionRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True)
     """Names of the staged objects that the decision takes, in the order in which they are applied."""
     places: tuple[Place, ...] = ()
     """Of a committed one, in order of topic and partition."""
+    sequence: int = NO_SEQUENCE
+    """Of a transaction that is one request: which of its producer's. It has no transactional id."""
+
+    @property
+    def stamp(self) -> ProducerStamp | None:
+        """Of a transaction that is one request with producer headers: which one."""
+        if self.transactional_id or self.sequence == NO_SEQUENCE:
+            return None
+        return ProducerStamp(self.producer_id, self.epoch, self.sequence)
 
     @property
     def has_ended(self) -> bool:
@@ -81,8 +95,8 @@ def encode_rows(rows: Sequence[TransactionRow]) -> bytes:
     """The data file of a commit that brings these: Parquet with ``SCHEMA``."""
     columns: dict[str, list[Any]] = {
         "transaction_id": [row.transaction_id or None for row in rows],
-        "transactional_id": [row.transactional_id for row in rows],
-        "producer_id": [row.producer_id for row in rows],
+        "transactional_id": [row.transactional_id or None for row in rows],
+        "producer_id": [row.producer_id or None for row in rows],
         "epoch": [row.epoch for row in rows],
         "state": [row.state for row in rows],
         "reason": [row.reason or None for row in rows],

@@ -17,6 +17,7 @@ from log_format import layout, limits
 from log_format.checkpoint import decode_checkpoint
 from log_format.delta import Commit
 from log_format.errors import CorruptData
+from log_format.producers import NO_PRODUCERS, Producers, ProducerStamp, StampedBatch
 from log_format.table import NO_LOG, Table
 from log_format.transaction_row import TAG_TRANSACTIONS, TransactionRow, decode_tag
 
@@ -36,6 +37,10 @@ class TransactionsState:
     """By transaction id."""
     producers: Mapping[str, TransactionRow] = field(default_factory=_nothing)
     """By transactional id: a row of its newest epoch."""
+    requests: Producers = NO_PRODUCERS
+    """The sequences of producers whose requests are transactions of their own; where their records are is in the rows."""
+    by_stamp: Mapping[ProducerStamp, str] = field(default_factory=lambda: MappingProxyType({}))
+    """The transactions that those are, as long as they are remembered."""
     modification_time_ms: int = 0
 
     def apply(self, commit: Commit, version: int) -> Self:
@@ -49,19 +54,35 @@ class TransactionsState:
     def with_rows(self, rows: Iterable[TransactionRow]) -> Self:
         """The state after these rows, what is too old forgotten."""
         transactions, producers = dict(self.transactions), dict(self.producers)
+        requests, by_stamp = self.requests, dict(self.by_stamp)
         newest_ms = 0
         for row in rows:
             newest_ms = max(newest_ms, row.recorded_at_ms)
             if row.transaction_id:
                 transactions.pop(row.transaction_id, None)
                 transactions[row.transaction_id] = row
+            if not row.transactional_id:
+                stamp = row.stamp
+                if stamp is not None and stamp not in by_stamp:
+                    by_stamp[stamp] = row.transaction_id
+                    batch = StampedBatch(stamp, ())
+                    requests = requests.with_batches([batch], row.recorded_at_ms, limits.PRODUCER_EXPIRATION_MS)
+                continue
             known = producers.get(row.transactional_id)
             if known is None or row.epoch >= known.epoch or row.producer_id != known.producer_id:
                 producers.pop(row.transactional_id, None)
                 producers[row.transactional_id] = row
-        _forget(transactions, newest_ms - limits.TRANSACTION_REMEMBERED_MS, ended_only=True)
+        for row in _forget(transactions, newest_ms - limits.TRANSACTION_REMEMBERED_MS, ended_only=True):
+            if row.stamp is not None:
+                by_stamp.pop(row.stamp, None)
         _forget(producers, newest_ms - limits.TRANSACTIONAL_ID_REMEMBERED_MS, ended_only=False)
-        return replace(self, transactions=MappingProxyType(transactions), producers=MappingProxyType(producers))
+        return replace(
+            self,
+            transactions=MappingProxyType(transactions),
+            producers=MappingProxyType(producers),
+            requests=requests,
+            by_stamp=MappingProxyType(by_stamp),
+        )
 
 
 def transactions_table() -> Table[TransactionsState]:
@@ -95,9 +116,12 @@ def _rows(path: str, tags: Mapping[str, str | None]) -> list[TransactionRow]:
         raise CorruptData(f"The entry for {path} of {NAME} can't be used: {problem}.", object=path) from problem
 
 
-def _forget(rows: dict[str, TransactionRow], before_ms: int, *, ended_only: bool) -> None:
+def _forget(rows: dict[str, TransactionRow], before_ms: int, *, ended_only: bool) -> list[TransactionRow]:
+    """Take out the rows at the beginning that are older; what was taken out."""
+    forgotten: list[TransactionRow] = []
     while rows:
         name, row = next(iter(rows.items()))
         if row.recorded_at_ms >= before_ms or (ended_only and not row.has_ended):
-            return
-        del rows[name]
+            break
+        forgotten.append(rows.pop(name))
+    return forgotten

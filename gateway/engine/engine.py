@@ -37,6 +37,7 @@ from gateway.groups.groups import Groups
 from gateway.memory_budget import MemoryBudget, Reservation
 from gateway.transactions.decider import make_decider
 from gateway.transactions.group_offsets import GroupOffsets
+from gateway.transactions.one_request import OneRequest
 from gateway.transactions.staging import Staging
 from gateway.transactions.transactions import Transactions
 from log_format import layout
@@ -129,20 +130,19 @@ class LogEngine:
             registry=registry,
             engine_metrics=self._metrics,
         )
-        self.transactions = Transactions(
-            make_decider(
-                store,
-                clock=clock,
-                new_id=new_id,
-                look_pool=self._look_pool,
-                write_pool=self._write_pool,
-                metrics=self._metrics,
-            ),
-            Staging(store, pool=self._look_pool, new_id=new_id),
-            self.topics,
-            self.producer_ids,
-            GroupOffsets(self.groups.committed, self.groups.commits, clock=clock),
+        decider = make_decider(
+            store,
             clock=clock,
+            new_id=new_id,
+            look_pool=self._look_pool,
+            write_pool=self._write_pool,
+            metrics=self._metrics,
+        )
+        staging = Staging(store, pool=self._look_pool, new_id=new_id)
+        group_offsets = GroupOffsets(self.groups.committed, self.groups.commits, clock=clock)
+        self.transactions = Transactions(decider, staging, self.topics, self.producer_ids, group_offsets, clock=clock)
+        self.one_request = OneRequest(
+            self.transactions, decider, staging, group_offsets, self.producer_ids, clock=clock
         )
         self._large_bodies = MemoryBudget(bounds.large_bodies_bytes_max, "large bodies")
         self._drained: asyncio.Task[None] | None = None

@@ -168,17 +168,17 @@ async def _produce(request: Request, partition: int | None) -> Response:
         else:
             await engine.producer_ids.check(headers.stamp)
     with await engine.turn_of(_length(request, shell.settings.request_bytes_max)):
-        return await _append(request, name, _Asked(partition, headers), kind, query)
+        return await _append(request, name, Asked(partition, headers), kind, query)
 
 
-async def _append(request: Request, name: str, asked: _Asked, kind: str, query: Mapping[str, Any]) -> Response:
+async def _append(request: Request, name: str, asked: Asked, kind: str, query: Mapping[str, Any]) -> Response:
     shell = shell_of(request)
     engine = engine_of(request)
     async with request_body(request, shell.body_limits, shell.request_memory, pool=shell.codec_pool) as body:
         parse = partial(_decoded, kind, body.data, shell.settings.request_bytes_max, query)
-        sent = _Sent(parse=parse, size_bytes=len(body.data), asked=asked, arrived_at_ms=shell.clock.now_ms())
+        sent = Sent(parse=parse, size_bytes=len(body.data), asked=asked, arrived_at_ms=shell.clock.now_ms())
         topic = await engine.open_topic(name)
-        incoming, batch = await _prepared(shell, engine, topic, sent)
+        incoming, batch = await prepared(shell, engine, topic, sent)
         if asked.headers.transaction_id is not None:
             return await _staged(engine, name, batch, asked.headers)
         if batch is None:
@@ -241,7 +241,7 @@ def _length(request: Request, bytes_max: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class Asked:
     """The partition that the route names, and what the headers ask for."""
 
     partition: int | None
@@ -249,12 +249,12 @@ class _Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Sent:
+class Sent:
     """What a client sent: how to parse it, its length, what was asked beside it, when it came."""
 
     parse: Callable[[], IncomingRecords]
     size_bytes: int
-    asked: _Asked
+    asked: Asked
     arrived_at_ms: int
 
     @property
@@ -263,8 +263,8 @@ class _Sent:
         return self.asked.partition
 
 
-async def _prepared(
-    shell: Shell, engine: LogEngine, topic: OpenTopic, sent: _Sent
+async def prepared(
+    shell: Shell, engine: LogEngine, topic: OpenTopic, sent: Sent
 ) -> tuple[IncomingRecords, Batch | None]:
     """The records, and their batch (None without records) for the topic as it is known, or, before refusing, as it is now."""
     turn = topic.next_in_turn()
@@ -284,7 +284,7 @@ async def _prepared(
             state = newer
 
 
-def _prepare(sent: _Sent, state: TopicState, turn: int) -> tuple[IncomingRecords, Batch | None]:
+def _prepare(sent: Sent, state: TopicState, turn: int) -> tuple[IncomingRecords, Batch | None]:
     _check_partition(sent, state)
     incoming = sent.parse()
     is_used_up = sent.asked.headers.stamp is not None
@@ -311,7 +311,7 @@ def _decoded(kind: str, data: bytes, bytes_max: int, query: Mapping[str, Any]) -
     )
 
 
-def _batch(incoming: IncomingRecords, state: TopicState, sent: _Sent, turn: int) -> Batch:
+def _batch(incoming: IncomingRecords, state: TopicState, sent: Sent, turn: int) -> Batch:
     """The records routed for a state of the topic. Raises ``UnknownPartition``, ``RequestRefused``."""
     assert state.topic_id is not None
     _check_partition(sent, state)
@@ -349,7 +349,7 @@ def _only_partition(incoming: IncomingRecords, partition_count: int, turn: int) 
     return turn % partition_count if key is None else partition_for_key(key, partition_count)
 
 
-def _check_partition(sent: _Sent, state: TopicState) -> None:
+def _check_partition(sent: Sent, state: TopicState) -> None:
     if sent.partition is not None and sent.partition >= state.partition_count:
         raise UnknownPartition(state.topic, sent.partition, state.partition_count)
 

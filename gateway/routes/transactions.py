@@ -52,7 +52,7 @@ _BEGUN: Final = object_of(
 _PLACES: Final = object_of(
     {"partition": {"type": "integer", "minimum": 0}, "base_offset": _LONG, "last_offset": _LONG, "count": _LONG}
 )
-_COMMITTED: Final = object_of(
+COMMITTED: Final = object_of(
     {
         "state": {"type": "string", "enum": ["committed"]},
         "topics": list_of(object_of({"topic": TOPIC_NAME, "partitions": list_of(_PLACES)})),
@@ -149,7 +149,7 @@ async def describe_transaction(request: Request) -> Response:
         summary="Make every record of the transaction visible, all or none",
         tag="transactions",
         path=("transaction",),
-        answers={200: answer("Every record is visible", _COMMITTED, example=_COMMITTED_EXAMPLE)},
+        answers={200: answer("Every record is visible", COMMITTED, example=_COMMITTED_EXAMPLE)},
         errors=_ENDED_ERRORS,
     ),
 )

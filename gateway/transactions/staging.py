@@ -56,18 +56,23 @@ class Staging:
         """What is staged now. Raises ``BackOff``."""
         return await self._call(self._list, transaction_id)
 
-    async def put(self, transaction_id: str, listed: Listed, staged: StagedRecords, sequence: int | None) -> None:
-        """Stage one request behind what is listed. Raises ``BackOff``, ``RequestRefused`` (``REQUEST_TOO_LARGE``)."""
-        self._check_room(listed, staged.records.nbytes)
+    async def put(self, transaction_id: str, listed: Listed, staged: StagedRecords, sequence: int | None) -> str:
+        """Stage one request behind what is listed; the object's name.
+
+        Raises ``BackOff``, ``RequestRefused`` (``REQUEST_TOO_LARGE``).
+        """
+        self.check_room(listed, staged.records.nbytes)
         name = staged_name(listed.next_number, staged.topic, sequence, self._new_id())
         await self._call(self._put, f"{staged_prefix(transaction_id)}{name}", encode_staged(staged))
+        return name
 
-    async def put_offsets(self, transaction_id: str, listed: Listed, staged: StagedOffsets) -> None:
+    async def put_offsets(self, transaction_id: str, listed: Listed, staged: StagedOffsets) -> str:
         """The same for offsets of a group."""
         data = encode_offsets(staged)
-        self._check_room(listed, len(data))
+        self.check_room(listed, len(data))
         name = staged_name(listed.next_number, f"groups/{staged.group}", None, self._new_id(), suffix=SUFFIX)
         await self._call(self._put, f"{staged_prefix(transaction_id)}{name}", data)
+        return name
 
     async def read(self, transaction_id: str, names: Sequence[str]) -> Staged:
         """The staged requests, in the order of ``names``. Raises ``BackOff``, ``CorruptData``."""
@@ -81,7 +86,8 @@ class Staging:
         """Delete whatever is staged. Raises ``BackOff``."""
         await self._call(self._delete, transaction_id)
 
-    def _check_room(self, listed: Listed, more_bytes: int) -> None:
+    def check_room(self, listed: Listed, more_bytes: int) -> None:
+        """Raise ``RequestRefused`` (``REQUEST_TOO_LARGE``) where a transaction would become too large."""
         size = listed.size_bytes + more_bytes
         if size > limits.TRANSACTION_BYTES_MAX or len(listed.names) >= limits.TRANSACTION_REQUESTS_MAX:
             raise RequestRefused(

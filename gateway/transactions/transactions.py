@@ -42,7 +42,7 @@ from log_format.producer_id import TRANSACTIONAL
 from log_format.producers import ProducerStamp, fenced, out_of_order
 from log_format.staged_offsets import StagedOffsets
 from log_format.staged_records import StagedRecords, topic_hash
-from log_format.transaction_changes import Begin, DecideAbort, DecideCommit, Finish, not_open, unknown, usable
+from log_format.transaction_changes import Begin, DecideAbort, DecideCommit, Finish, Forbid, not_open, unknown, usable
 from log_format.transaction_row import Place, Reason, TransactionRow
 
 _log = logging.getLogger("gateway.transactions")
@@ -181,11 +181,11 @@ class Transactions:
             staged = staged if row.staged == names else None
         if row.state == "aborted":
             raise not_open(row)
-        return await self._finished(row, staged)
+        return await self.finished(row, staged)
 
     async def _decided(self, transaction_id: str, names: tuple[str, ...], staged: Staged) -> TransactionRow:
         """The row once it is decided, for or against. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
-        if not await self._topics_stand(staged.records):
+        if not await self.topics_stand(staged.records):
             return await self._aborted(transaction_id, "topic")
         groups = groups_of(staged.offsets)
         try:
@@ -205,7 +205,7 @@ class Transactions:
     async def abort(self, transaction_id: str) -> TransactionRow:
         """The aborted row. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
         row = await self._decider.decide(DecideAbort(transaction_id=transaction_id, reason="asked"))
-        await self._clean(transaction_id)
+        await self.clean(transaction_id)
         return row
 
     async def look(self, transaction_id: str) -> TransactionRow:
@@ -228,13 +228,15 @@ class Transactions:
     async def _finished_for_group(self, transaction_id: str, abort: bool) -> bool | None:
         """See ``group_offsets.Finish``."""
         row = (await self._decider.fresh()).transactions.get(transaction_id)
-        if row is not None and row.state == "open" and (abort or self._clock.now_ms() > row.expires_at_ms):
+        if row is None:
+            if not abort:
+                return None  # a transaction that is one request has no row before it is decided
+            row = await self._decider.decide(Forbid(transaction_id=transaction_id))
+        if row.state == "open" and (abort or self._clock.now_ms() > row.expires_at_ms):
             row = await self._aborted(transaction_id, "offsets")
-        if row is not None and row.state == "committing":
-            row = await self._finished(row, None)
-        if row is not None and row.state == "open":
-            return None
-        return row is not None and row.state == "committed"
+        if row.state == "committing":
+            row = await self.finished(row, None)
+        return None if row.state == "open" else row.state == "committed"
 
     async def _known(self, transaction_id: str) -> TransactionRow:
         row = (await self._decider.fresh()).transactions.get(transaction_id)
@@ -242,7 +244,7 @@ class Transactions:
             raise unknown(transaction_id)
         return row
 
-    async def _finished(self, row: TransactionRow, staged: Staged | None) -> TransactionRow:
+    async def finished(self, row: TransactionRow, staged: Staged | None) -> TransactionRow:
         """Bring a decided transaction to its end. What is in the log already stays as it is."""
         if row.state != "committing":
             return row
@@ -272,7 +274,7 @@ class Transactions:
             raise OutcomeUnknown(
                 f"Transaction {row.transaction_id} is decided, but not all of it is visible yet: {error.detail}"
             ) from error
-        await self._clean(row.transaction_id)
+        await self.clean(row.transaction_id)
         return done
 
     async def _settled(self, row: TransactionRow, staged: Staged) -> list[Place]:
@@ -299,14 +301,16 @@ class Transactions:
         places = acknowledged.places if isinstance(acknowledged, Duplicate) else acknowledged
         return [Place(first.topic, place.partition, place.base_offset, place.count) for place in places]
 
-    async def _topics_stand(self, staged: Sequence[StagedRecords]) -> bool:
+    async def topics_stand(self, staged: Sequence[StagedRecords]) -> bool:
+        """Whether every topic is the one that its records were routed for. Raises ``BackOff``."""
         for name, topic_id in sorted({(request.topic, request.topic_id) for request in staged}):
             topic = await self._topics.fresh(name, self._clock.monotonic_ms())
             if topic.state.topic_id != topic_id:
                 return False
         return True
 
-    async def _clean(self, transaction_id: str) -> None:
+    async def clean(self, transaction_id: str) -> None:
+        """Delete what is staged, as well as that goes."""
         try:
             await self._staging.delete(transaction_id)
         except BackOff as problem:
@@ -328,7 +332,7 @@ class Transactions:
         for row in list(transactions.values()):
             try:
                 if row.state == "committing" and now_ms - row.recorded_at_ms > _LEFT_ALONE_MS:
-                    await self._finished(row, None)
+                    await self.finished(row, None)
                 elif row.state == "open" and now_ms > row.expires_at_ms:
                     await self._decider.decide(DecideAbort(transaction_id=row.transaction_id, reason="expired"))
             except TidelogError as error:
@@ -336,7 +340,7 @@ class Transactions:
         for transaction_id in staged:
             ended = transactions.get(transaction_id)  # none: it ended long ago, since staging looks first
             if ended is None or (ended.has_ended and now_ms - ended.recorded_at_ms > _LEFT_ALONE_MS):
-                await self._clean(transaction_id)
+                await self.clean(transaction_id)
         await self._group_offsets.sweep(_LEFT_ALONE_MS)
 
 

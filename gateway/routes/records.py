@@ -1,0 +1,169 @@
+"""``POST /v1/records``: records of several topics and offsets of groups, all or nothing, in one request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.body import request_body
+from gateway.codec.incoming import IncomingRecords
+from gateway.codec.json_body import decode_json
+from gateway.codec.media_type import JSON, content_type
+from gateway.direct_route import DirectRoute
+from gateway.engine_access import engine_of
+from gateway.identifiers import IDENTIFIER
+from gateway.json_request import Members, parse_object
+from gateway.json_response import json_response
+from gateway.openapi import answer, operation
+from gateway.openapi import request_body as body_of
+from gateway.openapi_schemas import NEW_RECORD_EXAMPLE, TOPIC_NAME, list_of, object_of, ref
+from gateway.parameters import NO_PARAMETERS
+from gateway.problem import refused
+from gateway.producer_headers import NONE, PARAMETERS, producer_headers
+from gateway.routes.group_offsets import NEXT_OFFSET, OFFSET_ERRORS
+from gateway.routes.groups import BODY_ERRORS, GENERATION, MEMBER_ERRORS, MEMBER_ID
+from gateway.routes.produce import Asked, Sent, prepared
+from gateway.routes.transactions import COMMITTED, staged_offsets_of, topics_of
+from gateway.shell import shell_of
+from gateway.transactions.staging import Staged
+from log_format import limits
+from log_format.errors import ErrorCode, RequestRefused
+from log_format.producer_id import TRANSACTIONAL, kind_of
+from log_format.staged_offsets import StagedOffsets
+from log_format.staged_records import StagedRecords
+
+router = APIRouter(route_class=DirectRoute)
+
+GROUPS_MAX: Final = 100
+"""Groups whose offsets one request may bring."""
+_BODY: Final = object_of(
+    {
+        "topics": list_of(object_of({"topic": TOPIC_NAME, "records": list_of(ref("NewRecord"))}, closed=True)),
+        "group_offsets": list_of(
+            object_of(
+                {
+                    "group": IDENTIFIER,
+                    "member_id": MEMBER_ID,
+                    "generation": GENERATION,
+                    "offsets": list_of(NEXT_OFFSET),
+                },
+                required=("group", "offsets"),
+                closed=True,
+            )
+        ),
+    },
+    required=("topics",),
+    closed=True,
+)
+
+
+class _Topic(msgspec.Struct):
+    records: msgspec.Raw
+
+
+class _Envelope(msgspec.Struct):
+    topics: list[_Topic]
+
+
+_texts_of: Final = msgspec.json.Decoder(_Envelope).decode
+"""The records' own texts: numbers keep the form in which they were sent."""
+
+
+@router.post(
+    "/v1/records",
+    **operation(
+        summary="Append to several topics and commit offsets of groups, all or nothing",
+        tag="transactions",
+        headers=PARAMETERS[:3],
+        body=body_of(_BODY, example={"topics": [{"topic": "flights", "records": [NEW_RECORD_EXAMPLE]}]}),
+        answers={200: answer("Everything is visible", COMMITTED)},
+        errors=(
+            ErrorCode.INVALID_RECORD,
+            ErrorCode.RECORD_TOO_LARGE,
+            ErrorCode.UNKNOWN_PRODUCER,
+            ErrorCode.FENCED_PRODUCER,
+            ErrorCode.SEQUENCE_OUT_OF_ORDER,
+            *MEMBER_ERRORS,
+            *OFFSET_ERRORS,
+            *BODY_ERRORS,
+        ),
+    ),
+)
+async def append_at_once(request: Request) -> Response:
+    """A transaction that is one request; a repeat gets the first answer."""
+    shell, engine = shell_of(request), engine_of(request)
+    NO_PARAMETERS.parse(request)
+    headers = producer_headers(request, partition=None, acks="all")
+    if headers.transaction_id is not None:
+        raise refused(
+            "This request is a transaction of its own.", [("Tidelog-Transaction", "does not go with this route")]
+        )
+    if headers.stamp is not None and kind_of(headers.stamp.producer_id) == TRANSACTIONAL:
+        await engine.transactions.check(headers.stamp)
+    elif headers.stamp is not None:
+        await engine.producer_ids.check(headers.stamp)
+    async with request_body(request, shell.body_limits, shell.request_memory, pool=shell.codec_pool) as body:
+        content_type(body.content_type, (JSON,), JSON)
+        parse = asyncio.get_running_loop().run_in_executor(shell.codec_pool, _parsed, body.data)
+        topics, offsets = await parse
+        records = []
+        for index, (name, text) in enumerate(topics):
+            sent = Sent(
+                parse=partial(_named, f"/topics/{index}", partial(decode_json, text)),
+                size_bytes=len(text),
+                asked=Asked(None, NONE),
+                arrived_at_ms=shell.clock.now_ms(),
+            )
+            topic = await engine.open_topic(name)
+            _, batch = await prepared(shell, engine, topic, sent)
+            if batch is not None:
+                body.reservation.grow(batch.records.nbytes)
+                records.append(
+                    StagedRecords(
+                        topic=name, topic_id=batch.topic_id, records=batch.records, partitions=batch.partitions
+                    )
+                )
+        done = await engine.one_request.commit(Staged(records, offsets), headers.stamp)
+    return json_response({"state": "committed", "topics": topics_of(done.row), "duplicate": done.is_duplicate})
+
+
+def _parsed(data: bytes) -> tuple[list[tuple[str, bytes]], list[StagedOffsets]]:
+    """Each topic with its records' text (an object as produce takes it), and the offsets. Raises ``RequestRefused``."""
+    members = parse_object(data)
+    names = []
+    for entry in members.objects("topics", count_max=limits.TRANSACTION_REQUESTS_MAX):
+        names.append(entry.text("topic"))
+        if not isinstance(entry.raw("records"), list):
+            entry.fault("records", "must be a list of records")
+        entry.refuse_unknown()
+    offsets = _group_offsets(members) if members.has("group_offsets") else []
+    members.finish()
+    texts = [b'{"records":%b}' % bytes(entry.records) for entry in _texts_of(data).topics]
+    return list(zip(names, texts, strict=True)), offsets
+
+
+def _group_offsets(members: Members) -> list[StagedOffsets]:
+    found = []
+    for entry in members.objects("group_offsets", count_max=GROUPS_MAX):
+        found.append(staged_offsets_of(entry))
+        entry.refuse_unknown()
+    return found
+
+
+def _named(where: str, decode: Callable[[], IncomingRecords]) -> IncomingRecords:
+    """What ``decode`` gives; its refusals name the places within the whole body."""
+    try:
+        return decode()
+    except RequestRefused as refusal:
+        errors: list[dict[str, Any]] = refusal.fields.get("errors", [])
+        for error in errors:
+            if error["where"].startswith("/"):
+                error["where"] = where + error["where"]
+        raise
