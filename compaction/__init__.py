@@ -1,5 +1,18 @@
-"""Maintenance of topics' tables by PySpark jobs: small segments into large ones, retention, key compaction, orphans.
+"""Maintenance: small segments into large ones, retention, key compaction, log clean-up, collection of what nobody needs.
 
-Not built yet. It will meet the gateways as bytes in the bucket only, and every commit that it makes goes through
-``log_format.committer``.
+::
+
+    topic_upkeep    one topic, one round: plan, do, commit
+    merge_plan      which segments become one (pure)
+    key_plan        which segments to rid of superseded keys (pure)
+    collection      which objects nobody needs any more (pure)
+    log_cleanup     which commits nobody needs any more (pure)
+    rewrite         segments in, segments out: what a worker does
+    workers         who does it: this process, or Spark's executors (spark_workers)
+    job, __main__   all topics, again and again
+
+Every commit goes through ``log_format.committer`` and is validated against the head; nothing here holds a lock, so any number of
+these may run at once, and each may be killed at any time. It meets the gateways only as bytes in the store.
 """
+
+__all__: list[str] = []

@@ -6,7 +6,7 @@ is read are ignored, as the protocol asks. Tidelog's own facts travel in ``add.t
 
 ``tidelog.runs``    JSON ``[[partition, base offset, end offset, records, bytes, min timestamp ms, max timestamp ms], …]``
 ``tidelog.footer``  JSON ``[position of the Parquet footer, its CRC-32]``
-``tidelog.rewritten``  JSON ``[times its records were rewritten, ms at which its keys were compacted or null]``, where they were
+``tidelog.rewritten``  JSON ``[times merged, ms at which its keys were compacted or null, tombstones left then]``, if rewritten
 ``tidelog.producers``  JSON ``[[producer id, epoch, sequence, [[partition, base offset, records], …]], …]``, where there are any
 
 Invariants of a commit that is written: never two ``txn`` with one appId; never two actions for one path; ``txn.lastUpdated`` is
@@ -113,10 +113,11 @@ Action = Protocol | MetaData | Add | Remove | Txn
 
 
 class Rewritten(NamedTuple):
-    """How often a segment's records were rewritten, and when (ms since the epoch) their keys were compacted."""
+    """How often a segment's records were merged; when (ms since the epoch) their keys were compacted, and the tombstones left."""
 
     times: _Count
     keys_compacted_at_ms: _Count | None = None
+    tombstone_count: _Count = 0
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True):

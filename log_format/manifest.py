@@ -221,6 +221,15 @@ class Manifest:
         with self._lock:
             return all(path in self._ids for path in paths)
 
+    def paths_within(self, partition: int, start_offset: int, end_offset: int) -> set[str]:
+        """The segments that hold listed runs of ``[start_offset, end_offset)``."""
+        with self._lock:
+            runs = self._partitions.get(partition)
+            if runs is None:
+                return set()
+            span = slice(bisect_right(runs.ends, start_offset), bisect_left(runs.bases, end_offset))
+            return {self._segments[identity].path for identity in runs.segments[span]}
+
     def runs(self, partition: int) -> list[Located]:
         """All runs of a partition, in order of offset."""
         with self._lock:

@@ -11,8 +11,9 @@ true (readers ignore them with ``ignoreDeletes``), the adds never.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final
 
 from log_format.change import Proposal
@@ -55,7 +56,7 @@ class Uploaded:
         raise AssertionError("a rewritten segment is uploaded before it is proposed")
 
 
-_NOTHING: Final[Mapping[int, int]] = {}
+_NOTHING: Final[Mapping[int, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,13 +73,13 @@ class Rewrite:
     source_record_count: int
     added: Sequence[NewSegment]
     uploaded: Uploaded | None
-    keys_compacted: Mapping[int, int] = _NOTHING
+    keys_compacted: Mapping[int, int] = field(default_factory=lambda: _NOTHING)
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[RewriteOutcome]:
         """Removes, adds, and ``txn`` of compacted keys; no actions when it can't be done any more. Never raises."""
         if self.uploaded is not None and self.uploaded.is_too_old:
             return Proposal(operation="OPTIMIZE", actions=(), result=RewriteOutcome.TOO_OLD)
-        if state.topic_id != self.topic_id or not state.manifest.has_all(source.path for source in self.sources):
+        if state.topic_id != self.topic_id or not self._fits(state):
             return Proposal(operation="OPTIMIZE", actions=(), result=RewriteOutcome.OVERTAKEN)
         kept = [new for new in self.added if new.run.end_offset > state.log_start(new.run.partition)]
         loses = sum(new.run.record_count for new in kept) != self.source_record_count
@@ -105,4 +106,12 @@ class Rewrite:
             actions=actions,
             result=RewriteOutcome.COMMITTED,
             segment=self.uploaded if kept else None,
+        )
+
+    def _fits(self, state: TopicState) -> bool:
+        """Whether the sources are all there, and no other segment has offsets between theirs."""
+        sources = {source.path for source in self.sources}
+        return state.manifest.has_all(sources) and all(
+            state.manifest.paths_within(new.run.partition, new.run.base_offset, new.run.end_offset) <= sources
+            for new in self.added
         )

@@ -1,10 +1,11 @@
 """Reads a whole topic from the store and proves it: what a topic's log promises is what its objects hold.
 
-1. In each partition the offsets from the log start to the next offset are all there, once.
+1. In each partition the offsets from the log start to the next offset are all there, once; but for gaps below the offset up to
+   which keys were compacted.
 2. Each segment in the table is in the store with the size, footer and checksums that its commit and its footer give, and its
    records are those of its runs: partition, offsets, count, stored bytes, smallest and largest timestamp.
-3. Objects under ``segments/`` that no commit names are counted. They are no damage: a flush that never came to its commit
-   leaves one, and one may be on its way into a commit right now.
+3. Objects under ``segments/`` and ``compacted/`` that no commit names are counted. They are no damage: a flush or rewrite that
+   never came to its commit leaves one, and one may be on its way into a commit right now.
 
 Memory is bounded by the table's list of segments and one row group. The topic may be written meanwhile: what is proved is
 one version of it.
@@ -51,7 +52,7 @@ class VerifyReport:
     size_bytes: int
     """Of all segments, as the log gives it."""
     orphan_count: int
-    """Objects under ``segments/`` that no commit names."""
+    """Objects under ``segments/`` and ``compacted/`` that no commit names."""
     partitions: tuple[VerifiedPartition, ...]
 
 
@@ -119,9 +120,9 @@ class _Finding:
 
     def take(self, segment: SegmentRef, runs: list[Run]) -> None:
         """Note the offsets that the log says a segment has."""
-        may_lack_records = "compact" in self.state.config.choice("cleanup.policy")
         for run in runs:
             self._partitions[run.partition].spans.append((run.base_offset, run.end_offset))
+            may_lack_records = run.end_offset <= self.state.keys_compacted[run.partition]
             if run.record_count != run.end_offset - run.base_offset and not may_lack_records:
                 span = f"[{run.base_offset}, {run.end_offset}) of partition {run.partition}"
                 self.damaged(segment, f"Segment {segment.path} has only {run.record_count} records for {span}.")
@@ -154,7 +155,11 @@ class _Finding:
 
 def _stored_paths(store: ObjectStore, topic: str) -> set[str]:
     root = layout.topic_root(topic)
-    return {info.key.removeprefix(root) for info in store.list(f"{root}segments/")}
+    return {
+        info.key.removeprefix(root)
+        for below in (layout.SEGMENTS, layout.COMPACTED)
+        for info in store.list(f"{root}{below}")
+    }
 
 
 def _read_log(
@@ -222,13 +227,13 @@ def _runs_of(footer: Footer) -> list[Run]:
 
 
 def _gaps(partition: int, spans: list[tuple[int, int]], state: TopicState) -> list[str]:
-    """A sentence for each place where offsets are missing or given twice."""
+    """A sentence for each place where offsets are missing, though keys were not compacted there, or given twice."""
     problems = []
     offset = state.log_start(partition)
     for start, end in sorted(spans):
         if end <= offset and end <= state.log_start(partition):
             continue
-        if start > offset:
+        if start > max(offset, int(state.keys_compacted[partition])):
             problems.append(f"Partition {partition} has no offsets [{offset}, {start}).")
         elif start < offset and start >= state.log_start(partition):
             problems.append(f"Partition {partition} has offsets [{start}, {min(offset, end)}) twice.")

@@ -17,6 +17,7 @@ from tidelog.cli.consume import consume
 from tidelog.cli.demo import demo
 from tidelog.cli.doctor import doctor
 from tidelog.cli.exit_code import EPILOG, ExitCode
+from tidelog.cli.maintain import maintain
 from tidelog.cli.produce import produce
 from tidelog.cli.serve import serve
 from tidelog.cli.tail import tail
@@ -43,6 +44,7 @@ app.command(epilog=EPILOG)(verify)
 app.command(epilog=EPILOG)(doctor)
 app.command(epilog=EPILOG)(cluster)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(serve)
+app.command(epilog=EPILOG)(maintain)
 app.command()(demo)
 app.command()(completion)
 app.command()(version)

@@ -1,0 +1,130 @@
+"""``python -m compaction``: maintenance as a process; ``spark-submit compaction/__main__.py`` runs the same on a cluster."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import re
+import signal
+import sys
+from contextlib import nullcontext
+from types import FrameType
+from typing import Final
+
+from rich.console import Console
+from rich.progress import Progress
+
+from compaction.job import Job
+from compaction.report import JsonReporter, LogReporter, Reporter, Totals
+from compaction.workers import InThisProcess, Workers
+from log_format.clock import SystemClock
+from log_format.errors import StoreError, TidelogError
+from log_format.stores import open_store
+
+COLLECT_EVERY_MS: Final = 600_000
+"""Listings cost requests, and what they find has waited for hours already."""
+
+_DURATION: Final = re.compile(r"([1-9][0-9]{0,5})(s|m|h)")
+_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run; the exit code is 0 when every topic was looked after, 1 when one was not, 2 for wrong options."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    report: Reporter = JsonReporter() if options.json else LogReporter()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        # At once: whatever is under way is either committed or will be collected.
+        del frame
+        raise SystemExit(0 if options.every is not None else 128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    workers: Workers | None = None
+    try:
+        store = open_store(options.store)
+        workers = _workers(options.workers, options.store)
+        job = Job(
+            store=store,
+            workers=workers,
+            clock=SystemClock(),
+            report=report,
+            only=options.topic,
+            is_dry_run=options.dry_run,
+        )
+        return _run(job, report, options)
+    except (TidelogError, StoreError, ValueError) as problem:
+        sys.stderr.write(f"{problem}\n")
+        return 1
+    finally:
+        stop_workers = getattr(workers, "stop", None)
+        if stop_workers is not None:
+            stop_workers()
+
+
+def _run(job: Job, report: Reporter, options: argparse.Namespace) -> int:
+    clock = job.clock
+    collected_ms: int | None = None
+    while True:
+        started_ms = clock.monotonic_ms()
+        collect = options.every is None or collected_ms is None or started_ms - collected_ms >= COLLECT_EVERY_MS
+        try:
+            totals = _round(job, collect=collect, show=not options.json and sys.stderr.isatty())
+        except (TidelogError, StoreError) as problem:
+            if options.every is None:
+                raise
+            totals = Totals(failed_topics=1)
+            report.event("failed", problem=str(problem))
+        collected_ms = started_ms if collect else collected_ms
+        report.event("round", ms=clock.monotonic_ms() - started_ms, **totals.as_dict())
+        if options.every is None:
+            return 1 if totals.failed_topics else 0
+        clock.sleep_ms(max(0, options.every - (clock.monotonic_ms() - started_ms)))
+
+
+def _round(job: Job, *, collect: bool, show: bool) -> Totals:
+    bar = Progress(console=Console(stderr=True), transient=True) if show else nullcontext()
+    with bar as progress:
+        task = progress.add_task("topics", total=None) if progress is not None else None
+
+        def on_topic(done: int, total: int) -> None:
+            if progress is not None and task is not None:
+                progress.update(task, completed=done, total=total)
+
+        return job.run_round(collect=collect, on_topic=on_topic)
+
+
+def _workers(name: str, store_uri: str) -> Workers:
+    if name == "local":
+        return InThisProcess(open_store(store_uri))
+    from compaction.spark_workers import OnSpark  # noqa: PLC0415 - only who uses Spark needs it
+
+    return OnSpark(store_uri)
+
+
+def _milliseconds(text: str) -> int:
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration such as 60s, 5m or 1h")
+    return int(match.group(1)) * _MS[match.group(2)]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m compaction", description="Look after the topics of a store.")
+    parser.add_argument("--store", required=True, help="a directory, file:///directory or s3://bucket/prefix")
+    parser.add_argument("--topic", action="append", default=[], help="only this topic; may be given several times")
+    often = parser.add_mutually_exclusive_group()
+    often.add_argument("--once", action="store_true", help="one round, then exit (the default)")
+    often.add_argument("--every", type=_milliseconds, metavar="60s", help="a round so often, until SIGTERM or Ctrl-C")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line on standard output")
+    parser.add_argument(
+        "--workers", choices=("spark", "local"), default="spark", help="who rewrites segments: Spark, or this process"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

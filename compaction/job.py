@@ -1,0 +1,103 @@
+"""All topics, round after round, and what lies beside them."""
+
+from __future__ import annotations
+
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from compaction.collection import plan_staged
+from compaction.deletions import delete_all
+from compaction.log_cleanup import plan_log
+from compaction.policy import Policy
+from compaction.report import Reporter, Totals
+from compaction.topic_upkeep import TopicUpkeep
+from compaction.workers import Workers
+from log_format import layout, limits
+from log_format.clock import Clock
+from log_format.errors import StoreError, TidelogError
+from log_format.store import ObjectStore
+from log_format.table_log import TableLog
+from log_format.transactions_state import transactions_table
+
+TOPICS_REMEMBERED_MAX: Final = 512
+"""Topics whose state is kept between rounds; others are loaded anew."""
+
+SYSTEM_TABLES: Final = (layout.TRANSACTIONS_ROOT, layout.CONSUMER_OFFSETS_ROOT)
+
+
+@dataclass(slots=True, kw_only=True)
+class Job:
+    """Maintenance of one store. ``only``: these topics and nothing else, when given."""
+
+    store: ObjectStore
+    workers: Workers
+    clock: Clock
+    report: Reporter
+    policy: Policy = field(default_factory=Policy)
+    only: Sequence[str] = ()
+    is_dry_run: bool = False
+    new_id: Callable[[], str] = field(default=lambda: uuid.uuid4().hex)
+    _topics: OrderedDict[str, TopicUpkeep] = field(default_factory=OrderedDict)
+
+    def run_round(self, *, collect: bool, on_topic: Callable[[int, int], None] | None = None) -> Totals:
+        """Every topic once, those with the most segments first. A topic that fails is told of, and the others go on.
+
+        ``on_topic`` is told how many topics are done, of how many. Raises ``StoreUnavailable`` when topics can't be listed.
+        """
+        totals = Totals()
+        names = list(self.only) or list(self.store.list_directories(layout.TOPICS))
+        names.sort(key=lambda name: -self._topics[name].segment_count if name in self._topics else -1)
+        for done, name in enumerate(names):
+            if on_topic is not None:
+                on_topic(done, len(names))
+            self._guarded(name, totals, partial(self._run_topic, name, totals, collect=collect))
+            totals.topics += 1
+        if collect and not self.only:
+            self._guarded("system", totals, lambda: self._collect_system(totals))
+        return totals
+
+    def _guarded(self, what: str, totals: Totals, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except (TidelogError, StoreError) as problem:
+            totals.failed_topics += 1
+            self.report.event("failed", topic=what, problem=str(problem))
+
+    def _run_topic(self, name: str, totals: Totals, *, collect: bool) -> None:
+        self._upkeep(name).run(totals, collect=collect)
+
+    def _upkeep(self, name: str) -> TopicUpkeep:
+        known = self._topics.pop(name, None)
+        if known is None:
+            known = TopicUpkeep(
+                self.store,
+                name,
+                self.workers,
+                clock=self.clock,
+                new_id=self.new_id,
+                policy=self.policy,
+                report=self.report,
+                is_dry_run=self.is_dry_run,
+            )
+        self._topics[name] = known
+        while len(self._topics) > TOPICS_REMEMBERED_MAX:
+            self._topics.popitem(last=False)
+        return known
+
+    def _collect_system(self, totals: Totals) -> None:
+        """What transactions left behind, and the beginnings of the system tables' logs."""
+        now_ms = self.clock.now_ms()
+        staged = list(self.store.list(f"{layout.TRANSACTIONS_ROOT}staged/"))
+        deletions = []
+        if staged:
+            transactions = TableLog(self.store, transactions_table(), self.clock).refresh().transactions
+            committing = {name for name, row in transactions.items() if not row.has_ended}
+            deletions += plan_staged(staged, committing=committing, now_ms=now_ms)
+        for root in SYSTEM_TABLES:
+            stored = self.store.list(layout.table_log_prefix(root))
+            deletions += plan_log(stored, retention_ms=limits.DELETED_FILE_RETENTION_MS, now_ms=now_ms)
+        delete_all(self.store, deletions, report=self.report, totals=totals, is_dry_run=self.is_dry_run)

@@ -1,0 +1,43 @@
+"""Which commits and checkpoints of a log nobody needs any more. Pure.
+
+A *keeper* is chosen: the newest checkpoint that was written at least ``LOG_KEPT_MS_MIN`` ago and whose version was committed
+before every moment that a reader may still travel back to. What lies below it goes, oldest first, so that a crash in between
+leaves no hole above it. By that every rule of docs/format.md, "Checkpoints and log clean-up", is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from compaction.collection import Deletion, Why
+from log_format import layout, limits
+from log_format.store import ObjectInfo
+
+
+def plan_log(stored: Iterable[ObjectInfo], *, retention_ms: int, now_ms: int) -> list[Deletion]:
+    """What of a listed ``_delta_log`` may go, in the order in which it must. ``retention_ms``: how far readers may go back."""
+    entries: list[tuple[int, ObjectInfo]] = []
+    checkpoints: dict[int, int] = {}
+    committed_at_ms: dict[int, int] = {}
+    for info in stored:
+        commit, checkpoint = layout.commit_version(info.key), layout.checkpoint_version(info.key)
+        if commit is not None:
+            committed_at_ms[commit] = info.modified_at_ms
+            entries.append((commit, info))
+        elif checkpoint is not None:
+            checkpoints[checkpoint] = info.modified_at_ms
+            entries.append((checkpoint, info))
+    oldest_ms = now_ms - max(retention_ms, limits.LOG_KEPT_MS_MIN)
+    keepers = [
+        version
+        for version, written_at_ms in checkpoints.items()
+        if now_ms - written_at_ms > limits.LOG_KEPT_MS_MIN and committed_at_ms.get(version, written_at_ms) < oldest_ms
+    ]
+    if not keepers:
+        return []
+    keeper = max(keepers)
+    return [
+        Deletion(key=info.key, size_bytes=info.size_bytes, why=Why.SUPERSEDED)
+        for version, info in sorted(entries, key=lambda entry: (entry[0], entry[1].key))
+        if version < keeper
+    ]

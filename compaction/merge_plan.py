@@ -1,0 +1,151 @@
+"""Which segments become one. Pure.
+
+1. Flushed segments, oldest first, become one segment for each partition in them: when enough have come together, or the first of
+   them has waited long enough.
+2. Merged segments of one partition and one tier, adjacent in offset, become one of the next tier; after ``merges_max`` merges,
+   or at half the target size, a segment is left alone. So no record is merged more often than that.
+3. A segment that holds records below a log start beside others, since a user deleted them, is rewritten without them.
+
+The segments of a merge have, in each partition, no other segment's offsets between theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from compaction.policy import Policy
+from log_format.live_segments import LiveSegment
+
+
+class Reason(StrEnum):
+    """Why segments are rewritten."""
+
+    MERGE = "merge"
+    TRIM = "trim"
+    KEYS = "keys"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merge:
+    """Segments to be rewritten together, in order of offset in every partition."""
+
+    sources: tuple[LiveSegment, ...]
+    reason: Reason
+
+    @property
+    def size_bytes(self) -> int:
+        """Stored bytes of the sources."""
+        return sum(source.segment.size_bytes for source in self.sources)
+
+
+def plan_merges(
+    segments: Sequence[LiveSegment],
+    log_starts: Mapping[int, int],
+    *,
+    policy: Policy,
+    retention_ms: int,
+    now_ms: int,
+) -> list[Merge]:
+    """What to rewrite now. ``segments``: all that are live, by modification time; ``retention_ms``: -1 without."""
+    span_ms = int(retention_ms * policy.span_per_retention) if retention_ms >= 0 else None
+    merges = [*_of_flushed(segments, policy, span_ms, now_ms), *_of_tiers(segments, policy, span_ms)]
+    used = {source.segment.path for merge in merges for source in merge.sources}
+    trims = [
+        Merge(sources=(segment,), reason=Reason.TRIM)
+        for segment in segments
+        if segment.segment.path not in used and _holds_deleted_records(segment, log_starts)
+    ]
+    return [*merges, *trims]
+
+
+def _of_flushed(segments: Sequence[LiveSegment], policy: Policy, span_ms: int | None, now_ms: int) -> Iterator[Merge]:
+    for group in _adjacent_in_time(segments):
+        for chunk, is_full in _chunks(group, policy.target_bytes, policy.sources_max, span_ms):
+            waited_ms = now_ms - chunk[0].modification_time_ms
+            enough = 2 if is_full or waited_ms >= policy.idle_ms else policy.flushed_min
+            if len(chunk) >= enough:
+                yield Merge(sources=tuple(chunk), reason=Reason.MERGE)
+
+
+def _adjacent_in_time(segments: Sequence[LiveSegment]) -> Iterator[list[LiveSegment]]:
+    """Flushed segments between which, in time and so in offset, there is none that was rewritten of the same partitions."""
+    group: list[LiveSegment] = []
+    ends: dict[int, int] = {}
+    for segment in segments:
+        if segment.is_flushed:
+            follows = all(ends.get(run.partition, run.base_offset) == run.base_offset for run in segment.runs)
+            if group and not follows:
+                yield group
+                group, ends = [], {}
+            group.append(segment)
+            ends.update((run.partition, run.end_offset) for run in segment.runs)
+    if group:
+        yield group
+
+
+def _of_tiers(segments: Sequence[LiveSegment], policy: Policy, span_ms: int | None) -> Iterator[Merge]:
+    for row in by_partition(segments).values():
+        tier: list[LiveSegment] = []
+        for segment in [*row, None]:
+            if segment is not None and _is_mergeable(segment, policy) and (not tier or _are_alike(tier[-1], segment)):
+                tier.append(segment)
+                continue
+            for chunk, is_full in _chunks(tier, policy.target_bytes, policy.fan_in, span_ms):
+                if is_full and len(chunk) >= 2:
+                    yield Merge(sources=tuple(chunk), reason=Reason.MERGE)
+            tier = [segment] if segment is not None and _is_mergeable(segment, policy) else []
+
+
+def by_partition(segments: Iterable[LiveSegment]) -> dict[int, list[LiveSegment]]:
+    """The segments of each partition, in order of offset."""
+    rows: dict[int, list[tuple[int, LiveSegment]]] = {}
+    for segment in segments:
+        for run in segment.runs:
+            rows.setdefault(run.partition, []).append((run.base_offset, segment))
+    return {partition: [each for _, each in sorted(row, key=lambda entry: entry[0])] for partition, row in rows.items()}
+
+
+def _is_mergeable(segment: LiveSegment, policy: Policy) -> bool:
+    return (
+        not segment.is_flushed
+        and segment.rewritten.times < policy.merges_max
+        and segment.segment.size_bytes < policy.target_bytes // 2
+    )
+
+
+def _are_alike(one: LiveSegment, other: LiveSegment) -> bool:
+    compacted = [each.rewritten.keys_compacted_at_ms is None for each in (one, other)]
+    return one.rewritten.times == other.rewritten.times and compacted[0] == compacted[1]
+
+
+def _chunks(
+    segments: Sequence[LiveSegment], bytes_max: int, count_max: int, span_ms: int | None
+) -> Iterator[tuple[list[LiveSegment], bool]]:
+    """The segments in pieces of at most ``bytes_max``, and whether each is full: only the last one may not be."""
+    chunk: list[LiveSegment] = []
+    size_bytes = 0
+    for segment in segments:
+        size = segment.segment.size_bytes
+        spans = span_ms is not None and chunk and _span_ms([chunk[0], segment]) > max(span_ms, _span_ms(chunk))
+        if chunk and (size_bytes + size > bytes_max or len(chunk) >= count_max or spans):
+            yield chunk, True
+            chunk, size_bytes = [], 0
+        chunk.append(segment)
+        size_bytes += size
+    if chunk:
+        yield chunk, len(chunk) >= count_max
+
+
+def _span_ms(segments: Sequence[LiveSegment]) -> int:
+    times = [
+        time for segment in segments for run in segment.runs for time in (run.min_timestamp_ms, run.max_timestamp_ms)
+    ]
+    return max(times) - min(times)
+
+
+def _holds_deleted_records(segment: LiveSegment, log_starts: Mapping[int, int]) -> bool:
+    """Whether it has records below a log start, and others."""
+    has_deleted = any(run.base_offset < log_starts.get(run.partition, 0) for run in segment.runs)
+    return has_deleted and any(run.end_offset > log_starts.get(run.partition, 0) for run in segment.runs)

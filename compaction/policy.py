@@ -1,0 +1,33 @@
+"""When maintenance acts: thresholds that no user has asked to change, but tests must."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Bytes are stored bytes, as segments have them."""
+
+    target_bytes: int = 256 * 1024 * 1024
+    """A merge stops taking segments here. One that is half as large is left alone."""
+    sources_max: int = 2_000
+    """Segments in one merge: its commit names each, with about 200 bytes."""
+    flushed_min: int = 32
+    """Flushed segments that are worth a merge."""
+    fan_in: int = 16
+    """Merged segments of one tier that become one of the next."""
+    merges_max: int = 3
+    """How often a record is merged in its life: 32 to 2,000 flushes, then 16, then 16 of these."""
+    idle_ms: int = 15 * 60_000
+    """Two flushed segments are enough when the older one has waited so long."""
+    span_per_retention: float = 0.1
+    """A merged segment spans at most this part of ``retention.ms``, since it expires as a whole."""
+    dirty_ratio: float = 0.5
+    """Part of a partition's compactable bytes that must be new before its keys are compacted (Kafka's default)."""
+
+    def __post_init__(self) -> None:
+        """Refuse what would merge for ever."""
+        assert self.flushed_min >= 2
+        assert self.fan_in >= 2
+        assert self.sources_max >= self.flushed_min

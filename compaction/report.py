@@ -1,0 +1,71 @@
+"""What maintenance says of what it does: a line for each step, before it is done where it can't be undone."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from dataclasses import dataclass, field
+from typing import Protocol
+
+_log = logging.getLogger("compaction")
+
+
+@dataclass(slots=True)
+class Totals:
+    """Of one round over all topics."""
+
+    topics: int = 0
+    failed_topics: int = 0
+    rewrites: int = 0
+    overtaken: int = 0
+    segments_in: int = 0
+    segments_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    expired_segments: int = 0
+    checkpoints: int = 0
+    deleted_objects: int = 0
+    deleted_bytes: int = 0
+
+    def as_dict(self) -> dict[str, int]:
+        """By name."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+class Reporter(Protocol):
+    """Is told of each step. ``event`` is a word; ``fields`` are text and numbers."""
+
+    def event(self, event: str, **fields: str | float) -> None:
+        """Note it."""
+        ...
+
+
+@dataclass(slots=True)
+class LogReporter:
+    """One line of text for each step, by ``logging``."""
+
+    def event(self, event: str, **fields: str | float) -> None:
+        """Note it."""
+        _log.info("%s %s", event, " ".join(f"{name}={value}" for name, value in fields.items()))
+
+
+@dataclass(slots=True)
+class JsonReporter:
+    """One JSON object a line, on standard output."""
+
+    def event(self, event: str, **fields: str | float) -> None:
+        """Note it."""
+        sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
+        sys.stdout.flush()
+
+
+@dataclass(slots=True)
+class CollectedEvents:
+    """Keeps them: for who asks afterwards."""
+
+    events: list[tuple[str, dict[str, str | float]]] = field(default_factory=list)
+
+    def event(self, event: str, **fields: str | float) -> None:
+        """Note it."""
+        self.events.append((event, fields))

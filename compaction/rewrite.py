@@ -1,0 +1,173 @@
+"""Segments in, segments out: what a worker does, in this process or in one of Spark's executors.
+
+Memory: the encoded segments that come out (about the target size together), one span of row groups, and at most
+``WAITING_BYTES_MAX`` of records that wait to be encoded. Nothing is visible by it until the driver commits; a worker that dies
+leaves orphans.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from compaction.merge_plan import Reason
+from log_format.delta import Rewritten
+from log_format.errors import CorruptData
+from log_format.layout import compacted_path, topic_root
+from log_format.live_segments import LiveSegment
+from log_format.rewrite import NewSegment
+from log_format.segment_scan import scan_segment
+from log_format.segment_writer import SegmentWriter
+from log_format.store import ObjectStore
+
+WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Records of all partitions that wait for more company in their row groups; beyond it the largest row group is ended."""
+
+KEYS_SCHEMA: Final = pa.schema([("partition", pa.int32()), ("key", pa.binary()), ("offset", pa.int64())])
+
+Offsets = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One rewrite. ``log_starts`` as the plan knew them; ``tombstones_go``: of which sources, only with ``Reason.KEYS``."""
+
+    number: int
+    topic: str
+    reason: Reason
+    sources: tuple[LiveSegment, ...]
+    log_starts: Mapping[int, int]
+    compression: str
+    now_ms: int
+    tombstones_go: tuple[bool, ...] = ()
+
+    @property
+    def record_count(self) -> int:
+        """Of the sources, those below a log start included."""
+        return sum(run.record_count for source in self.sources for run in source.runs)
+
+    @property
+    def partition(self) -> int:
+        """The only one, where keys are compacted."""
+        (partition,) = {run.partition for source in self.sources for run in source.runs}
+        return partition
+
+    @property
+    def end_offset(self) -> int:
+        """Behind the last record, where keys are compacted."""
+        return max(run.end_offset for source in self.sources for run in source.runs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What came of a task: the new segments, in the store. ``is_unchanged``: nothing had to go, so there are none."""
+
+    number: int
+    added: tuple[NewSegment, ...]
+    is_unchanged: bool = False
+
+
+def rewrite(store: ObjectStore, task: Task, newest: Offsets | None = None) -> Done:
+    """Do one task. ``newest``: with ``Reason.KEYS`` the offsets, in order, of the records that no later one supersedes.
+
+    Records without a key stay. Raises ``CorruptData`` when a source is missing or damaged, ``StoreUnavailable``.
+    """
+    writers: dict[int, SegmentWriter] = {}
+    tombstones: dict[int, int] = {}
+    kept_count = 0
+    for source, tombstones_go in zip(task.sources, task.tombstones_go or [False] * len(task.sources), strict=True):
+        for table in _scan(store, task, source):
+            records = table if newest is None else _compacted(table, newest, tombstones_go=tombstones_go)
+            kept_count += records.num_rows
+            for partition, part in _by_partition(records):
+                if partition not in writers:
+                    writers[partition] = SegmentWriter(compression=task.compression)
+                writers[partition].add(part)
+                tombstones[partition] = tombstones.get(partition, 0) + part.column("value").null_count
+            _bound(writers)
+    was_clean = all(source.rewritten.keys_compacted_at_ms is not None for source in task.sources)
+    if task.reason is Reason.KEYS and was_clean and len(task.sources) == 1 and kept_count == task.record_count:
+        return Done(number=task.number, added=(), is_unchanged=True)
+    return Done(number=task.number, added=tuple(_put(store, task, writers, tombstones)))
+
+
+def keys(store: ObjectStore, task: Task) -> Iterator[pa.Table]:
+    """Partition, key and offset (``KEYS_SCHEMA``) of all records of a task that have a key. Raises as ``rewrite``."""
+    for source in task.sources:
+        for table in _scan(store, task, source):
+            yield table.select(KEYS_SCHEMA.names).filter(pc.is_valid(table.column("key")))
+
+
+def _scan(store: ObjectStore, task: Task, source: LiveSegment) -> Iterator[pa.Table]:
+    """The source's records from the log starts on. Raises ``CorruptData`` when they are not as many as the log says."""
+    count = 0
+    for table in scan_segment(store, task.topic, source.segment):
+        count += table.num_rows
+        if any(run.base_offset < task.log_starts.get(run.partition, 0) for run in source.runs):
+            starts = np.zeros(1 + max(run.partition for run in source.runs), np.int64)
+            for partition, log_start in task.log_starts.items():
+                if partition < len(starts):
+                    starts[partition] = log_start
+            live = table.column("offset").to_numpy() >= starts[table.column("partition").to_numpy()]
+            yield table.filter(pa.array(live))
+        else:
+            yield table
+    if count != sum(run.record_count for run in source.runs):
+        path = source.segment.path
+        raise CorruptData(f"Segment {path} holds {count} records, not as many as the log says.", segment=path)
+
+
+def _compacted(table: pa.Table, newest: Offsets, *, tombstones_go: bool) -> pa.Table:
+    stays = pc.or_(pc.is_null(table.column("key")), pa.array(np.isin(table.column("offset").to_numpy(), newest)))
+    if tombstones_go:
+        is_tombstone = pc.and_(pc.is_valid(table.column("key")), pc.is_null(table.column("value")))
+        stays = pc.and_(stays, pc.invert(is_tombstone))
+    return table.filter(stays)
+
+
+def _by_partition(records: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    partitions = records.column("partition").to_numpy()
+    if len(partitions) == 0:
+        return
+    starts = np.append(0, np.flatnonzero(np.diff(partitions)) + 1)
+    for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(partitions)], strict=True):
+        yield int(partitions[start]), records.slice(start, end - start)
+
+
+def _bound(writers: Mapping[int, SegmentWriter]) -> None:
+    while sum(writer.waiting_bytes for writer in writers.values()) > WAITING_BYTES_MAX:
+        max(writers.values(), key=lambda writer: writer.waiting_bytes).flush()
+
+
+def _put(
+    store: ObjectStore, task: Task, writers: dict[int, SegmentWriter], tombstones: Mapping[int, int]
+) -> Iterator[NewSegment]:
+    for partition in sorted(writers):
+        written = writers.pop(partition).finish()
+        if written is None:
+            continue
+        path = compacted_path(uuid.uuid4().hex)
+        store.put(f"{topic_root(task.topic)}{path}", written.data)
+        sources = [source for source in task.sources if any(run.partition == partition for run in source.runs)]
+        yield NewSegment(
+            segment=written.ref(path),
+            run=written.run,
+            modification_time_ms=max(source.modification_time_ms for source in sources),
+            rewritten=_rewritten(task, sources, tombstones[partition]),
+        )
+
+
+def _rewritten(task: Task, sources: list[LiveSegment], tombstone_count: int) -> Rewritten:
+    times = max(source.rewritten.times for source in sources)
+    times = times + 1 if task.reason is Reason.MERGE else max(times, 1)
+    compacted = [source.rewritten.keys_compacted_at_ms for source in sources]
+    if all(time is not None for time in compacted):
+        return Rewritten(times, max(time for time in compacted if time is not None), tombstone_count)
+    return Rewritten(times, task.now_ms, tombstone_count) if task.reason is Reason.KEYS else Rewritten(times)

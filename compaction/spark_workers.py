@@ -1,0 +1,166 @@
+"""Spark's executors as workers.
+
+Executors open the store by its URI and read and write segments by ``log_format``, checksums included; so a session needs neither
+Delta's jars nor Hadoop's for S3, and credentials come from each executor's own environment. They must have this package and its
+dependencies installed. What goes through Spark is what Spark is for: the work's distribution, and the grouping of keys, which
+spills to disk and is as wide as the cluster.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark import StorageLevel
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
+
+from compaction.rewrite import Done, Task, keys, rewrite
+from compaction.workers import Compactor
+from log_format.errors import BackOff, RequestRefused
+from log_format.stores import open_store
+
+_KEYS: Final = "number int, partition int, key binary, offset long"
+_DONE: Final = "done binary"
+_NO_OFFSET: Final = -1
+"""A row of each task, so that one without any surviving key is done all the same."""
+
+
+def session() -> SparkSession:
+    """The session of ``spark-submit``, or a local one on all cores that listens on the loopback address only.
+
+    Raises ``RequestRefused`` when Java is missing.
+    """
+    builder = SparkSession.builder.appName("tidelog maintenance")
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        home = os.environ.get("JAVA_HOME")
+        if shutil.which("java", path=f"{home}/bin" if home else None) is None:
+            raise RequestRefused("Spark needs Java 17 or newer, and there is none. Install it, or use --workers local.")
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        builder = builder.master("local[*]")
+        for name, value in _LOCAL.items():
+            builder = builder.config(name, value)
+    started = builder.getOrCreate()
+    started.sparkContext.setLogLevel("ERROR")
+    return started
+
+
+_LOCAL: Final = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    "spark.log.structuredLogging.enabled": "false",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+class OnSpark:
+    """Starts its session with the first task: what needs no Spark does not wait for it."""
+
+    def __init__(self, store_uri: str, start: Callable[[], SparkSession] = session) -> None:
+        self._store_uri = store_uri
+        self._start = start
+        self._session: SparkSession | None = None
+
+    @property
+    def parallelism(self) -> int:
+        """As many as the session runs at once."""
+        return int(self._spark().sparkContext.defaultParallelism)
+
+    def rewrite(self, tasks: Sequence[Task]) -> Iterator[Done]:
+        """As ``Workers.rewrite``."""
+        work = self._spark().sparkContext.parallelize([pickle.dumps(task) for task in tasks], max(1, len(tasks)))
+        with _failing():
+            done = work.map(partial(_rewrite, self._store_uri)).collect()
+        yield from done
+
+    @contextmanager
+    def compact_keys(self, tasks: Sequence[Task]) -> Iterator[Compactor]:
+        """As ``Workers.compact_keys``. What stays of each task is kept on the executors' disks meanwhile."""
+        spark = self._spark()
+        pickled = {task.number: pickle.dumps(task) for task in tasks}
+        newest = _newest(_tasks(spark, pickled), self._store_uri).persist(StorageLevel.DISK_ONLY)
+
+        def compact(some: Sequence[Task]) -> Iterator[Done]:
+            numbers = [task.number for task in some]
+            every = spark.createDataFrame([(number, _NO_OFFSET) for number in numbers], "number int, offset long")
+            rows = newest.where(F.col("number").isin(numbers)).unionByName(every)
+            some_pickled = {number: pickled[number] for number in numbers}
+            store_uri = self._store_uri
+
+            def work(rows: pa.Table) -> pa.Table:
+                return _compact(store_uri, some_pickled, rows)
+
+            with _failing():
+                done = rows.groupBy("number").applyInArrow(work, _DONE).collect()
+            yield from (pickle.loads(row["done"]) for row in done)  # noqa: S301 - from our own executors
+
+        try:
+            yield compact
+        finally:
+            newest.unpersist()
+
+    def stop(self) -> None:
+        """End the session, if it was started."""
+        if self._session is not None:
+            self._session.stop()
+
+    def _spark(self) -> SparkSession:
+        if self._session is None:
+            self._session = self._start()
+        return self._session
+
+
+@contextmanager
+def _failing() -> Iterator[None]:
+    """What Spark raises for a job that failed, as an error of ours: the next round tries again."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as problem:
+        last = str(problem).strip().rpartition("\n")[2]
+        raise BackOff(f"Spark did not finish a rewrite: {last}.") from problem
+
+
+def _tasks(spark: SparkSession, pickled: dict[int, bytes]) -> DataFrame:
+    rows = [(number, bytearray(task)) for number, task in pickled.items()]
+    return spark.createDataFrame(rows, "number int, task binary").repartition(max(1, len(rows)), "number")
+
+
+def _newest(tasks: DataFrame, store_uri: str) -> DataFrame:
+    """Number of the task and offset of the newest record of each key of each partition."""
+    found = tasks.mapInArrow(partial(_keys, store_uri), _KEYS)
+    newest = found.groupBy("partition", "key").agg(F.max(F.struct("offset", "number")).alias("newest"))
+    return newest.select("newest.number", "newest.offset")
+
+
+def _rewrite(store_uri: str, pickled: bytes) -> Done:
+    return rewrite(open_store(store_uri), pickle.loads(pickled))  # noqa: S301 - from our own driver
+
+
+def _keys(store_uri: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    store = open_store(store_uri)
+    for batch in batches:
+        for pickled in batch.column("task").to_pylist():
+            task: Task = pickle.loads(pickled)  # noqa: S301 - from our own driver
+            for table in keys(store, task):
+                numbers = pa.array(np.full(table.num_rows, task.number, np.int32))
+                yield from table.add_column(0, "number", numbers).to_batches()
+
+
+def _compact(store_uri: str, pickled: dict[int, bytes], rows: pa.Table) -> pa.Table:
+    task: Task = pickle.loads(pickled[rows.column("number")[0].as_py()])  # noqa: S301 - from our own driver
+    newest = np.sort(rows.column("offset").to_numpy())
+    done = rewrite(open_store(store_uri), task, newest[newest != _NO_OFFSET])
+    return pa.table({"done": pa.array([pickle.dumps(done)], pa.binary())})

@@ -1,0 +1,287 @@
+"""One topic, one round: retention, merges, key compaction, a checkpoint; then what nobody needs any more is deleted.
+
+1. What is planned is planned from one version of the log and validated again by each commit (``log_format.rewrite``).
+2. Each rewrite is a commit of its own: a round that is killed has done what it has committed, and the next one goes on.
+3. Of one partition's keys the older segments are committed first, and nothing behind one that was overtaken: a tombstone
+   never goes before what it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from compaction.collection import plan_segments
+from compaction.deletions import delete_all
+from compaction.key_plan import KeyCompaction, plan_key_compactions
+from compaction.log_cleanup import plan_log
+from compaction.merge_plan import Reason, plan_merges
+from compaction.policy import Policy
+from compaction.report import Reporter, Totals
+from compaction.rewrite import Done, Task
+from compaction.workers import Workers
+from log_format import checkpoint, layout, limits
+from log_format.change import NewId
+from log_format.clock import Clock
+from log_format.committer import Committer
+from log_format.errors import BackOff
+from log_format.live_segments import LiveSegment, live_segments, removed_segments
+from log_format.retention import ApplyRetention, expired_offsets
+from log_format.rewrite import Rewrite, RewriteOutcome, Uploaded
+from log_format.store import ObjectStore
+from log_format.topic_log import TopicLog
+from log_format.topic_state import TopicState
+
+PASSES_MAX: Final = 4
+"""Merges make further merges possible; so often in a round, tier by tier."""
+
+TASKS_PER_WORKER: Final = 4
+"""Of one wave of rewrites; each takes some seconds, and its result is committed when the wave has ended."""
+
+
+class TopicUpkeep:
+    """Keeps the topic's state between rounds. Every call raises ``TidelogError`` or ``StoreError`` when the round can't go on."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        topic: str,
+        workers: Workers,
+        *,
+        clock: Clock,
+        new_id: NewId,
+        policy: Policy,
+        report: Reporter,
+        is_dry_run: bool = False,
+    ) -> None:
+        self.topic = topic
+        self._store = store
+        self._workers = workers
+        self._clock = clock
+        self._policy = policy
+        self._report = report
+        self._is_dry_run = is_dry_run
+        self._log = TopicLog(store, topic, clock)
+        self._committer = Committer(self._log, new_id=new_id, engine="tidelog-maintenance")
+        self._settled: tuple[int, int] | None = None
+        """The version at which nothing was left to rewrite, and when that was."""
+
+    @property
+    def segment_count(self) -> int:
+        """As last seen: how much the topic needs looking after."""
+        return self._log.state.manifest.segment_count()
+
+    def run(self, totals: Totals, *, collect: bool) -> None:
+        """One round; ``collect``: with the deletion of what nobody needs, which costs listings."""
+        state = self._log.refresh()
+        if state.exists:
+            self._retain(state, totals)
+            self._rewrite(totals)
+        self._write_checkpoint(totals)
+        if collect:
+            self._collect(totals)
+
+    def _retain(self, state: TopicState, totals: Totals) -> None:
+        expired = expired_offsets(state, self._clock.now_ms())
+        if not expired:
+            return
+        if self._is_dry_run:
+            paths = [each.path for each in state.manifest.segments_below(expired)]
+            self._report.event("would expire", topic=self.topic, partitions=len(expired), segments=len(paths))
+            return
+        assert state.topic_id is not None
+        done = self._committer.commit(ApplyRetention(topic_id=state.topic_id)).result
+        for partition, offset in done.log_starts.items():
+            self._report.event("expire", topic=self.topic, partition=partition, log_start=offset)
+        totals.expired_segments += len(done.removed)
+
+    def _rewrite(self, totals: Totals) -> None:
+        """Merges, as long as there are any; then keys."""
+        state, now_ms = self._log.state, self._clock.now_ms()
+        if self._settled is not None and self._settled[0] == state.version:
+            waited_ms = now_ms - self._settled[1]
+            if waited_ms < self._policy.idle_ms:
+                return
+        for _ in range(PASSES_MAX):
+            if not self._merge(totals):
+                break
+        if "compact" in self._log.state.config.choice("cleanup.policy"):
+            self._compact_keys(totals)
+        self._settled = (self._log.state.version, now_ms)
+
+    def _merge(self, totals: Totals) -> bool:
+        """Rewrite what should be now. Whether anything was committed."""
+        state, reconciled = self._look()
+        config = state.config
+        merges = plan_merges(
+            live_segments(reconciled),
+            _log_starts(state),
+            policy=self._policy,
+            retention_ms=config.integer("retention.ms") if "delete" in config.choice("cleanup.policy") else -1,
+            now_ms=self._clock.now_ms(),
+        )
+        tasks = [self._task(number, merge.reason, merge.sources, state) for number, merge in enumerate(merges)]
+        if self._is_dry_run:
+            self._tell_plan(tasks)
+            return False
+        committed = False
+        for some in _waves(tasks, lambda: self._workers.parallelism):
+            started_ms = self._clock.monotonic_ms()
+            for done in self._workers.rewrite(some):
+                outcome = self._commit(state, tasks[done.number], done, started_ms, totals)
+                committed = committed or outcome is RewriteOutcome.COMMITTED
+        return committed
+
+    def _compact_keys(self, totals: Totals) -> None:
+        state, reconciled = self._look()
+        config = state.config
+        plans = plan_key_compactions(
+            live_segments(reconciled),
+            policy=self._policy,
+            delete_retention_ms=config.integer("delete.retention.ms"),
+            min_compaction_lag_ms=config.integer("min.compaction.lag.ms"),
+            now_ms=self._clock.now_ms(),
+        )
+        for plan in plans:
+            self._compact_partition(state, plan, totals)
+
+    def _compact_partition(self, state: TopicState, plan: KeyCompaction, totals: Totals) -> None:
+        tasks = [
+            self._task(number, Reason.KEYS, group.sources, state, group.tombstones_go)
+            for number, group in enumerate(plan.groups)
+        ]
+        if self._is_dry_run:
+            self._tell_plan(tasks)
+            return
+        with self._workers.compact_keys(tasks) as compact:
+            for some in _waves(tasks, lambda: self._workers.parallelism):
+                started_ms = self._clock.monotonic_ms()
+                for done in sorted(compact(some), key=lambda each: each.number):
+                    outcome = self._commit(state, tasks[done.number], done, started_ms, totals)
+                    if outcome is not RewriteOutcome.COMMITTED:
+                        return
+
+    def _task(
+        self,
+        number: int,
+        reason: Reason,
+        sources: Sequence[LiveSegment],
+        state: TopicState,
+        tombstones_go: tuple[bool, ...] = (),
+    ) -> Task:
+        partitions = {run.partition for source in sources for run in source.runs}
+        return Task(
+            number=number,
+            topic=self.topic,
+            reason=reason,
+            sources=tuple(sources),
+            log_starts={partition: state.log_start(partition) for partition in partitions},
+            compression=state.config.choice("compression.type"),
+            now_ms=self._clock.now_ms(),
+            tombstones_go=tombstones_go,
+        )
+
+    def _commit(self, state: TopicState, task: Task, done: Done, started_ms: int, totals: Totals) -> RewriteOutcome:
+        """Put the new segments in the place of the old ones, if these are still there."""
+        assert state.topic_id is not None
+        if done.is_unchanged:
+            return RewriteOutcome.COMMITTED
+        change = Rewrite(
+            topic_id=state.topic_id,
+            sources=[source.segment for source in task.sources],
+            source_record_count=task.record_count,
+            added=done.added,
+            uploaded=Uploaded(done.added[0].segment.path, started_ms) if done.added else None,
+            keys_compacted={task.partition: task.end_offset} if task.reason is Reason.KEYS else {},
+        )
+        try:
+            outcome = self._committer.commit(change).result
+        except BackOff as problem:
+            # The gateways' commits were faster each time: the next round tries again.
+            self._report.event("rewrite not committed", topic=self.topic, problem=problem.detail)
+            outcome = RewriteOutcome.OVERTAKEN
+        bytes_in = sum(source.segment.size_bytes for source in task.sources)
+        bytes_out = sum(new.segment.size_bytes for new in done.added)
+        self._report.event(
+            "rewrite",
+            topic=self.topic,
+            reason=task.reason.value,
+            outcome=outcome.value,
+            segments_in=len(task.sources),
+            segments_out=len(done.added),
+            bytes_in=bytes_in,
+            bytes_out=bytes_out,
+        )
+        if outcome is RewriteOutcome.COMMITTED:
+            totals.rewrites += 1
+            totals.segments_in += len(task.sources)
+            totals.segments_out += len(done.added)
+            totals.bytes_in += bytes_in
+            totals.bytes_out += bytes_out
+        else:
+            totals.overtaken += 1
+        return outcome
+
+    def _write_checkpoint(self, totals: Totals) -> None:
+        state = self._log.state
+        newest = checkpoint.last_checkpoint_version(self._store, self.topic)
+        if self._is_dry_run or not checkpoint.is_due(state.version, newest, state.manifest.segment_count()):
+            return
+        checkpoint.write_checkpoint(self._store, self.topic, state.version, self._clock.now_ms())
+        self._report.event("checkpoint", topic=self.topic, version=state.version)
+        totals.checkpoints += 1
+
+    def _collect(self, totals: Totals) -> None:
+        """Delete segments that nobody needs, and the log's beginning."""
+        root = layout.topic_root(self.topic)
+        # Listed first: what comes into the table meanwhile is then seen to be in it.
+        stored = [info for below in (layout.SEGMENTS, layout.COMPACTED) for info in self._store.list(f"{root}{below}")]
+        state, reconciled = self._look()
+        retention_ms = state.config.integer("deleted.file.retention.ms")
+        now_ms = self._clock.now_ms()
+        segments = plan_segments(
+            stored,
+            root,
+            live={live.segment.path for live in live_segments(reconciled)},
+            removed_at_ms={removed.path: removed.removed_at_ms for removed in removed_segments(reconciled)},
+            retention_ms=retention_ms,
+            now_ms=now_ms,
+        )
+        commits = plan_log(self._store.list(layout.log_prefix(self.topic)), retention_ms=retention_ms, now_ms=now_ms)
+        for deletions in (segments, commits):
+            delete_all(self._store, deletions, report=self._report, totals=totals, is_dry_run=self._is_dry_run)
+
+    def _look(self) -> tuple[TopicState, pa.Table]:
+        """The head, as a state and as a reconciled log."""
+        for _ in range(limits.LOAD_ATTEMPTS_MAX):
+            state = self._log.refresh()
+            reconciled = checkpoint.reconciled_log(self._store, self.topic, state.version, self._clock.now_ms())
+            if reconciled is not None:
+                return state, reconciled
+        raise BackOff(f"The log of topic {self.topic!r} goes on faster than it can be read.", topic=self.topic)
+
+    def _tell_plan(self, tasks: Sequence[Task]) -> None:
+        for task in tasks:
+            self._report.event(
+                "would rewrite",
+                topic=self.topic,
+                reason=task.reason.value,
+                segments=len(task.sources),
+                bytes=sum(source.segment.size_bytes for source in task.sources),
+                first=task.sources[0].segment.path,
+            )
+
+
+def _log_starts(state: TopicState) -> Mapping[int, int]:
+    return {partition: state.log_start(partition) for partition in range(state.partition_count)}
+
+
+def _waves(tasks: Sequence[Task], size: Callable[[], int]) -> Iterator[Sequence[Task]]:
+    """A few for each worker at once: what they upload must be committed before it is too old."""
+    if not tasks:
+        return
+    step = TASKS_PER_WORKER * size()
+    for first in range(0, len(tasks), step):
+        yield tasks[first : first + step]
