@@ -259,9 +259,7 @@ class Transactions:
             return newer
         try:
             applied = await asyncio.gather(
-                *(self._applied(row, requests) for requests in _by_topic(staged.records)),
-                self._settled(row, staged),
-                return_exceptions=True,
+                *(self._applied(row, requests) for requests in _by_topic(staged.records)), return_exceptions=True
             )
             places: list[Place] = []
             for found in applied:
@@ -269,6 +267,8 @@ class Transactions:
                     raise found
                 places += found
             places.sort(key=lambda place: (place.topic, place.partition))
+            # Behind the records: who goes on from these offsets finds in the topics what the transaction made of those before.
+            await self._group_offsets.settle(row.transaction_id, groups_of(staged.offsets), is_committed=True)
             done = await self._decider.decide(Finish(transaction_id=row.transaction_id, places=tuple(places)))
         except TidelogError as error:
             raise OutcomeUnknown(
@@ -276,11 +276,6 @@ class Transactions:
             ) from error
         await self.clean(row.transaction_id)
         return done
-
-    async def _settled(self, row: TransactionRow, staged: Staged) -> list[Place]:
-        """Make the pending offsets the groups'; they have no places."""
-        await self._group_offsets.settle(row.transaction_id, groups_of(staged.offsets), is_committed=True)
-        return []
 
     async def _applied(self, row: TransactionRow, requests: Sequence[StagedRecords]) -> list[Place]:
         """Where the topic has the records. Those of a topic that was deleted since the decision are gone with it."""

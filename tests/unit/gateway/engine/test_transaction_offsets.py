@@ -1,0 +1,131 @@
+"""A group's offsets in transactions across crashes: whoever reads them sees them with the records, or not at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from log_format.errors import BackOff, OutcomeUnknown, RequestRefused, StoreUnavailable
+from log_format.staged_offsets import StagedOffset, StagedOffsets
+
+CRASHES = {
+    "after the offsets are pending": ("put_if_absent", "system/transactions/_delta_log/"),
+    "after the decision": ("put_if_absent", "topics/out/_delta_log/"),
+    "before the offsets are the group's": ("put_if_absent", "system/consumer_offsets/_delta_log/"),
+    "before the last row": ("put", "system/transactions/decisions"),
+}
+DECIDED = {name: name != "after the offsets are pending" for name in CRASHES}
+
+
+async def _begun(tools: Any, gateway: Any) -> str:
+    row = await gateway.engine.transactions.begin("mine", 60_000)
+    await gateway.topic("in", flush_ms=0)
+    topic = await gateway.topic("out", flush_ms=0)
+    await gateway.engine.transactions.stage(row.transaction_id, "out", tools.batch_of(topic, [b"result"]), None)
+    offsets = StagedOffsets(
+        group="g", member_id=None, generation=None, offsets=(StagedOffset(topic="in", partition=0, offset=0),)
+    )
+    await gateway.engine.transactions.stage_offsets(row.transaction_id, offsets)
+    transaction_id: str = row.transaction_id
+    return transaction_id
+
+
+async def _committed(gateway: Any) -> dict[tuple[str, int], int]:
+    found: dict[tuple[str, int], int] = await gateway.engine.groups.committed.of_partitions("g", [("in", 0)])
+    return found
+
+
+@pytest.mark.parametrize("crash", CRASHES)
+def test_whoever_reads_the_offsets_settles_them(tools: Any, crash: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the committing gateway dies, a reader at another gateway finds offsets and records both, or neither, for ever."""
+    monkeypatch.setattr("gateway.transactions.group_offsets.PENDING_MS_MAX", 0)
+    operation, prefix = CRASHES[crash]
+
+    async def scenario() -> None:
+        dying = tools.gateway()
+        transaction_id = await _begun(tools, dying)
+        pending = decided = False
+
+        def die(current: str, key: str) -> None:
+            is_due = decided if DECIDED[crash] else pending
+            if is_due and current == operation and key.startswith(prefix):
+                raise StoreUnavailable(key, "the gateway died", may_have_happened=False)
+
+        def notice(current: str, key: str) -> None:
+            nonlocal pending, decided
+            if current == "put_if_absent" and key.startswith("system/consumer_offsets/_delta_log/"):
+                pending = True
+            if pending and current == "put_if_absent" and key.startswith("system/transactions/_delta_log/"):
+                decided = True
+
+        dying.store.before, dying.store.after = die, notice
+        with pytest.raises((OutcomeUnknown, BackOff)):
+            await dying.engine.transactions.commit(transaction_id)
+        other = tools.gateway(objects=dying.store.objects)
+        assert other.engine.groups.commits.log.state.version < 0, "it has not looked yet"
+        expected = {("in", 0): 0} if DECIDED[crash] else {}
+        assert await _committed(other) == expected
+        values = tools.values_of(await other.fetch(topic="out"))
+        assert values == ([b"result"] if DECIDED[crash] else [])
+        dying.store.come_back()
+        if DECIDED[crash]:
+            assert (await dying.engine.transactions.commit(transaction_id)).state == "committed"
+        else:
+            with pytest.raises(RequestRefused):
+                await dying.engine.transactions.commit(transaction_id)
+        assert await _committed(other) == expected
+        assert await _committed(dying) == expected
+
+    tools.run(scenario)
+
+
+def test_a_reader_waits_for_a_transaction_that_is_being_decided(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Offsets that are pending for a moment only are waited for: their transaction is not aborted by a reader."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        transaction_id = await _begun(tools, gateway)
+        other = tools.gateway(objects=gateway.store.objects)
+        asked = []
+
+        async def impatient(one: str, abort: bool) -> bool | None:
+            asked.append(abort)
+            if len(asked) == 1:
+                row = await gateway.engine.transactions.commit(transaction_id)
+                assert row.state == "committed"
+                return None
+            return await finish(one, abort)
+
+        offsets = gateway.engine.transactions._group_offsets
+        staged = await gateway.engine.transactions._staging.read(
+            transaction_id,
+            [name.name for name in (await gateway.engine.transactions._staging.listed(transaction_id)).names],
+        )
+        await offsets.prepare(transaction_id, staged.offsets)
+        settling = other.engine.transactions._group_offsets
+        finish, settling.finish = settling.finish, impatient
+        assert await _committed(other) == {("in", 0): 0}
+        assert asked[0] is False
+
+    tools.run(scenario)
+
+
+def test_offsets_of_an_aborted_transaction_are_swept(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is pending for nobody is dropped by the sweep, without anyone reading the group."""
+    monkeypatch.setattr("gateway.transactions.transactions._LEFT_ALONE_MS", -1)
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        transaction_id = await _begun(tools, gateway)
+        transactions = gateway.engine.transactions
+        names = [name.name for name in (await transactions._staging.listed(transaction_id)).names]
+        staged = await transactions._staging.read(transaction_id, names)
+        await transactions._group_offsets.prepare(transaction_id, staged.offsets)
+        await transactions.abort(transaction_id)
+        assert gateway.engine.groups.commits.log.state.group("g").pending
+        await transactions.sweep_once()
+        assert not (await gateway.engine.groups.commits.fresh()).group("g").pending
+        assert await _committed(gateway) == {}
+
+    tools.run(scenario)
