@@ -14,7 +14,7 @@ from unittest import mock
 
 import psutil
 
-from benchmarks import acknowledgement, fetch, gateways, processes, produce, sdk, startup
+from benchmarks import acknowledgement, fetch, gateways, processes, produce, sdk, spark, startup
 from benchmarks.report import Table
 from log_format.stores import open_store
 from log_format.version import __version__
@@ -61,7 +61,7 @@ def _on_minio(seconds: float, names: set[str]) -> Iterator[Table]:
 
 def main() -> int:
     """Run what was asked for."""
-    known = ["produce", "ack", "fetch", "startup", "memory", "gateways", "requests", "sdk"]
+    known = ["produce", "ack", "fetch", "startup", "memory", "gateways", "requests", "sdk", "spark"]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", default=known, help=f"of {', '.join(known)}; all without")
     parser.add_argument("--store", choices=["directory", "minio", "both"], default="both")
@@ -78,6 +78,8 @@ def main() -> int:
         tables += _on_minio(arguments.seconds, names)
     if "sdk" in names:
         tables += sdk.measure()
+    if "spark" in names:
+        tables += spark.measure()
     if arguments.write:
         about = (
             f"Tidelog {__version__}, {time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores ({platform.machine()}), "

@@ -3,6 +3,7 @@
 #
 #   scripts/kafka.sh path       print where they are kept
 #   scripts/kafka.sh install    fetch what is not there (needs Maven)
+#   scripts/kafka.sh spark      the same for Spark's Kafka source (needs a JDK, too)
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -25,11 +26,26 @@ install() {
     touch "$kept/complete"
 }
 
+spark() {
+    install
+    [ -f "$kept/spark/complete" ] && return
+    echo "Fetching Spark's Kafka source into $kept/spark (once)" >&2
+    mvn -q -B -f "$here/benchmarks/kafka/spark_pom.xml" org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies \
+        -DincludeScope=runtime -DoutputDirectory="$kept/spark"
+    jars=$("$here/.venv/bin/python" -c 'import pathlib, pyspark; print(pathlib.Path(pyspark.__file__).parent / "jars")')
+    mkdir -p "$kept/spark/classes"
+    java -cp "$jars/*" scala.tools.nsc.Main -nowarn -d "$kept/spark/classes" -cp "$jars/*:$kept/spark/*" \
+        "$here/benchmarks/kafka/TokenStandIn.scala"
+    (cd "$kept/spark/classes" && jar cf ../token-stand-in.jar .)
+    touch "$kept/spark/complete"
+}
+
 case "${1:-}" in
 path) echo "$kept" ;;
 install) install ;;
+spark) spark ;;
 *)
-    echo "usage: $0 path | install" >&2
+    echo "usage: $0 path | install | spark" >&2
     exit 2
     ;;
 esac

@@ -1,0 +1,103 @@
+"""How long after its acknowledgement a record is a row in a micro-batch: ours by a gateway, Kafka's by its client."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import quantiles
+
+from pyspark.sql import DataFrame, Row
+
+from benchmarks.kafka.broker import kept
+from benchmarks.processes import call
+
+PAUSE_SECONDS = 0.05
+WARM_UP_SHARE = 0.4
+"""Of the records, the first ones: the JVM compiles while they come."""
+ARRIVAL_SECONDS_MAX = 60
+
+Send = Callable[[int], Mapping[int, int]]
+"""Sends so many records with their number as value; when each was acknowledged, in nanoseconds since the epoch."""
+
+
+def measure(stream: DataFrame, checkpoint: Path, send: Send, records: int) -> tuple[list[float], dict[str, float]]:
+    """Milliseconds from acknowledgement to row, p50, p90 and p99; and the median parts of a micro-batch, in milliseconds."""
+    rows: dict[int, int] = {}
+    with _running(stream, checkpoint, rows) as query:
+        acknowledged = send(records)
+        deadline = time.monotonic() + ARRIVAL_SECONDS_MAX
+        while len(rows) < len(acknowledged) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        progress = [each["durationMs"] for each in query.recentProgress if each["numInputRows"]]
+    kept_numbers = sorted(acknowledged)[int(len(acknowledged) * WARM_UP_SHARE) :]
+    waits = [(rows[number] - acknowledged[number]) / 1e6 for number in kept_numbers]
+    percentiles = quantiles(waits, n=100)
+    later = progress[len(progress) // 2 :]
+    parts = {
+        name: sorted(each.get(name, 0) for each in later)[len(later) // 2]
+        for name in ("latestOffset", "queryPlanning", "addBatch", "walCommit", "commitOffsets", "triggerExecution")
+    }
+    return [percentiles[49], percentiles[89], percentiles[98]], parts
+
+
+def by_gateway(port: int, topic: str) -> Send:
+    """Ours: one record a request, four clients that take turns, so that a flush does not set the pace."""
+
+    def send(count: int) -> Mapping[int, int]:
+        acknowledged: dict[int, int] = {}
+
+        def of_one(first: int) -> None:
+            for number in range(first, count, 4):
+                body = {"records": [{"value": str(number)}]}
+                call(port, "POST", f"/v1/topics/{topic}/records", body)
+                acknowledged[number] = time.time_ns()
+                time.sleep(PAUSE_SECONDS)
+
+        clients = [threading.Thread(target=of_one, args=(first,)) for first in range(4)]
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join()
+        return acknowledged
+
+    return send
+
+
+def by_kafka(address: str, topic: str) -> Send:
+    """Kafka's: its fastest Python client, without linger."""
+
+    def send(count: int) -> Mapping[int, int]:
+        program = Path(__file__).with_name("kafka") / "acknowledged.py"
+        command = [
+            str(kept() / "venv" / "bin" / "python"),
+            str(program),
+            address,
+            topic,
+            str(count),
+            str(PAUSE_SECONDS),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+        return {int(number): int(at) for number, at in (line.split() for line in done.stdout.splitlines())}
+
+    return send
+
+
+@contextmanager
+def _running(stream: DataFrame, checkpoint: Path, rows: dict[int, int]) -> Iterator[object]:
+    def take(batch: DataFrame, _: int) -> None:
+        found: list[Row] = batch.select("value").collect()
+        now = time.time_ns()
+        for row in found:
+            rows.setdefault(int(bytes(row["value"])), now)
+
+    query = stream.writeStream.foreachBatch(take).option("checkpointLocation", str(checkpoint)).start()
+    try:
+        while not query.recentProgress and query.isActive:
+            time.sleep(0.1)
+        yield query
+    finally:
+        query.stop()

@@ -1,0 +1,130 @@
+"""The sources that are compared, all reading the same records: Kafka's, ``format("tidelog")``, and Delta on the same topic.
+
+The records are produced to a Kafka broker by Kafka's own program, read back, and written to a topic with the same partitions
+and order by the format's own committer, in segments as large as a gateway's under full load.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from benchmarks.kafka.broker import Broker, kept, run_tool
+from log_format.append import Append, Batch
+from log_format.clock import SystemClock
+from log_format.committer import Committer
+from log_format.records import BATCH_SCHEMA
+from log_format.stores import open_store
+from log_format.topic_changes import CreateTopic
+from log_format.topic_config import TopicConfig
+from log_format.topic_log import TopicLog
+from spark_pipeline import read_topic, session, stream_topic
+
+TOPIC = "records"
+PARTITIONS = 8
+VALUE_BYTES = 100
+SEGMENT_RECORDS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A way to the records: ``batch`` gives all of them, ``stream`` the same from the earliest on; None: not measured."""
+
+    name: str
+    batch: Callable[[], DataFrame]
+    stream: Callable[[], DataFrame] | None
+
+
+def started(store: str) -> SparkSession:
+    """A session with two cores, and Kafka's source when it is installed."""
+    return session(
+        store,
+        app_name="benchmarks",
+        master="local[2]",
+        config={"spark.driver.memory": "4g", "spark.driver.extraClassPath": f"{kept() / 'spark'}/*"},
+    )
+
+
+def kafka(spark: SparkSession, broker: Broker, options: Mapping[str, str], name: str = "Kafka's source") -> Source:
+    """Spark's Kafka source, with its defaults but for ``options``."""
+    given = {
+        "kafka.bootstrap.servers": broker.address,
+        "subscribe": TOPIC,
+        "startingOffsets": "earliest",
+        **options,
+    }
+    return Source(
+        name,
+        lambda: spark.read.format("kafka").options(**given).load(),
+        lambda: spark.readStream.format("kafka").options(**given).load(),
+    )
+
+
+def ours(spark: SparkSession, store: str) -> list[Source]:
+    """``format("tidelog")`` with every column and with the value alone, and Delta's reader."""
+    given = {"store": store, "subscribe": TOPIC, "startingOffsets": "earliest"}
+
+    def source(name: str, schema: str | None) -> Source:
+        def of(reader: object) -> DataFrame:
+            configured = reader.format("tidelog").options(**given)  # type: ignore[attr-defined]
+            return (configured if schema is None else configured.schema(schema)).load()
+
+        return Source(name, lambda: of(spark.read), lambda: of(spark.readStream))
+
+    return [
+        source('format("tidelog")', None),
+        source('format("tidelog"), value only', "value binary"),
+        Source("Delta (native)", lambda: read_topic(spark, store, TOPIC), lambda: stream_topic(spark, store, TOPIC)),
+    ]
+
+
+def fill_kafka(broker: Broker, records: int) -> None:
+    """The records, by Kafka's own program."""
+    broker.make_topic(TOPIC)
+    arguments = [
+        "--topic",
+        TOPIC,
+        "--num-records",
+        str(records),
+        "--record-size",
+        str(VALUE_BYTES),
+        "--throughput",
+        "-1",
+    ]
+    settings = [
+        "--producer-props",
+        f"bootstrap.servers={broker.address}",
+        "acks=all",
+        "linger.ms=5",
+        "batch.size=65536",
+    ]
+    run_tool("org.apache.kafka.tools.ProducerPerformance", [*arguments, *settings], broker.logging)
+
+
+def copy(records: pa.Table, store: str) -> None:
+    """Kafka's records (``partition, offset, timestamp, key, value``) to our topic, each at its place."""
+    log = TopicLog(open_store(store), TOPIC, SystemClock())
+    committer = Committer(log, new_id=_new_id)
+    committer.commit(
+        CreateTopic(name=TOPIC, partition_count=PARTITIONS, config=TopicConfig.parse({}), topic_id=_new_id())
+    )
+    # Partitions side by side, as they were produced: each segment has a piece of every partition.
+    ordered = records.sort_by([("offset", "ascending"), ("partition", "ascending")])
+    for first in range(0, ordered.num_rows, SEGMENT_RECORDS):
+        part = ordered.slice(first, SEGMENT_RECORDS).combine_chunks()
+        columns = [part.column(name).cast(BATCH_SCHEMA.field(name).type) for name in ("timestamp", "key", "value")]
+        table = pa.table([*columns, pa.nulls(part.num_rows, BATCH_SCHEMA.field("headers").type)], schema=BATCH_SCHEMA)
+        partitions = np.asarray(part.column("partition").to_numpy(), np.int32)
+        batch = Batch(
+            topic_id=str(log.state.topic_id), records=table, partitions=partitions, record_bytes_max=VALUE_BYTES
+        )
+        committer.commit(Append([batch], _new_id))
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex
