@@ -116,6 +116,7 @@ class Groups:
         """End the polls; commit what was asked."""
         if self._compacting is not None:
             self._compacting.cancel()
+        self.polling.end_waits()
         await self.coordinator.drain()
         await self.commits.drain()
 

@@ -59,13 +59,25 @@ class Polling:
     """Belongs to the event loop."""
 
     def __init__(
-        self, coordinator: Coordinator, committed: Committed, fetching: Fetching, topics: TopicRegistry, *, clock: Clock
+        self,
+        coordinator: Coordinator,
+        committed: Committed,
+        fetching: Fetching,
+        topics: TopicRegistry,
+        *,
+        clock: Clock,
     ) -> None:
+        self._draining = False
         self._coordinator = coordinator
         self._committed = committed
         self._fetching = fetching
         self._topics = topics
         self._clock = clock
+
+    def end_waits(self) -> None:
+        """From now on answer at once."""
+        self._draining = True
+        self._coordinator.wake_all()
 
     async def poll(self, group: LiveGroup, wish: PollWish, memory: MemoryBudget) -> Polled:
         """Raises ``RequestRefused`` (of members, of the commit), ``BackOff``, ``OutcomeUnknown``."""
@@ -87,7 +99,7 @@ class Polling:
                     records_max=wish.limits.records_max,
                     bytes_max=wish.limits.bytes_max,
                     bytes_min=wish.limits.bytes_min,
-                    wait_ms_max=0 if rebalanced or failed else left_ms,
+                    wait_ms_max=0 if rebalanced or failed or self._draining else left_ms,
                 )
                 keys = _rotated(sorted(key for key in keys_of(readable) if key in positions), session)
                 answer = await self._fetched(keys, positions, limits, memory, wakeup)
