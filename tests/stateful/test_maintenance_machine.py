@@ -1,0 +1,324 @@
+"""A topic under maintenance, in any order with everything else that happens to it, against a plain model of lists.
+
+What is read, by gateways' way (manifest, ranges) and by a Delta reader's (every row of every live file), is what the model
+allows: records are never invented, doubled, reordered or brought back; only retention, a deletion or a later record of the same
+key lets one go; a repeated request stays recognized.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from compaction.job import Job
+from compaction.policy import Policy
+from compaction.report import CollectedEvents
+from compaction.workers import InThisProcess
+from log_format import checkpoint, producer_id
+from log_format.append import Append, Batch
+from log_format.appended import Duplicate
+from log_format.committer import Committer
+from log_format.errors import TidelogError
+from log_format.live_segments import live_segments
+from log_format.producers import ProducerStamp
+from log_format.records import BATCH_SCHEMA
+from log_format.segment_reader import SegmentReader
+from log_format.segment_scan import scan_segment
+from log_format.stores.memory import MemoryStore
+from log_format.topic_changes import AlterTopic, CreateTopic, DeleteRecords, DeleteTopic
+from log_format.topic_config import TopicConfig
+from log_format.topic_log import TopicLog
+from log_format.verify import verify_topic
+
+PARTITIONS = 2
+HOUR_MS = 3_600_000
+POLICY = Policy(target_bytes=9_000, sources_max=5, flushed_min=2, fan_in=2, dirty_ratio=0.3)
+
+
+class TurnedClock:
+    """Moves only when told."""
+
+    def __init__(self) -> None:
+        self.ms = 1_763_683_200_000
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic_ms(self) -> int:
+        return self.ms
+
+    def sleep_ms(self, duration_ms: int) -> None:
+        self.ms += duration_ms
+
+
+@dataclass
+class Kept:
+    """A record of the model."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    appended_ms: int
+
+
+@dataclass
+class ModelPartition:
+    """All records that ever were, and which of them may still be read."""
+
+    records: list[Kept] = field(default_factory=list)
+    log_start: int = 0
+    present: set[int] = field(default_factory=set)
+
+
+class MaintenanceMachine(RuleBasedStateMachine):
+    """One gateway writes; two maintainers, who know of each other only by the store, do their rounds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = TurnedClock()
+        self.store = MemoryStore(clock=self.clock)
+        self.numbers = count(1)
+        self.producer = producer_id.issue(producer_id.PLAIN, self.clock.now_ms(), "0" * 20, b"key")
+        self.open_gateway()
+        self.jobs = [self.new_job() for _ in range(2)]
+        self.last: tuple[Batch, Any] | None = None
+
+    @initialize()
+    def create(self) -> None:
+        self.model = [ModelPartition() for _ in range(PARTITIONS)]
+        self.sequence = 0
+        config = TopicConfig.parse({"deleted.file.retention.ms": HOUR_MS, "producer.id.expiration.ms": 10**12})
+        change = CreateTopic(name="t", partition_count=PARTITIONS, config=config, topic_id=self.new_id())
+        assert self.committer.commit(change).result is True
+        self.last = None
+
+    def new_id(self) -> str:
+        return f"id-{next(self.numbers)}"
+
+    def new_job(self) -> Job:
+        return Job(
+            store=self.store,
+            workers=InThisProcess(self.store),
+            clock=self.clock,
+            report=CollectedEvents(),
+            policy=POLICY,
+            new_id=self.new_id,
+        )
+
+    def open_gateway(self) -> None:
+        self.log = TopicLog(self.store, "t", self.clock)
+        self.committer = Committer(self.log, new_id=self.new_id, jitter=lambda: 1.0)
+
+    @rule(
+        flushes=st.lists(
+            st.lists(
+                st.tuples(st.integers(0, PARTITIONS - 1), st.integers(-1, 2), st.booleans()), min_size=1, max_size=4
+            ),
+            min_size=1,
+            max_size=6,
+        ),
+        late_hours=st.integers(0, 30),
+    )
+    def produce(self, flushes: list[list[tuple[int, int, bool]]], late_hours: int) -> None:
+        """Each flush is a request; a key of -1 is none, True a tombstone."""
+        for rows in flushes:
+            timestamp_ms = self.clock.now_ms() - late_hours * HOUR_MS
+            batch = self.batch(rows, timestamp_ms)
+            (outcome,) = self.committer.commit(Append([batch], self.new_id)).result
+            assert not isinstance(outcome, TidelogError | Duplicate)
+            for place in outcome:
+                of_partition = self.model[place.partition]
+                assert place.base_offset == len(of_partition.records)
+            for row, (partition, _, _) in enumerate(rows):
+                of_partition = self.model[partition]
+                offset = len(of_partition.records)
+                key, value = (batch.records.column(name)[row].as_py() for name in ("key", "value"))
+                of_partition.records.append(Kept(offset, key, value, timestamp_ms, self.clock.now_ms()))
+                of_partition.present.add(offset)
+            self.last = (batch, outcome)
+
+    @precondition(lambda self: self.last is not None)
+    @rule()
+    def repeat_a_request(self) -> None:
+        """G5, through everything that rewriting does to the segments that brought it."""
+        assert self.last is not None
+        batch, places = self.last
+        (outcome,) = self.committer.commit(Append([batch], self.new_id)).result
+        assert isinstance(outcome, Duplicate)
+        assert outcome.places == places
+
+    @rule(partition=st.integers(0, PARTITIONS - 1), part=st.floats(0, 1))
+    def delete_records(self, partition: int, part: float) -> None:
+        of_partition = self.model[partition]
+        offset = int(part * len(of_partition.records))
+        self.committer.commit(DeleteRecords(before={partition: offset}))
+        self.moved(partition, max(offset, of_partition.log_start))
+
+    @rule(
+        policy=st.sampled_from(["delete", "compact", "compact,delete"]),
+        retention_hours=st.sampled_from([-1, 2, 20]),
+        retention_bytes=st.sampled_from([-1, 3_000]),
+        lag_hours=st.sampled_from([0, 2]),
+        delete_retention_hours=st.sampled_from([0, 5]),
+    )
+    def configure(
+        self, policy: str, retention_hours: int, retention_bytes: int, lag_hours: int, delete_retention_hours: int
+    ) -> None:
+        config = {
+            "cleanup.policy": policy,
+            "retention.ms": retention_hours * HOUR_MS if retention_hours >= 0 else -1,
+            "retention.bytes": retention_bytes,
+            "min.compaction.lag.ms": lag_hours * HOUR_MS,
+            "delete.retention.ms": delete_retention_hours * HOUR_MS,
+        }
+        self.committer.commit(AlterTopic(partition_count=None, config=config))
+
+    @rule(hours=st.sampled_from([1, 3, 30]))
+    def time_passes(self, hours: int) -> None:
+        self.clock.ms += hours * HOUR_MS + 1
+
+    @rule(who=st.integers(0, 1), collect=st.booleans())
+    def maintain(self, who: int, collect: bool) -> None:
+        job = self.jobs[who]
+        totals = job.run_round(collect=collect)
+        assert totals.failed_topics == 0, job.report
+        self.log.refresh()
+        state = self.log.state
+        for partition in range(PARTITIONS):
+            self.expired(partition, state.log_start(partition))
+        self.compacted()
+
+    @rule()
+    def write_checkpoint(self) -> None:
+        self.log.refresh()
+        checkpoint.write_checkpoint(self.store, "t", self.log.state.version, self.clock.now_ms())
+
+    @rule()
+    def restart(self) -> None:
+        self.open_gateway()
+        self.jobs = [self.new_job() for _ in range(2)]
+
+    @rule()
+    def make_anew(self) -> None:
+        self.committer.commit(DeleteTopic())
+        self.create()
+        self.producer = producer_id.issue(producer_id.PLAIN, self.clock.now_ms(), f"{next(self.numbers):020x}", b"key")
+
+    @invariant()
+    def every_reader_agrees(self) -> None:
+        for partition in range(PARTITIONS):
+            of_partition = self.model[partition]
+            expected = [self.row(of_partition.records[offset]) for offset in sorted(of_partition.present)]
+            assert self.read_by_offset(partition) == expected
+        rows = self.read_every_row()
+        for partition in range(PARTITIONS):
+            of_partition = self.model[partition]
+            visible = [row for row in rows[partition] if row[0] >= of_partition.log_start]
+            assert visible == [self.row(of_partition.records[offset]) for offset in sorted(of_partition.present)]
+            for offset, *_ in rows[partition]:
+                assert offset < len(of_partition.records)
+
+    def teardown(self) -> None:
+        report = verify_topic(self.store, "t", clock=self.clock)
+        assert report.problems == ()
+        assert report.record_count == sum(len(of_partition.present) for of_partition in self.model)
+
+    def moved(self, partition: int, log_start: int) -> None:
+        of_partition = self.model[partition]
+        of_partition.log_start = log_start
+        of_partition.present = {offset for offset in of_partition.present if offset >= log_start}
+
+    def expired(self, partition: int, log_start: int) -> None:
+        """What maintenance let go of by age and size, it might."""
+        of_partition = self.model[partition]
+        assert log_start >= of_partition.log_start
+        gone = of_partition.records[of_partition.log_start : log_start]
+        config = self.log.state.config
+        retention_ms, retention_bytes = (config.integer(f"retention.{unit}") for unit in ("ms", "bytes"))
+        if gone:
+            assert "delete" in config.choice("cleanup.policy")
+            by_size = retention_bytes >= 0 and self.log.state.manifest.size_bytes(partition) >= retention_bytes
+            oldest_ms = self.clock.now_ms() - retention_ms
+            by_age = retention_ms >= 0 and all(
+                record.timestamp_ms < oldest_ms for record in gone if record.offset in of_partition.present
+            )
+            assert by_age or by_size
+        self.moved(partition, log_start)
+
+    def compacted(self) -> None:
+        """What key compaction let go of, it might; and it brought nothing back."""
+        config = self.log.state.config
+        delete_retention_ms = config.integer("delete.retention.ms")
+        lag_ms = config.integer("min.compaction.lag.ms")
+        for partition, of_partition in enumerate(self.model):
+            found = {offset for offset, *_ in self.read_by_offset(partition)}
+            assert found <= of_partition.present
+            newest = {record.key: record.offset for record in of_partition.records}
+            for offset in of_partition.present - found:
+                record = of_partition.records[offset]
+                assert "compact" in config.choice("cleanup.policy")
+                assert record.key is not None
+                superseded = newest[record.key] > offset
+                expired = record.value is None and self.clock.now_ms() - record.appended_ms >= delete_retention_ms
+                assert superseded or expired
+                assert offset != of_partition.records[-1].offset
+                assert lag_ms == 0 or self.clock.now_ms() - record.timestamp_ms >= lag_ms
+            of_partition.present = found
+
+    def read_by_offset(self, partition: int) -> list[tuple[int, bytes | None, bytes | None]]:
+        """As a gateway that has just started reads."""
+        log = TopicLog(self.store, "t", self.clock)
+        state, reader = log.refresh(), SegmentReader(self.store)
+        found, offset = [], state.log_start(partition)
+        while (at := state.manifest.find(partition, offset)) is not None:
+            table = reader.read("t", at.segment, partition, offset, bytes_max=1 << 30, records_max=1 << 30)
+            found += list(zip(*(table.column(name).to_pylist() for name in ("offset", "key", "value")), strict=True))
+            offset = at.end_offset
+        return found
+
+    def read_every_row(self) -> list[list[tuple[int, bytes | None, bytes | None]]]:
+        """As a Delta reader does: all live files, ordered by their modification times, whatever the log starts are."""
+        self.log.refresh()
+        table = checkpoint.reconciled_log(self.store, "t", self.log.state.version, self.clock.now_ms())
+        assert table is not None
+        rows: list[list[tuple[int, bytes | None, bytes | None]]] = [[] for _ in range(PARTITIONS)]
+        for live in live_segments(table):
+            for part in scan_segment(self.store, "t", live.segment):
+                columns = (part.column(name).to_pylist() for name in ("partition", "offset", "key", "value"))
+                for partition, *row in zip(*columns, strict=True):
+                    rows[partition].append(tuple(row))
+        return rows
+
+    def row(self, record: Kept) -> tuple[int, bytes | None, bytes | None]:
+        return (record.offset, record.key, record.value)
+
+    def batch(self, rows: list[tuple[int, int, bool]], timestamp_ms: int) -> Batch:
+        columns = [
+            pa.array([timestamp_ms * 1000] * len(rows), BATCH_SCHEMA.field("timestamp").type),
+            pa.array([None if key < 0 else b"k%d" % key for _, key, _ in rows], pa.binary()),
+            pa.array([None if dead else b"v%d" % next(self.numbers) for _, _, dead in rows], pa.binary()),
+            pa.nulls(len(rows), BATCH_SCHEMA.field("headers").type),
+        ]
+        self.sequence += 1
+        assert self.log.state.topic_id is not None
+        return Batch(
+            topic_id=self.log.state.topic_id,
+            records=pa.table(columns, schema=BATCH_SCHEMA),
+            partitions=np.array([partition for partition, _, _ in rows], np.int32),
+            record_bytes_max=10,
+            stamp=ProducerStamp(self.producer, 0, self.sequence - 1),
+        )
+
+
+class TestMaintenance(MaintenanceMachine.TestCase):  # type: ignore[name-defined,misc]
+    """Whatever maintenance does in between, every reader sees what the model allows."""
+
+    settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
