@@ -82,7 +82,7 @@ class LiveGroup:
         }
         self._waiting = _Waiting()
         self._running: asyncio.Task[None] | None = None
-        self._polls: dict[str, set[Wakeup]] = {}
+        self._polls: dict[str, list[Wakeup]] = {}
         self._assignor = row.assignor or ""
         self._subscriptions: Subscriptions | None = None
 
@@ -179,13 +179,13 @@ class LiveGroup:
         """While this lasts the member is alive, and ``wakeup`` is set by whatever changes in the group."""
         session = self.sessions[member_id]
         session.polls += 1
-        self._polls.setdefault(member_id, set()).add(wakeup)
+        self._polls.setdefault(member_id, []).append(wakeup)
         try:
             yield session
         finally:
             session.polls -= 1
             session.seen_ms = max(session.seen_ms, self._clock.monotonic_ms())
-            self._polls[member_id].discard(wakeup)
+            self._polls[member_id].remove(wakeup)
             if not self._polls[member_id]:
                 del self._polls[member_id]
 

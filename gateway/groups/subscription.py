@@ -79,7 +79,7 @@ class SubscribedTopics:
             if state.exists:
                 counts[name] = state.partition_count
 
-        await asyncio.gather(*(look(name) for name in names if is_topic_name(name)))
+        await asyncio.gather(*(look(name) for name in sorted(names) if is_topic_name(name)))
         return counts
 
     async def _matching(self, pattern: str, names: Sequence[str]) -> list[str]:
