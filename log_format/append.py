@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from log_format.appended import Appended, Duplicate
+from log_format.applied_transactions import TransactionStamp, named, tagged
 from log_format.change import NewId, Proposal, StagedSegment
 from log_format.delta import Action, Txn, add_segment
 from log_format.errors import ErrorCode, RequestRefused, TidelogError, TopicReplaced, UnknownTopic
@@ -38,7 +39,8 @@ class Batch:
     length); ``topic_id`` is the incarnation that it was routed for; ``record_bytes_max`` is its largest record (key, value and
     headers); ``partition_count`` is the topic's count by which partitions were chosen, None when the request named them.
     ``stamp`` makes it idempotent, and only then it may be without records: its sequence is used up all the same.
-    ``expected_offset``: append only when that is the next offset of its one partition.
+    ``expected_offset``: append only when that is the next offset of its one partition. ``transaction``: these are all records of
+    that decided transaction for this topic, and they are appended once.
     """
 
     __slots__ = (
@@ -50,6 +52,7 @@ class Batch:
         "records",
         "stamp",
         "topic_id",
+        "transaction",
     )
 
     def __init__(
@@ -62,6 +65,7 @@ class Batch:
         partition_count: int | None = None,
         stamp: ProducerStamp | None = None,
         expected_offset: int | None = None,
+        transaction: TransactionStamp | None = None,
     ) -> None:
         assert records.num_rows == len(partitions)
         assert records.num_rows or stamp is not None
@@ -72,6 +76,7 @@ class Batch:
         self.record_bytes_max = record_bytes_max
         self.stamp = stamp
         self.expected_offset = expected_offset
+        self.transaction = transaction
         self.counts = _counts(partitions)
         """(partition, count) of each partition touched, in order of partition."""
 
@@ -116,6 +121,7 @@ class Append:
         result: list[Outcome] = []
         ends: dict[int, int] = {}
         stamped: list[StampedBatch] = []
+        applied: dict[TransactionStamp, tuple[Appended, ...]] = {}
         txns: list[Txn] = []
         for batch, verdict in zip(self.batches, verdicts, strict=True):
             if isinstance(verdict, int):
@@ -127,6 +133,8 @@ class Append:
             else:
                 places = _places(batch, state, ends)
                 result.append(places)
+                if batch.transaction is not None:
+                    applied[batch.transaction] = places
                 if batch.stamp is not None and places:
                     stamped.append(StampedBatch(batch.stamp, places))
                 elif batch.stamp is not None:
@@ -148,7 +156,8 @@ class Append:
             stamped=stamped,
         )
         txns += [Txn(app_id=str(partition), version=ends[partition], last_updated=now_ms) for partition in sorted(ends)]
-        actions: list[Action] = [add, *txns]
+        floor = state.transactions.floor
+        actions: list[Action] = [tagged(add, applied, floor), *txns, *named(applied, floor, now_ms)]
         return Proposal(operation="WRITE", actions=actions, result=result, segment=segment)
 
     def _judge(
@@ -159,6 +168,7 @@ class Append:
             state.producers, now_ms, state.config.integer("producer.id.expiration.ms"), assume_order=assume_order
         )
         taken: dict[ProducerStamp, int] = {}
+        applied: dict[str, int] = {}
         counts: dict[int, int] = {}
         verdicts: list[_Verdict] = []
         for index, batch in enumerate(self.batches):
@@ -169,6 +179,9 @@ class Append:
                 if verdict is None and not batch.counts and self._has_empty_one_of(batch.stamp.producer_id, taken):
                     # One empty request of a commit is told by its txn; another one waits for the next commit.
                     verdict = out_of_order(batch.stamp, batch.stamp.sequence - 1)
+            if verdict is None and batch.transaction is not None:
+                same = applied.setdefault(batch.transaction.transaction_id, index)
+                verdict = state.transactions.judge(batch.transaction) if same == index else same
             if verdict is None:
                 verdict = _refusal(batch, state) or _mismatch(batch, next_offsets, counts)
             if verdict is None:

@@ -4,7 +4,7 @@ It is written by whoever commits, since nobody else would: from the checkpoint b
 column, so that it costs no more memory than its own bytes and those of its predecessor. The object is whole or absent, and its
 content follows from the log alone, so two writers of one version do no harm. ``_last_checkpoint`` is a hint.
 
-What the topic remembers of its producers is in the file's metadata (``checkpoint_producers``).
+What the topic remembers of producers and transactions is in the file's metadata (``checkpoint_memory``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from log_format import layout, limits
 from log_format.checkpoint_hint import hinted_version
-from log_format.checkpoint_producers import PRODUCERS_KEY, follow, producers_of, with_producers
+from log_format.checkpoint_memory import KEYS, NO_MEMORY, memory_of, with_memory
 from log_format.delta import (
     TAG_FOOTER,
     TAG_RUNS,
@@ -33,7 +33,6 @@ from log_format.delta import (
     segment_of_add,
 )
 from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable
-from log_format.producers import NO_PRODUCERS
 from log_format.run import Run, SegmentRef
 from log_format.store import ObjectStore
 from log_format.topic_state import EMPTY_REQUEST_APP_ID, TopicState
@@ -169,7 +168,7 @@ def _reconciled(
 ) -> tuple[pa.Table | None, str | None]:
     """The log at ``version``, from the checkpoint ``base`` on; or the key of what is missing."""
     try:
-        table = with_producers(SCHEMA.empty_table(), NO_PRODUCERS)
+        table = with_memory(SCHEMA.empty_table(), NO_MEMORY)
         if base is not None:
             table = decode_checkpoint(store.get(layout.table_checkpoint_key(root, base)), root, base)
         keys = (layout.table_commit_key(root, number) for number in range(0 if base is None else base + 1, version + 1))
@@ -182,7 +181,7 @@ def reconcile(table: pa.Table, commits: Iterable[Commit], now_ms: int) -> pa.Tab
     """A checkpoint's table (``SCHEMA``) moved on by commits (protocol, "Action Reconciliation")."""
     protocol = _last(table, "protocol")
     metadata = _last(table, "metaData")
-    producers = producers_of(table)
+    memory = memory_of(table)
     txns = {txn["appId"]: txn for txn in _present(table, "txn").to_pylist()}
     adds: dict[str, dict[str, Any]] = {}
     removes = {remove["path"]: remove for remove in _present(table, "remove").to_pylist()}
@@ -192,9 +191,9 @@ def reconcile(table: pa.Table, commits: Iterable[Commit], now_ms: int) -> pa.Tab
             protocol = _protocol(commit.protocol)
         if commit.metadata is not None:
             is_same = metadata is not None and metadata["id"] == commit.metadata.id
-            producers = producers if is_same else NO_PRODUCERS
+            memory = memory if is_same else NO_MEMORY
             metadata = _metadata(commit.metadata)
-        producers = follow(producers, commit, dict(metadata["configuration"] or ()) if metadata else {})
+        memory = memory.after(commit, dict(metadata["configuration"] or ()) if metadata else {})
         for txn in commit.txns:
             if txn.app_id.startswith(EMPTY_REQUEST_APP_ID):
                 continue  # the producers' state says it
@@ -214,13 +213,13 @@ def reconcile(table: pa.Table, commits: Iterable[Commit], now_ms: int) -> pa.Tab
     parts = [
         ("protocol", pa.array([protocol], _PROTOCOL)),
         ("metaData", pa.array([metadata], _METADATA)),
-        ("txn", pa.array(list(txns.values()), _TXN)),
+        ("txn", pa.array([txn for txn in txns.values() if memory.transactions.needs(txn["appId"])], _TXN)),
         ("remove", pa.array(tombstones, _REMOVE)),
         ("add", kept),
         ("add", pa.array(list(adds.values()), _ADD)),
     ]
     rows = [_rows(name, values) for name, values in parts if len(values)]
-    return with_producers(pa.concat_tables(rows or [SCHEMA.empty_table()]), producers)
+    return with_memory(pa.concat_tables(rows or [SCHEMA.empty_table()]), memory)
 
 
 def read_checkpoint(data: bytes, topic: str, version: int) -> TopicState:
@@ -240,7 +239,7 @@ def read_checkpoint(data: bytes, topic: str, version: int) -> TopicState:
     adds = _present(table, "add")
     times = pc.struct_field(adds, "modificationTime")
     newest_ms = (pc.max(times).as_py() or 0) if len(adds) else 0
-    state = TopicState.absent(topic, version).with_reconciled(metadata, txns, newest_ms, producers_of(table))
+    state = TopicState.absent(topic, version).with_reconciled(metadata, txns, newest_ms, *memory_of(table))
     if state.exists and len(adds):
         for segment, runs in live_segments(table):
             for run in runs:
@@ -288,9 +287,9 @@ def decode_checkpoint(data: bytes, root: str, version: int, **fields: Any) -> pa
         conforming = pa.table([_conforming(table, field) for field in SCHEMA], schema=SCHEMA)
         conforming.validate(full=True)
         conforming = conforming.replace_schema_metadata(
-            {key: value for key, value in (table.schema.metadata or {}).items() if key == PRODUCERS_KEY}
+            {key: value for key, value in (table.schema.metadata or {}).items() if key in KEYS}
         )
-        producers_of(conforming)
+        memory_of(conforming)
         for column, name in _REQUIRED:
             if pc.struct_field(_present(conforming, column), name).null_count:
                 raise ValueError(f"{column}.{name} is null")

@@ -8,7 +8,7 @@ Invariants, checked as each commit is applied (a violation raises ``CorruptData`
 
 ``appId`` of the ``txn`` actions: the partition's number for its next offset, ``log-start-<partition>`` for its log start,
 ``empty-request-<producer id>-<epoch>`` for the sequence of an idempotent request that had no records,
-``keys-compacted-<partition>`` for the offset below which key compaction may have left gaps.
+``keys-compacted-<partition>`` for the offset below which key compaction may have left gaps; ``applied_transactions`` has others.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from log_format import limits
+from log_format.applied_transactions import NO_TRANSACTIONS, AppliedTransactions
 from log_format.delta import (
     TAG_FOOTER,
     TAG_RUNS,
@@ -70,6 +71,7 @@ class TopicState:
     """Below it key compaction may have left gaps."""
     manifest: Manifest
     producers: Producers
+    transactions: AppliedTransactions = NO_TRANSACTIONS
 
     @classmethod
     def absent(cls, topic: str, version: int = NO_LOG) -> TopicState:
@@ -148,10 +150,16 @@ class TopicState:
             keys_compacted=_frozen(keys_compacted),
             modification_time_ms=newest,
             producers=producers,
+            transactions=state.transactions.after(commit),
         )
 
     def with_reconciled(
-        self, metadata: MetaData, offsets: Mapping[str, int], modification_time_ms: int, producers: Producers
+        self,
+        metadata: MetaData,
+        offsets: Mapping[str, int],
+        modification_time_ms: int,
+        producers: Producers,
+        transactions: AppliedTransactions,
     ) -> Self:
         """The state that a checkpoint gives, but for its manifest: ``offsets`` are the ``txn`` versions by appId."""
         state = self._with_metadata(metadata)
@@ -166,6 +174,7 @@ class TopicState:
             keys_compacted=_frozen(keys_compacted),
             modification_time_ms=modification_time_ms,
             producers=producers,
+            transactions=transactions,
         )
 
     def _with_metadata(self, metadata: MetaData) -> Self:
@@ -175,7 +184,8 @@ class TopicState:
         if deleted or metadata.id != self.topic_id:
             changes |= {name: _frozen(np.zeros(0, np.int64)) for name in _OFFSETS}
             changes |= {"manifest": Manifest(), "topic_id": None if deleted else metadata.id}
-            changes |= {"created_at_ms": metadata.created_time or 0, "producers": NO_PRODUCERS}
+            changes |= {"created_at_ms": metadata.created_time or 0}
+            changes |= {"producers": NO_PRODUCERS, "transactions": NO_TRANSACTIONS}
         count_text = properties.get(PARTITION_COUNT_PROPERTY, "")
         count = int(count_text) if _NUMBER.fullmatch(count_text) else 0
         old = 0 if "manifest" in changes else self.partition_count

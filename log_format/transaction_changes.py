@@ -94,7 +94,13 @@ class DecideCommit:
         refusal = usable(state, self.transaction_id, now_ms)
         if isinstance(refusal, TidelogError):
             return (), refusal
-        decided = msgspec.structs.replace(refusal, state="committing", recorded_at_ms=now_ms, staged=self.staged)
+        decided = msgspec.structs.replace(
+            refusal,
+            state="committing",
+            recorded_at_ms=now_ms,
+            staged=self.staged,
+            decided_version=state.version + 1,
+        )
         return [decided], decided
 
 
@@ -128,6 +134,7 @@ class CommitAtOnce:
             expires_at_ms=now_ms,
             recorded_at_ms=now_ms,
             staged=self.staged,
+            decided_version=state.version + 1,
         )
         return [row], row
 

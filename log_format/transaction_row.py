@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from log_format.producers import ProducerStamp
+from log_format.table import NO_LOG
 
 TAG_TRANSACTIONS: Final = "tidelog.transactions"
 
@@ -54,6 +55,8 @@ class TransactionRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True)
     """Of a committed one, in order of topic and partition."""
     sequence: int = NO_SEQUENCE
     """Of a transaction that is one request: which of its producer's. It has no transactional id."""
+    decided_version: int = NO_LOG
+    """Of a committing or committed one: the table's version at which it was decided."""
 
     @property
     def stamp(self) -> ProducerStamp | None:

@@ -41,7 +41,14 @@ class TransactionsState:
     """The sequences of producers whose requests are transactions of their own; where their records are is in the rows."""
     by_stamp: Mapping[ProducerStamp, str] = field(default_factory=lambda: MappingProxyType({}))
     """The transactions that those are, as long as they are remembered."""
+    unfinished: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """Transactions that are decided and not in all of their topics, with the versions at which they were decided."""
     modification_time_ms: int = 0
+
+    @property
+    def floor(self) -> int:
+        """Every transaction that was decided below this version has ended."""
+        return min(self.unfinished.values(), default=self.version + 1)
 
     def apply(self, commit: Commit, version: int) -> Self:
         """The state after the next commit. Raises ``CorruptData``."""
@@ -54,13 +61,16 @@ class TransactionsState:
     def with_rows(self, rows: Iterable[TransactionRow]) -> Self:
         """The state after these rows, what is too old forgotten."""
         transactions, producers = dict(self.transactions), dict(self.producers)
-        requests, by_stamp = self.requests, dict(self.by_stamp)
+        requests, by_stamp, unfinished = self.requests, dict(self.by_stamp), dict(self.unfinished)
         newest_ms = 0
         for row in rows:
             newest_ms = max(newest_ms, row.recorded_at_ms)
             if row.transaction_id:
                 transactions.pop(row.transaction_id, None)
                 transactions[row.transaction_id] = row
+                unfinished.pop(row.transaction_id, None)
+            if row.state == "committing":
+                unfinished[row.transaction_id] = row.decided_version
             if not row.transactional_id:
                 stamp = row.stamp
                 if stamp is not None and stamp not in by_stamp:
@@ -82,6 +92,7 @@ class TransactionsState:
             producers=MappingProxyType(producers),
             requests=requests,
             by_stamp=MappingProxyType(by_stamp),
+            unfinished=MappingProxyType(unfinished),
         )
 
 

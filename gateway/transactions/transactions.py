@@ -2,8 +2,8 @@
 
 1. A commit is decided by one row that names the exact staged objects; before it nothing of the transaction is in a topic,
    behind it every gateway that looks at the transaction brings it to its end.
-2. A topic gets the records of a transaction as one request of a producer that is the transaction itself (epoch 0, sequence 0):
-   applied twice, it is in the log once, at the first places.
+2. A topic gets the records of a transaction by one commit that names it (``log_format.applied_transactions``): applied twice, it
+   is in the log once, at the first places.
 3. Offsets of groups are prepared before the decision and settled after it (``group_offsets``).
 4. The client hears of the commit when every topic has its records, every group its offsets, and the last row says where.
 """
@@ -27,6 +27,7 @@ from gateway.transactions.group_offsets import GroupOffsets, groups_of
 from gateway.transactions.staging import Staged, Staging
 from log_format.append import Batch
 from log_format.appended import Duplicate
+from log_format.applied_transactions import TransactionEnded, TransactionStamp
 from log_format.clock import Clock
 from log_format.errors import (
     BackOff,
@@ -251,12 +252,15 @@ class Transactions:
         try:
             if staged is None:
                 staged = await self._staging.read(row.transaction_id, row.staged)
-        except CorruptData:
-            # Another gateway may have finished it meanwhile and deleted them.
+            return await self._ended(row, staged)
+        except (CorruptData, TransactionEnded):
+            # Another gateway may have finished it meanwhile, and deleted what was staged.
             newer = (await self._decider.fresh()).transactions.get(row.transaction_id)
             if newer is None or newer.state != "committed":
                 raise
             return newer
+
+    async def _ended(self, row: TransactionRow, staged: Staged) -> TransactionRow:
         try:
             applied = await asyncio.gather(
                 *(self._applied(row, requests) for requests in _by_topic(staged.records)), return_exceptions=True
@@ -270,6 +274,8 @@ class Transactions:
             # Behind the records: who goes on from these offsets finds in the topics what the transaction made of those before.
             await self._group_offsets.settle(row.transaction_id, groups_of(staged.offsets), is_committed=True)
             done = await self._decider.decide(Finish(transaction_id=row.transaction_id, places=tuple(places)))
+        except TransactionEnded:
+            raise
         except TidelogError as error:
             raise OutcomeUnknown(
                 f"Transaction {row.transaction_id} is decided, but not all of it is visible yet: {error.detail}"
@@ -285,7 +291,7 @@ class Transactions:
             records=pa.concat_tables([request.records for request in requests]),
             partitions=np.concatenate([request.partitions for request in requests]),
             record_bytes_max=0,  # it was within the limit when it was staged: a decided transaction can't be refused
-            stamp=ProducerStamp(row.transaction_id, 0, 0),
+            transaction=TransactionStamp(row.transaction_id, row.decided_version, self._decider.log.state.floor),
         )
         try:
             topic = await self._topics.fresh(first.topic, self._clock.monotonic_ms())
@@ -340,7 +346,7 @@ class Transactions:
 
 
 async def _appended(topic: OpenTopic, batch: Batch) -> Acknowledgement:
-    """What became of the batch; its own requests are never in its way, since it is the only one of its producer."""
+    """What became of the batch."""
     return await topic.writer.submit(batch, None).settled
 
 

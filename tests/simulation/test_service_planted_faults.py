@@ -22,6 +22,7 @@ from gateway.engine.tail_cache import TailCache
 from gateway.engine.writer import Writer
 from log_format.append import Append, Batch
 from log_format.appended import Duplicate
+from log_format.checkpoint_memory import TopicMemory, memory_of
 from log_format.committer import Committer, _Holder
 from log_format.errors import BackOff, CorruptData
 from log_format.producers import NO_PRODUCERS, SequenceCheck
@@ -65,6 +66,7 @@ _stage_flush = Writer._stage
 _propose = Append.propose
 _take_tail = TailCache.add
 _judge_stamp = SequenceCheck.judge
+_memory_of = memory_of
 _proposed: dict[Append, Any] = {}
 
 
@@ -99,8 +101,12 @@ def _appends_duplicates(self: SequenceCheck, stamp: Any) -> Any:
     return None if isinstance(verdict, Duplicate) else verdict
 
 
-def _without_stamp(**arguments: Any) -> Batch:
-    return Batch(**{**arguments, "stamp": None})
+def _forgets_producers(table: Any) -> TopicMemory:
+    return _memory_of(table)._replace(producers=NO_PRODUCERS)
+
+
+def _unnamed(**arguments: Any) -> Batch:
+    return Batch(**{**arguments, "transaction": None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,16 +135,12 @@ PLANTED: dict[str, Planted] = {
     "takes a 412 for foreign": Planted(
         "G5", "log_format.committer.Committer._read_back", _takes_a_412_for_foreign, FAULTY
     ),
-    "forgets producers at a checkpoint": Planted(
-        "G5", "log_format.checkpoint.producers_of", lambda _table: NO_PRODUCERS, FAULTY
-    ),
+    "forgets producers at a checkpoint": Planted("G5", "log_format.checkpoint.memory_of", _forgets_producers, FAULTY),
     "forgets producers at a takeover": Planted(
         "G5", "log_format.topic_state.stamped_requests", lambda _commit: [], FAULTY
     ),
     "appends duplicates": Planted("G5", "log_format.producers.SequenceCheck.judge", _appends_duplicates, FAULTY),
-    "applies a decided transaction twice": Planted(
-        "G6", "gateway.transactions.transactions.Batch", _without_stamp, FAULTY
-    ),
+    "applies a decided transaction twice": Planted("G6", "gateway.transactions.transactions.Batch", _unnamed, FAULTY),
     "says that nothing happened": Planted(
         "G8", "log_format.committer.Committer._unknown", _says_that_nothing_happened, HOSTILE
     ),

@@ -15,7 +15,7 @@ from log_format import producer_id
 from log_format.append import Append, Batch, Outcome
 from log_format.appended import Appended, Duplicate
 from log_format.checkpoint import write_checkpoint
-from log_format.checkpoint_producers import PRODUCERS_KEY
+from log_format.checkpoint_memory import PRODUCERS_KEY
 from log_format.errors import CorruptData, ErrorCode, TidelogError
 from log_format.producers import ProducerStamp
 from log_format.stores.local import LocalStore
