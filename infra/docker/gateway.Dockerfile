@@ -1,0 +1,31 @@
+# A gateway: docker build -f infra/docker/gateway.Dockerfile -t tidelog-gateway .
+#
+# Two stages: pip and the sources stay in the first. Every package has the version and hash of gateway.lock.
+# It runs as user 10001 and writes nothing, so the root may be read-only (a directory store needs a volume).
+
+FROM python:3.13.7-slim-bookworm AS build
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
+WORKDIR /build
+COPY infra/docker/build.lock infra/docker/gateway.lock ./
+RUN python -m venv /opt/build && /opt/build/bin/pip install --quiet --require-hashes -r build.lock
+RUN python -m venv /opt/tidelog && /opt/tidelog/bin/pip install --quiet --require-hashes --no-compile -r gateway.lock
+COPY pyproject.toml README.md LICENSE ./
+COPY compaction compaction
+COPY gateway gateway
+COPY log_format log_format
+COPY spark_pipeline spark_pipeline
+COPY tidelog tidelog
+RUN /opt/build/bin/python -m hatchling build -t wheel -d dist && /opt/tidelog/bin/pip install --quiet --no-deps dist/tidelog-*.whl
+RUN /opt/tidelog/bin/pip check && /opt/tidelog/bin/python -m compileall -q /opt/tidelog/lib
+
+FROM python:3.13.7-slim-bookworm
+RUN useradd --system --uid 10001 --no-create-home tidelog
+COPY --from=build /opt/tidelog /opt/tidelog
+COPY infra/docker/gateway-entrypoint.sh /opt/tidelog/bin/gateway-entrypoint
+ENV PATH=/opt/tidelog/bin:$PATH PYTHONDONTWRITEBYTECODE=1 TIDELOG_HOST=0.0.0.0 TIDELOG_PORT=8080
+USER 10001:10001
+EXPOSE 8080
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
+    CMD ["python", "-c", "import os, urllib.request as u; u.urlopen(f'http://127.0.0.1:{os.environ[\"TIDELOG_PORT\"]}/readyz', timeout=4)"]
+ENTRYPOINT ["sh", "/opt/tidelog/bin/gateway-entrypoint"]
