@@ -25,7 +25,7 @@ from log_format.topic_config import TopicConfig
 GATEWAYS = (1, 2, 3)
 TOPICS = (1, 8, 64)
 CONNECTIONS = 128
-"""Half of them at the wrong gateway are still fewer than it passes on to a peer at once (``cluster.peer.CONNECTIONS_MAX``)."""
+"""Half of them at the wrong gateway are fewer than it passes on to a peer at once (half of ``connections_max``)."""
 RECORDS = 300
 VALUE_BYTES = 100
 SECONDS_MAX = 3.0

@@ -116,7 +116,8 @@ class Forwarding:
         self._topics = topics
         self._mode = mode
         self._own_id = shell.settings.gateway_id
-        self._connections = PeerConnections()
+        # A peer takes as many connections as this gateway does, and half of them are for clients of its own.
+        self._connections = PeerConnections(in_use_max=max(1, shell.settings.connections_max // 2))
         self._forwarded = Counter(
             "tidelog_forwarded_requests",
             "Requests for another gateway: answered by it, or unreachable, busy, draining, lost.",

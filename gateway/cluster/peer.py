@@ -19,8 +19,6 @@ import httptools
 
 CONNECT_MS_MAX: Final = 1_000
 """A gateway that is there accepts in milliseconds; whoever waits longer serves the request itself."""
-CONNECTIONS_MAX: Final = 128
-"""To one peer, in use or idle; past it requests are served where they arrived."""
 IDLE_MS_MAX: Final = 3_000
 """A connection idle for longer is not used again: one that the peer is closing would leave a request in doubt."""
 UNREAD_BYTES_MAX: Final = 256 * 1024
@@ -165,17 +163,21 @@ class PeerConnection(asyncio.Protocol):
 
 
 class PeerConnections:
-    """The connections to all peers. Belongs to the event loop."""
+    """The connections to all peers, at most ``in_use_max`` to each: past it requests are served where they arrived.
 
-    def __init__(self) -> None:
+    Belongs to the event loop.
+    """
+
+    def __init__(self, in_use_max: int) -> None:
+        self._in_use_max = in_use_max
         self._idle: dict[str, list[PeerConnection]] = {}
         self._in_use: dict[str, int] = {}
         self._tls: ssl.SSLContext | None = None
 
     async def take(self, url: str) -> PeerConnection:
         """A connection to ``url`` that nobody else uses; ``give_back`` it. Raises ``PeerUnreachable``."""
-        if self._in_use.get(url, 0) >= CONNECTIONS_MAX:
-            raise PeerBusy(f"{CONNECTIONS_MAX} requests are under way to {url}")
+        if self._in_use.get(url, 0) >= self._in_use_max:
+            raise PeerBusy(f"{self._in_use_max} requests are under way to {url}")
         oldest_ms = _now_ms() - IDLE_MS_MAX
         idle = self._idle.get(url, [])
         while idle:

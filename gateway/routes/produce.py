@@ -33,6 +33,7 @@ from gateway.engine.engine import LogEngine
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.writer import Acknowledgement
 from gateway.engine_access import engine_of
+from gateway.memory_budget import MemoryBudget
 from gateway.openapi import answer, media, operation
 from gateway.openapi import request_body as body_of
 from gateway.openapi_schemas import NEW_RECORD_EXAMPLE, TOPIC_NAME, list_of, object_of, ref
@@ -190,7 +191,8 @@ async def _append(request: Request, name: str, asked: Asked, kind: str, query: M
             engine.append(topic, batch, body.keep())
             return _answer(name, (), "0")
         route_again = partial(_batch, incoming, sent=sent)
-        return _answer(name, await _acknowledged(engine, topic, batch, body, route_again), "all")
+        acknowledgement = await _acknowledged(engine, topic, batch, body, route_again, memory=shell.request_memory)
+        return _answer(name, acknowledgement, "all")
 
 
 async def _staged(engine: LogEngine, name: str, batch: Batch | None, headers: ProducerHeaders) -> Response:
@@ -206,15 +208,26 @@ async def _staged(engine: LogEngine, name: str, batch: Batch | None, headers: Pr
 
 
 async def _acknowledged(
-    engine: LogEngine, topic: OpenTopic, batch: Batch, body: Body, route_again: Callable[..., Batch]
+    engine: LogEngine,
+    topic: OpenTopic,
+    batch: Batch,
+    body: Body,
+    route_again: Callable[..., Batch],
+    *,
+    memory: MemoryBudget,
 ) -> Acknowledgement:
     """Append in the order of the producer's sequences; once more where the topic or those before it made that necessary."""
     deadline_ms = engine.clock.monotonic_ms() + SEQUENCE_WAIT_MS_MAX
     replaced = False
+    reservation = body.reservation
     while True:
-        if batch.stamp is not None:
-            await topic.sequencing.turn(batch.stamp, deadline_ms)
-        pending = engine.append(topic, batch, None if body.kept else body.reservation)
+        try:
+            if batch.stamp is not None:
+                await topic.sequencing.turn(batch.stamp, deadline_ms)
+            pending = engine.append(topic, batch, reservation)
+        except BaseException:
+            reservation.release()
+            raise
         body.keep()
         body.data = b""
         try:
@@ -229,6 +242,8 @@ async def _acknowledged(
             is_ahead = refusal.code is ErrorCode.SEQUENCE_OUT_OF_ORDER and refusal.retryable
             if not is_ahead or engine.clock.monotonic_ms() >= deadline_ms:
                 raise
+        # The writer gave the memory back when it settled the batch, which is still here.
+        reservation = memory.reserve(batch.records.nbytes)
 
 
 def _length(request: Request, bytes_max: int) -> int:
