@@ -30,6 +30,7 @@ from gateway.engine.pool import Pool
 from gateway.engine.producer_ids import ProducerIds
 from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
+from gateway.engine.shared_commits import TableAccess
 from gateway.engine.tail_cache import TailCache
 from gateway.engine.waiting import WaitingPlaces
 from gateway.engine.writer import Acknowledgement, PendingBatch
@@ -117,33 +118,16 @@ class LogEngine:
             request_bytes_max=bounds.request_bytes_max,
         )
         self.producer_ids = ProducerIds(store, pool=self._look_pool, clock=clock, new_id=new_id)
-        self.groups = Groups(
-            store,
-            self.topics,
-            self.administration,
-            reading,
-            self.fetching,
-            clock=clock,
-            new_id=new_id,
-            look_pool=self._look_pool,
-            write_pool=self._write_pool,
-            registry=registry,
-            engine_metrics=self._metrics,
-        )
-        decider = make_decider(
-            store,
+        access = TableAccess(
+            store=store,
             clock=clock,
             new_id=new_id,
             look_pool=self._look_pool,
             write_pool=self._write_pool,
             metrics=self._metrics,
         )
-        staging = Staging(store, pool=self._look_pool, new_id=new_id)
-        group_offsets = GroupOffsets(self.groups.committed, self.groups.commits, clock=clock)
-        self.transactions = Transactions(decider, staging, self.topics, self.producer_ids, group_offsets, clock=clock)
-        self.one_request = OneRequest(
-            self.transactions, decider, staging, group_offsets, self.producer_ids, clock=clock
-        )
+        self.groups = Groups(access, self.topics, self.administration, reading, self.fetching, registry=registry)
+        self.transactions, self.one_request = self._make_transactions(access)
         self._large_bodies = MemoryBudget(bounds.large_bodies_bytes_max, "large bodies")
         self._drained: asyncio.Task[None] | None = None
 
@@ -216,6 +200,14 @@ class LogEngine:
                     f"The commit of topic {topic.name!r} takes too long: its outcome is not known yet."
                 )
         return pending.settled.result()
+
+    def _make_transactions(self, access: TableAccess) -> tuple[Transactions, OneRequest]:
+        decider = make_decider(access)
+        staging = Staging(access.store, pool=access.look_pool, new_id=access.new_id)
+        offsets = GroupOffsets(self.groups.committed, self.groups.commits, clock=access.clock)
+        ids, clock = self.producer_ids, access.clock
+        transactions = Transactions(decider, staging, self.topics, ids, offsets, clock=clock)
+        return transactions, OneRequest(transactions, decider, staging, offsets, ids, clock=clock)
 
     def _open(self, name: str) -> OpenTopic:
         return OpenTopic(

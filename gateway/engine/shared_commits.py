@@ -40,6 +40,18 @@ class Pace:
     per_second: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableAccess:
+    """What it takes to read the system tables of a store and to commit to them."""
+
+    store: ObjectStore
+    clock: Clock
+    new_id: NewId
+    look_pool: Pool
+    write_pool: Pool
+    metrics: EngineMetrics
+
+
 class SharedCommits(Generic[StateT, DecisionT, OutcomeT]):
     """``change`` makes the change of decisions that share a commit; its result has for each what holds then, or its refusal.
 
@@ -48,26 +60,24 @@ class SharedCommits(Generic[StateT, DecisionT, OutcomeT]):
 
     def __init__(
         self,
-        store: ObjectStore,
+        access: TableAccess,
         table: Table[StateT],
         change: Callable[[Sequence[DecisionT]], TableChange[StateT, Sequence[OutcomeT | TidelogError]]],
         *,
-        clock: Clock,
-        new_id: NewId,
-        look_pool: Pool,
-        write_pool: Pool,
-        metrics: EngineMetrics,
         files: Callable[[StateT], int],
         pace: Pace | None = None,
     ) -> None:
-        self._log = TableLog(store, table, clock)
-        self._committer = Committer(self._log, new_id=new_id, engine="tidelog-gateway")
+        clock = access.clock
+        self._log = TableLog(access.store, table, clock)
+        self._committer = Committer(self._log, new_id=access.new_id, engine="tidelog-gateway")
         self._change = change
         self._clock = clock
-        self._look_pool = look_pool
-        self._write_pool = write_pool
+        self._look_pool = access.look_pool
+        self._write_pool = access.write_pool
         self._look = LogLook(self._refresh)
-        self._checkpointing = Checkpointing(self._log, clock, files=files, pool=look_pool, metrics=metrics)
+        self._checkpointing = Checkpointing(
+            self._log, clock, files=files, pool=access.look_pool, metrics=access.metrics
+        )
         self._pace = pace
         self._tokens = float(pace.burst) if pace is not None else 0.0
         self._counted_ms = clock.monotonic_ms()

@@ -12,11 +12,9 @@ from prometheus_client import CollectorRegistry
 
 from gateway.engine.administration import Administration
 from gateway.engine.fetching import Fetching
-from gateway.engine.metrics import EngineMetrics
-from gateway.engine.pool import Pool
 from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
-from gateway.engine.shared_commits import SharedCommits
+from gateway.engine.shared_commits import SharedCommits, TableAccess
 from gateway.groups.bounds import COMMIT_PACE, COMPACTION_MS, FILES_MIN, HEARTBEAT_MS_MAX, MEMBERS_MAX
 from gateway.groups.committed import Committed, unknown_group
 from gateway.groups.coordinator import Coordinator, GroupCommits
@@ -25,14 +23,11 @@ from gateway.groups.metrics import GroupMetrics
 from gateway.groups.polling import Polling
 from gateway.groups.subscription import SubscribedTopics
 from gateway.problem import overloaded
-from log_format.change import NewId
-from log_format.clock import Clock
 from log_format.errors import TidelogError
 from log_format.group_changes import Compact, Decide, not_empty
 from log_format.group_holdings import Holdings
 from log_format.group_row import GroupRow, MemberRow, Partitions
 from log_format.groups_state import consumer_offsets_table
-from log_format.store import ObjectStore
 
 _log = logging.getLogger("gateway.groups")
 
@@ -73,35 +68,26 @@ class Groups:
 
     def __init__(
         self,
-        store: ObjectStore,
+        access: TableAccess,
         topics: TopicRegistry,
         administration: Administration,
         reading: Reading,
         fetching: Fetching,
         *,
-        clock: Clock,
-        new_id: NewId,
-        look_pool: Pool,
-        write_pool: Pool,
         registry: CollectorRegistry,
-        engine_metrics: EngineMetrics,
     ) -> None:
         metrics = GroupMetrics(registry)
+        clock, new_id = access.clock, access.new_id
         self._clock = clock
         self._new_id = new_id
         self.commits: GroupCommits = SharedCommits(
-            store,
+            access,
             consumer_offsets_table(),
             lambda decisions: Decide(decisions, new_id),
-            clock=clock,
-            new_id=new_id,
-            look_pool=look_pool,
-            write_pool=write_pool,
-            metrics=engine_metrics,
             files=lambda state: len(state.files),
             pace=COMMIT_PACE,
         )
-        subscribed = SubscribedTopics(topics, administration, clock=clock, pool=look_pool)
+        subscribed = SubscribedTopics(topics, administration, clock=clock, pool=access.look_pool)
         self.coordinator = Coordinator(self.commits, subscribed, clock=clock, coordinator_id=new_id(), metrics=metrics)
         self.committed = Committed(self.commits, self.coordinator, topics, reading, clock=clock, metrics=metrics)
         self.polling = Polling(self.coordinator, self.committed, fetching, topics, clock=clock)

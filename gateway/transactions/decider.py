@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.engine.metrics import EngineMetrics
-from gateway.engine.pool import Pool
-from gateway.engine.shared_commits import SharedCommits
-from log_format.change import NewId
-from log_format.clock import Clock
-from log_format.store import ObjectStore
+from gateway.engine.shared_commits import SharedCommits, TableAccess
 from log_format.transaction_changes import Decide, Decision
 from log_format.transaction_row import TransactionRow
 from log_format.transactions_state import TransactionsState, transactions_table
@@ -16,18 +11,8 @@ Decider = SharedCommits[TransactionsState, Decision, TransactionRow]
 """One gateway's hand on the table."""
 
 
-def make_decider(
-    store: ObjectStore, *, clock: Clock, new_id: NewId, look_pool: Pool, write_pool: Pool, metrics: EngineMetrics
-) -> Decider:
+def make_decider(access: TableAccess) -> Decider:
     """A gateway's decider."""
     return SharedCommits(
-        store,
-        transactions_table(),
-        lambda decisions: Decide(decisions, new_id),
-        clock=clock,
-        new_id=new_id,
-        look_pool=look_pool,
-        write_pool=write_pool,
-        metrics=metrics,
-        files=lambda _state: 0,
+        access, transactions_table(), lambda decisions: Decide(decisions, access.new_id), files=lambda _state: 0
     )
