@@ -181,7 +181,7 @@ class Coordinator:
                     continue
                 del self._expected[name]
                 due = self._groups.get(name)
-                if due is not None and due.ended_sessions(now_ms):
+                if due is not None and due.has_ended_sessions(now_ms):
                     self._keep(self._end_sessions(due))
                 elif due is not None:
                     self.expect(due)
@@ -192,10 +192,9 @@ class Coordinator:
                 # Its members are another's by now, or will be: taking them from there would start their sessions anew.
                 self._forget(group)
                 return
-            ended = group.ended_sessions(self._clock.monotonic_ms())
+            ended = await group.end_sessions()
             if ended:
                 _log.info("group %s: sessions ended: %s", group.name, ", ".join(ended))
-                await group.end_sessions(ended)
                 self._metrics.ended_sessions.inc(len(ended))
         except TidelogError as problem:
             _log.warning("group %s: sessions that ended stay for now: %s", group.name, problem.detail)

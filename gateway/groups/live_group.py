@@ -43,12 +43,20 @@ class Session:
     turn: int = 0
     """Where its next poll begins, so that no partition is always the last."""
     is_ended: bool = False
-    """It is out, as soon as the table says so; until then it is answered as one who is."""
+    """It is out and is told so. Its partitions are another's only when its session is over by its own clock, too: an answer that
+    told it of a generation may have been lost, and the next one have told it that all is well."""
 
     def deadline_ms(self, now_ms: int) -> int:
-        """When it is out, unless something happens before."""
+        """When to look at it again, unless something happens before."""
+        if self.is_ended:
+            return self.over_ms
         seen_ms = now_ms if self.polls else self.seen_ms
         return min(seen_ms, self.learned_ms if self.learned_ms is not None else seen_ms) + self.timeout_ms
+
+    @property
+    def over_ms(self) -> int:
+        """From when on it can't believe any more to be a member."""
+        return self.seen_ms + self.timeout_ms
 
 
 @dataclass(slots=True)
@@ -160,6 +168,9 @@ class LiveGroup:
             raise stale(self.name, f"generation {generation} was never given out; {self.row.generation} is the newest")
         if generation == self.row.generation:
             await self._acknowledge(member_id, session, generation)
+        elif generation is not None and generation > session.acknowledged:
+            # It let go of what that one took from it, and learns only now that there is a newer one.
+            session.acknowledged, session.learned_ms = generation, None
         self.member(member_id)
         if session.acknowledged < self.row.generation and session.learned_ms is None:
             session.learned_ms = self._clock.monotonic_ms()
@@ -178,28 +189,33 @@ class LiveGroup:
     def polling(self, member_id: str, wakeup: Wakeup) -> Iterator[Session]:
         """While this lasts the member is alive, and ``wakeup`` is set by whatever changes in the group."""
         session = self.sessions[member_id]
+        session.seen_ms = max(session.seen_ms, self._clock.monotonic_ms())
         session.polls += 1
         self._polls.setdefault(member_id, []).append(wakeup)
         try:
             yield session
         finally:
             session.polls -= 1
-            session.seen_ms = max(session.seen_ms, self._clock.monotonic_ms())
+            if not session.is_ended:
+                session.seen_ms = max(session.seen_ms, self._clock.monotonic_ms())
             self._polls[member_id].remove(wakeup)
             if not self._polls[member_id]:
                 del self._polls[member_id]
 
-    def ended_sessions(self, now_ms: int) -> list[str]:
-        """The members that are out."""
-        return [
-            name for name, session in self.sessions.items() if session.is_ended or session.deadline_ms(now_ms) <= now_ms
-        ]
+    def has_ended_sessions(self, now_ms: int) -> bool:
+        """Whether there is something to do for ``end_sessions``."""
+        return any(session.deadline_ms(now_ms) <= now_ms for session in self.sessions.values())
 
-    async def end_sessions(self, member_ids: Sequence[str]) -> None:
-        """Take out members that were not heard of; from now on they are told so. Raises as ``join``."""
-        for member_id in member_ids:
-            self.sessions[member_id].is_ended = True
-        await self.leave(member_ids)
+    async def end_sessions(self) -> list[str]:
+        """Tell members that are out so, and take out those whose session is over by their own clock. Raises as ``join``."""
+        now_ms = self._clock.monotonic_ms()
+        for session in self.sessions.values():
+            session.is_ended = session.is_ended or session.deadline_ms(now_ms) <= now_ms
+        self.wake_all()
+        over = [name for name, session in self.sessions.items() if session.is_ended and session.over_ms <= now_ms]
+        if over:
+            await self.leave(over)
+        return over
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
         """When to look for ended sessions; None: there are none."""
