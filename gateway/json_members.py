@@ -1,6 +1,9 @@
-"""Reads a small JSON body of a request: the counterpart of the records' decoders for everything else."""
+"""Reads a JSON body of a request that is not records: the counterpart of the records' decoders for everything else."""
 
 from __future__ import annotations
+
+import asyncio
+from typing import Final
 
 from starlette.requests import Request
 
@@ -9,6 +12,9 @@ from gateway.codec.media_type import JSON, content_type
 from gateway.json_request import Members, parse_object
 from gateway.problem import refused
 from gateway.shell import shell_of
+
+INLINE_BYTES_MAX: Final = 64 * 1024
+"""What is longer is parsed in a thread."""
 
 
 async def json_members(request: Request, *, may_be_empty: bool = False) -> Members:
@@ -23,4 +29,6 @@ async def json_members(request: Request, *, may_be_empty: bool = False) -> Membe
         content_type(body.content_type, (JSON,), JSON)
         if not body.data.strip():
             raise refused("The body is empty: a JSON object is needed.", [("", "must be an object")])
-        return parse_object(body.data)
+        if len(body.data) <= INLINE_BYTES_MAX:
+            return parse_object(body.data)
+        return await asyncio.get_running_loop().run_in_executor(shell.codec_pool, parse_object, body.data)

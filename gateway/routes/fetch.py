@@ -10,11 +10,10 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
-from gateway.body import request_body
 from gateway.codec.arrow_answer import arrow_answer
 from gateway.codec.event_stream import PING, end_event, record_events
 from gateway.codec.json_answer import Positions, failed_partition, json_pieces, ndjson_pieces
-from gateway.codec.media_type import ARROW_STREAM, EVENT_STREAM, JSON, NDJSON, content_type, negotiate
+from gateway.codec.media_type import ARROW_STREAM, EVENT_STREAM, JSON, NDJSON, negotiate
 from gateway.direct_route import DirectRoute
 from gateway.disconnect import unless_disconnected
 from gateway.engine.engine import LogEngine
@@ -24,7 +23,8 @@ from gateway.engine.open_topic import OpenTopic
 from gateway.engine.reading import Records
 from gateway.engine_access import engine_of
 from gateway.fetch_response import EventStreamResponse, RecordsResponse
-from gateway.json_request import Members, parse_object
+from gateway.json_members import json_members
+from gateway.json_request import Members
 from gateway.openapi import answer, integer_header, media, operation
 from gateway.openapi import request_body as body_of
 from gateway.openapi_schemas import OFFSET, PARTITION, RECORD_EXAMPLE, TOPIC_NAME, list_of, object_of, ref
@@ -173,9 +173,7 @@ async def fetch_many(request: Request) -> ASGIApp:
     shell, engine = shell_of(request), engine_of(request)
     NO_PARAMETERS.parse(request)
     negotiate(request.headers.get("accept"), (JSON,))
-    async with request_body(request, shell.body_limits, shell.request_memory, pool=shell.codec_pool) as body:
-        content_type(body.content_type, (JSON,), JSON)
-        wanted, limits = _wanted(parse_object(body.data))
+    wanted, limits = _wanted(await json_members(request))
     found = await _fetched(request, engine, wanted, limits, engine.clock.monotonic_ms())
     identity = request_id(request)
 
