@@ -24,9 +24,7 @@ def test_the_contract_holds_with_random_forwarding(
     """The black-box suite passes against three gateways of which each passes requests on at random."""
     settings = ("--heartbeat-ms", "300", "--forwarding", "random")
     gateways = [start_gateway(str(tmp_path / "store"), *settings) for _ in range(3)]
-    assert eventually(
-        lambda: all(len(gateway.http.get("/v1/cluster").json()["gateways"]) == 3 for gateway in gateways)
-    )
+    assert eventually(lambda: all(len(gateway.http.get("/v1/cluster").json()["gateways"]) == 3 for gateway in gateways))
     suite = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/conformance/http_api"]
     done = subprocess.run(
         [*suite, "--deselect", f"tests/conformance/http_api/test_records.py::{TAKES_TURNS}"],
