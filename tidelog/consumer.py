@@ -21,6 +21,7 @@ from tidelog.errors import GatewayError
 from tidelog.group_calls import GroupCalls
 from tidelog.group_positions import GroupPositions
 from tidelog.group_reading import GroupReading, GroupSettings, OnRebalance
+from tidelog.membership import Membership
 from tidelog.reader import AutoOffsetReset, Reader
 from tidelog.record import Record, TopicPartition
 from tidelog.transport import Transport
@@ -136,7 +137,7 @@ class Consumer(GroupPositions):
         self._closed = False
         if reading is not None:
             # Forgotten: no heartbeat says any more that it lives.
-            weakref.finalize(self, reading.membership.stop)
+            weakref.finalize(self, _end, reading.membership, transport, self._group_transport)
 
     # Reading
 
@@ -216,7 +217,8 @@ class Consumer(GroupPositions):
                 filled = self._fill(Deadline(wait_ms))
             if not filled and self._iteration_timeout_ms is not None:
                 return
-            for place, progress in self._assignment.active():
+            is_first = True
+            for place, progress in self._readable():
                 chunk = progress.chunk
                 # Between two records the user may seek, pause or assign anew, and the group may want something.
                 while (
@@ -224,8 +226,9 @@ class Consumer(GroupPositions):
                     and progress.chunk is chunk
                     and not progress.paused
                     and place in self._assignment
-                    and not self._needs_attention()
+                    and (is_first or not self._needs_attention())
                 ):
+                    is_first = False
                     made, error = self._deserializers.apply(chunk.take(1))
                     if error is not None:
                         chunk.put_back(1)
@@ -300,6 +303,12 @@ class Consumer(GroupPositions):
         if max_records is not None and max_records < 1:
             raise ValueError(f"max_records is {max_records}, below 1")
         return self._records_max if max_records is None else max_records
+
+
+def _end(membership: Membership, *transports: Transport) -> None:
+    membership.stop()
+    for transport in transports:
+        transport.close(abort=True)
 
 
 def _check(auto_offset_reset: str, max_poll_records: int, fetch_max_bytes: int, auto_commit_interval_ms: float) -> None:

@@ -22,8 +22,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import zstandard
 
+from .fake_groups import FakeGroups
 from .fake_log import Asked, FakeTopic, Problem
-from .fake_transactions import FakeTransactions
 
 Fault = Callable[["Exchange"], None]
 
@@ -60,7 +60,7 @@ class Exchange:
         self.handler.connection.shutdown(socket.SHUT_RDWR)
 
 
-class FakeGateway(FakeTransactions):
+class FakeGateway(FakeGroups):
     """The server. Safe from any thread as far as tests need it."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class FakeGateway(FakeTransactions):
                 exchange = Exchange(gateway, self, asked)
                 gateway.fault_for(asked)(exchange)
 
-            do_GET = do_POST = do_PATCH = do_DELETE = handle_one
+            do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = handle_one
 
             def log_message(self, *args: Any) -> None:
                 pass

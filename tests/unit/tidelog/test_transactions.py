@@ -96,14 +96,15 @@ def test_lost_answers_double_nothing(gateway: Any, done: bool) -> None:
     assert read(gateway, "t") == [b"first", b"0", b"1", b"2"]
 
 
-def test_a_commit_in_doubt_is_cleared_up_by_another(gateway: Any) -> None:
+def test_a_commit_in_doubt_is_cleared_up_by_another(gateway: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """When nobody could say in time it is ``OutcomeUnknown``; nothing new begins before the same commit has told."""
+    monkeypatch.setattr("tidelog.limits.BACKOFF_LAST_MS", 100)
     gateway.create("t")
-    with transactional(gateway, delivery_timeout_ms=1_500, request_timeout_ms=300) as producer:
+    with transactional(gateway, delivery_timeout_ms=1_500) as producer:
         producer.begin_transaction()
         future = producer.send("t", "a")
         producer.flush()
-        gateway.misbehave(r":commit$", gateway.lose(done=True), *[gateway.refuse(504, "OUTCOME_UNKNOWN")] * 50)
+        gateway.misbehave(r":commit$", gateway.lose(done=True), *[gateway.refuse(504, "OUTCOME_UNKNOWN")] * 500)
         with pytest.raises(OutcomeUnknown):
             producer.commit_transaction()
         assert not future.done()
@@ -121,14 +122,15 @@ def test_a_commit_in_doubt_is_cleared_up_by_another(gateway: Any) -> None:
     assert read(gateway, "t") == [b"a", b"b"]
 
 
-def test_a_refused_commit_is_over(gateway: Any) -> None:
+def test_a_refused_commit_is_over(gateway: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Gateways that refuse for too long: the error says that nothing happened, nothing did, and the next one begins."""
+    monkeypatch.setattr("tidelog.limits.BACKOFF_LAST_MS", 100)
     gateway.create("t")
     with transactional(gateway, delivery_timeout_ms=1_000) as producer:
         producer.begin_transaction()
         future = producer.send("t", "a")
         producer.flush()
-        gateway.misbehave(r":commit$", *[gateway.refuse(503, "UNAVAILABLE")] * 50)
+        gateway.misbehave(r":commit$", *[gateway.refuse(503, "UNAVAILABLE")] * 500)
         with pytest.raises(Exception, match="UNAVAILABLE") as caught:
             producer.commit_transaction()
         assert caught.value.may_have_happened is False  # type: ignore[attr-defined]
