@@ -321,4 +321,4 @@ class MaintenanceMachine(RuleBasedStateMachine):
 class TestMaintenance(MaintenanceMachine.TestCase):  # type: ignore[name-defined,misc]
     """Whatever maintenance does in between, every reader sees what the model allows."""
 
-    settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+    settings = settings(max_examples=25, stateful_step_count=25, deadline=None)

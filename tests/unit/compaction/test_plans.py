@@ -1,0 +1,185 @@
+"""Plans are pure: what they choose, and what they never touch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from compaction.collection import Why, plan_segments, plan_staged
+from compaction.key_plan import plan_key_compactions
+from compaction.log_cleanup import plan_log
+from compaction.merge_plan import Reason, plan_merges
+from compaction.policy import Policy
+from log_format import layout, limits
+from log_format.delta import Rewritten
+from log_format.live_segments import LiveSegment
+from log_format.run import Run, SegmentRef
+from log_format.store import ObjectInfo
+
+NOW = 10**12
+HOUR = 3_600_000
+POLICY = Policy(target_bytes=1_000, sources_max=4, flushed_min=3, fan_in=2, idle_ms=HOUR)
+
+
+def segment(
+    number: int, *runs: tuple[int, int, int], size: int = 100, age_ms: int = 0, **rewritten: Any
+) -> LiveSegment:
+    """Runs of (partition, base, end), the ``number``-th in time."""
+    time_ms = NOW - age_ms
+    return LiveSegment(
+        segment=SegmentRef(f"s{number}", size, 10, 0),
+        runs=tuple(Run(partition, base, end, end - base, 1, time_ms, time_ms) for partition, base, end in runs),
+        modification_time_ms=time_ms + number,
+        rewritten=Rewritten(**{"times": 0, **rewritten}),
+    )
+
+
+def merges(*segments: LiveSegment, log_starts: dict[int, int] | None = None, retention_ms: int = -1) -> list[list[str]]:
+    found = plan_merges(segments, log_starts or {}, policy=POLICY, retention_ms=retention_ms, now_ms=NOW)
+    return [[source.segment.path for source in merge.sources] for merge in found]
+
+
+def test_few_young_segments_are_left_alone() -> None:
+    """Requests are worth it only for many; two that wait long enough are many."""
+    few = [segment(n, (0, n, n + 1)) for n in range(2)]
+    assert merges(*few) == []
+    assert merges(*[segment(n, (0, n, n + 1), age_ms=HOUR + 10) for n in range(2)]) == [["s0", "s1"]]
+    assert merges(*few, segment(2, (0, 2, 3))) == [["s0", "s1", "s2"]]
+
+
+def test_a_merge_is_bounded_in_segments_bytes_and_time() -> None:
+    """None outgrows the target, one commit, or what retention may let go of at once."""
+    assert merges(*[segment(n, (0, n, n + 1)) for n in range(6)]) == [["s0", "s1", "s2", "s3"]]
+    assert merges(*[segment(n, (0, n, n + 1), size=400) for n in range(5)]) == [["s0", "s1"], ["s2", "s3"]]
+    spread = [segment(n, (0, n, n + 1), age_ms=(8 - n) * HOUR) for n in range(8)]
+    assert merges(*spread, retention_ms=20 * HOUR) == [["s0", "s1", "s2"], ["s3", "s4", "s5"], ["s6", "s7"]]
+
+
+def test_segments_with_another_between_them_are_not_merged() -> None:
+    """A merge whose run spans somebody else's offsets would damage the log."""
+    flushed = [segment(n, (0, n, n + 1), age_ms=HOUR + 10) for n in (0, 1, 3, 4)]
+    assert merges(*flushed, segment(2, (0, 2, 3), times=1)) == [["s0", "s1"], ["s3", "s4"]]
+
+
+def test_a_record_is_merged_three_times_at_most() -> None:
+    """Tier by tier, adjacent ones of one partition; the last tier and large ones stay."""
+    for times, expected in ((1, [["s0", "s1"]]), (2, [["s0", "s1"]]), (3, [])):
+        assert merges(*[segment(n, (0, n, n + 1), times=times) for n in range(2)]) == expected
+    assert merges(segment(0, (0, 0, 1), times=1), segment(1, (0, 1, 2), times=2)) == []
+    assert merges(*[segment(n, (0, n, n + 1), times=1, size=500) for n in range(2)]) == []
+    assert merges(*[segment(n, (n, 0, 1), times=1) for n in range(2)]) == []
+
+
+def test_what_a_user_deleted_is_cut_off() -> None:
+    """A segment across a log start is rewritten alone; one that is wholly below is not this plan's."""
+    across = segment(0, (0, 0, 10), times=3)
+    assert merges(across, log_starts={0: 5}) == [["s0"]]
+    assert merges(across, log_starts={0: 10}) == []
+    (plan,) = plan_merges([across], {0: 5}, policy=POLICY, retention_ms=-1, now_ms=NOW)
+    assert plan.reason is Reason.TRIM
+
+
+def keys(*segments: LiveSegment, lag_ms: int = 0) -> list[list[tuple[str, bool]]]:
+    plans = plan_key_compactions(
+        segments, policy=POLICY, delete_retention_ms=HOUR, min_compaction_lag_ms=lag_ms, now_ms=NOW
+    )
+    return [
+        [(source.segment.path, goes) for source, goes in zip(group.sources, group.tombstones_go, strict=True)]
+        for plan in plans
+        for group in plan.groups
+    ]
+
+
+def test_the_newest_segment_the_young_and_the_unmerged_keep_their_keys() -> None:
+    """Only a prefix of merged segments is compacted."""
+    merged = [segment(n, (0, n, n + 1), times=1, age_ms=(3 - n) * HOUR) for n in range(3)]
+    assert keys(*merged) == [[("s0", False), ("s1", False)]]
+    assert keys(*merged, lag_ms=2 * HOUR + 1) == [[("s0", False)]]
+    assert keys(merged[0], segment(1, (0, 1, 2)), merged[2]) == [[("s0", False)]]
+    assert keys(merged[0]) == []
+
+
+def test_keys_are_compacted_when_enough_is_dirty() -> None:
+    """The cleaner's ratio; a clean partition is left alone."""
+    clean = segment(0, (0, 0, 10), times=1, keys_compacted_at_ms=NOW, size=300)
+    newest = segment(9, (0, 90, 91))
+    assert keys(clean, newest) == []
+    assert keys(clean, segment(1, (0, 10, 11), times=1), newest) == []
+    assert keys(clean, segment(1, (0, 10, 11), times=1, size=300), newest) == [[("s0", False)], [("s1", False)]]
+
+
+def test_tombstones_wait_for_delete_retention_after_the_compaction_that_kept_them() -> None:
+    """KIP-534: not by the record's age, which says nothing of who has read what before it."""
+    newest = segment(9, (0, 90, 91))
+
+    def kept(age_ms: int, tombstone_count: int) -> LiveSegment:
+        compacted = {"keys_compacted_at_ms": NOW - age_ms, "tombstone_count": tombstone_count}
+        return segment(0, (0, 0, 10), times=1, age_ms=100 * HOUR, **compacted)
+
+    assert keys(kept(HOUR, 1), newest) == [[("s0", True)]]
+    assert keys(kept(HOUR - 1, 1), newest) == []
+    assert keys(kept(HOUR, 0), newest) == []
+
+
+def info(key: str, age_ms: int) -> ObjectInfo:
+    return ObjectInfo(key=key, size_bytes=1, modified_at_ms=NOW - age_ms)
+
+
+def test_the_collector_takes_only_what_nobody_can_need() -> None:
+    """Live ones never; removed ones after the retention; unknown ones only when no committer would take them any more."""
+    day = limits.ORPHAN_GRACE_MS
+    stored = [info(f"r/{name}", 40 * day) for name in ("live", "removed", "just-removed", "orphan")]
+    stored.append(info("r/young", day))
+    deletions = plan_segments(
+        stored,
+        "r/",
+        live={"live"},
+        removed_at_ms={"removed": NOW - HOUR - 1, "just-removed": NOW - HOUR},
+        retention_ms=HOUR,
+        now_ms=NOW,
+    )
+    assert [(each.key, each.why) for each in deletions] == [("r/removed", Why.REMOVED), ("r/orphan", Why.ORPHAN)]
+
+
+def test_staged_records_of_a_decided_transaction_stay() -> None:
+    """Whoever finishes it still has to copy them, however long that takes."""
+    prefix = "system/transactions/staged/"
+    stored = [info(f"{prefix}{name}/1", limits.ORPHAN_GRACE_MS + 1) for name in ("decided", "ended")]
+    stored.append(info(f"{prefix}new/1", 5))
+    assert [each.key for each in plan_staged(stored, committing={"decided"}, now_ms=NOW)] == [f"{prefix}ended/1"]
+
+
+def log_of(commits: dict[int, int], checkpoints: dict[int, int]) -> list[ObjectInfo]:
+    """Version -> age in hours."""
+    return sorted(
+        [info(layout.commit_key("t", version), hours * HOUR) for version, hours in commits.items()]
+        + [info(layout.checkpoint_key("t", version), hours * HOUR) for version, hours in checkpoints.items()]
+        + [info(layout.last_checkpoint_key("t"), 0)],
+        key=lambda each: each.key,
+    )
+
+
+@pytest.mark.parametrize(
+    ("retention_hours", "first_kept"),
+    [(0, 4), (4, 4), (6, 2), (100, 0)],
+)
+def test_log_clean_up_keeps_what_readers_may_go_back_to(retention_hours: int, first_kept: int) -> None:
+    """Everything from the newest checkpoint that is old enough on stays, that checkpoint's own commit included."""
+    stored = log_of({version: 10 - version for version in range(8)}, {2: 8, 4: 6, 7: 1})
+    gone = [each.key for each in plan_log(stored, retention_ms=retention_hours * HOUR, now_ms=NOW)]
+    kept = [each.key for each in stored if each.key not in gone]
+    assert gone == sorted(gone)
+    assert min(version for key in kept if (version := layout.commit_version(key)) is not None) == first_kept
+    assert layout.last_checkpoint_key("t") in kept
+    if gone:
+        assert layout.checkpoint_key("t", first_kept) in kept
+
+
+def test_log_clean_up_waits_for_an_hour_after_the_checkpoint() -> None:
+    """A writer that slept for less could not tell that its version was cleaned away."""
+    stored = log_of(dict.fromkeys(range(5), 100), {})
+    fresh = info(layout.checkpoint_key("t", 4), limits.LOG_KEPT_MS_MIN)
+    assert plan_log([*stored, fresh], retention_ms=0, now_ms=NOW) == []
+    old = info(layout.checkpoint_key("t", 4), limits.LOG_KEPT_MS_MIN + 1)
+    assert len(plan_log([*stored, old], retention_ms=0, now_ms=NOW)) == 4
