@@ -67,10 +67,11 @@ class Exchange:
 
 
 class Service:
-    """One gateway process."""
+    """One gateway process. ``with_groups``: also what it does about groups beside requests, which never comes to rest."""
 
-    def __init__(self, scheduler: Scheduler, client: Client, machine: Machine) -> None:
+    def __init__(self, scheduler: Scheduler, client: Client, machine: Machine, *, with_groups: bool = False) -> None:
         self.machine = machine
+        self._with_groups = with_groups
         self.loop = SimulatedLoop(scheduler)
         self._scheduler = scheduler
         self._ready = False
@@ -97,6 +98,8 @@ class Service:
     def _start(self) -> None:
         async def start() -> None:
             await self.engine.start()
+            if self._with_groups:
+                self.engine.groups.start()
             self._ready = True
             for begin in self._waiting:
                 begin()

@@ -1,0 +1,228 @@
+"""The judge of histories of consumer groups: what members may believe, against each other and against the table (G7).
+
+1. No partition is held by two: a member holds what its last answer gave it, from that answer until it lets go, is told that it
+   is out, or its session has ended by its own clock, measured from the sending of the last request that was answered. A static
+   member's next instance takes its place at once: that they are not two is their owner's word.
+2. No record is skipped: whoever commits has processed; so whatever is below a committed offset was processed by somebody.
+3. A committed offset goes back by a reset only, or by a request of the same member that it lost sight of.
+4. A zombie commits nothing: not after another has taken the partition.
+5. What is acknowledged is in the table, all partitions of one request in one version; what is refused never comes.
+6. A rewrite of the table changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from simulated.truth import Violation
+
+from log_format.delta import Add, decode_commit
+from log_format.group_row import TAG_GROUPS, GroupChanges, GroupRow, OffsetRow, PendingOffsets, decode_tag
+
+Place = tuple[str, str, int]
+"""Group, topic, partition."""
+Key = tuple[str, int]
+"""Topic, partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """What a member believes of one partition."""
+
+    member: str
+    instance: str | None
+    until_ms: int
+
+
+class Ledger:
+    """``now_ms``: virtual time; ``note``: adds to the trace."""
+
+    def __init__(self, now_ms: Callable[[], int], note: Callable[[str], None]) -> None:
+        self.told: Counter[str] = Counter()
+        self._now_ms = now_ms
+        self._note = note
+        self._offsets: dict[Place, OffsetRow] = {}
+        self._rows: dict[str, GroupRow] = {}
+        self._pending: dict[tuple[str, str], PendingOffsets] = {}
+        self._history: dict[Place, list[tuple[int, int | None]]] = defaultdict(lambda: [(-1, None)])
+        self._committed: list[dict[tuple[str, str], dict[Key, int]]] = []
+        self._holdings: dict[Place, Holding] = {}
+        self._takers: dict[Place, list[str]] = defaultdict(list)
+        self._processed: dict[Place, set[int]] = defaultdict(set)
+        self._under_way: Counter[tuple[str, Place, int]] = Counter()
+        self._replaced: set[str] = set()
+
+    # What members believe
+
+    def takes(self, group: str, member: str, instance: str | None, keys: Iterable[Key], until_ms: int) -> None:
+        """A member is told what it may read."""
+        if member in self._replaced:
+            return
+        for key in sorted(keys):
+            place = (group, *key)
+            other = self._holdings.get(place)
+            if other is not None and other.member != member:
+                is_next = instance is not None and other.instance == instance
+                if is_next:
+                    self._replaced.add(other.member)
+                elif other.until_ms > self._now_ms():
+                    raise Violation(f"{member} is given {place}, which {other.member} holds until {other.until_ms}")
+            self._holdings[place] = Holding(member=member, instance=instance, until_ms=until_ms)
+            if self._takers[place][-1:] != [member]:
+                self._note(f"{member} takes {place} until {until_ms}")
+                self._takers[place].append(member)
+                self.told["partition taken"] += 1
+
+    def lets_go(self, group: str, member: str, keys: Iterable[Key]) -> None:
+        """A member stops reading."""
+        for key in sorted(keys):
+            holding = self._holdings.get((group, *key))
+            if holding is not None and holding.member == member:
+                del self._holdings[group, *key]
+                self._note(f"{member} lets go of {group} {key}")
+
+    def processed(self, group: str, key: Key, offsets: Iterable[int]) -> None:
+        """Somebody who holds the partition has done what there is to do about its records."""
+        self._processed[group, *key] |= set(offsets)
+        self.told["processed"] += 1
+
+    # What they ask and are answered
+
+    def sends(self, group: str, member: str, offsets: Mapping[Key, int]) -> None:
+        """A commit is on its way."""
+        self._note(f"{member} of {group} commits {dict(offsets)}")
+        for key, offset in offsets.items():
+            self._under_way[member, (group, *key), offset] += 1
+
+    def acknowledged(self, group: str, member: str, offsets: Mapping[Key, int]) -> None:
+        """It was answered with success."""
+        self.told["commit acknowledged"] += 1
+        self._note(f"{member} of {group} has committed {dict(offsets)}")
+        if not any(offsets.items() <= version.get((group, member), {}).items() for version in self._committed):
+            raise Violation(
+                f"the commit of {dict(offsets)} by {member} was acknowledged and is not in the table as one"
+            )
+        self._arrived(group, member, offsets)
+
+    def refused(self, group: str, member: str, offsets: Mapping[Key, int], why: str) -> None:
+        """It was answered that it did not happen."""
+        self.told[f"commit refused: {why}"] += 1
+        self._arrived(group, member, offsets)
+
+    def _arrived(self, group: str, member: str, offsets: Mapping[Key, int]) -> None:
+        for key, offset in offsets.items():
+            self._under_way[member, (group, *key), offset] -= 1
+
+    def read(self, group: str, offsets: Mapping[Key, int], keys: Iterable[Key], since_ms: int) -> None:
+        """Somebody read the group's offsets; none of ``keys`` may be newer or older than what stood meanwhile."""
+        for key in keys:
+            stood = self._between((group, *key), since_ms)
+            if offsets.get(key) not in stood:
+                raise Violation(f"{(group, *key)} was read as {offsets.get(key)}, it was {stood}")
+        self.told["offsets read"] += 1
+
+    # What happens in the table
+
+    def landed(self, data: bytes, key: str) -> None:
+        """A commit appeared in the store."""
+        version: dict[tuple[str, str], dict[Key, int]] = defaultdict(dict)
+        self._committed.append(version)
+        for add in decode_commit(data, key).adds:
+            all_changes = decode_tag(str((add.tags or {})[TAG_GROUPS]))
+            if not add.data_change:
+                self._rewritten(add, all_changes)
+                continue
+            for changes in all_changes:
+                self._changed(changes, version)
+
+    def _changed(self, changes: GroupChanges, version: dict[tuple[str, str], dict[Key, int]]) -> None:
+        for group in changes.groups:
+            self._rows[group.group] = group
+            members = [(one.member_id, one.target, one.held, one.acknowledged) for one in group.members]
+            self._note(f"{group.group} has generation {group.generation} in epoch {group.epoch}: {members}")
+        settled = {self._pending[one[1], one[0]] for one in changes.settled if (one[1], one[0]) in self._pending}
+        for row in changes.offsets:
+            self._note(f"{row.group} {row.key} is {row.offset} by {row.member} in {row.generation}")
+            if all(row.key not in {other.key for other in one.offsets} for one in settled):
+                self._moved(row)
+            if row.member is not None and row.offset is not None:
+                version[row.group, row.member][row.key] = row.offset
+            place = (row.group, *row.key)
+            if row.offset is None:
+                self._offsets.pop(place, None)
+            else:
+                self._offsets[place] = row
+            self._history[place].append((self._now_ms(), row.offset))
+        for pending in changes.pending:
+            self._pending[pending.transaction_id, pending.group] = pending
+        for one in settled:
+            del self._pending[one.transaction_id, one.group]
+        for name in changes.deleted:
+            self._rows.pop(name, None)
+            assert not [place for place in self._offsets if place[0] == name], "a group ends with nulls for its offsets"
+
+    def _moved(self, row: OffsetRow) -> None:
+        place = (row.group, *row.key)
+        before = self._offsets.get(place)
+        if row.member is None or row.offset is None:
+            self._moved_by_nobody(place, row)
+            return
+        self._check_place(place, row.member)
+        is_begun = row.offset == 0
+        if not is_begun and self._under_way[row.member, place, row.offset] <= 0:
+            raise Violation(f"{row.member} has {row.offset} committed for {place}, which it does not ask for")
+        if before is not None and before.offset is not None and row.offset < before.offset:
+            self.told["went back by a lost request"] += 1
+            if before.member != row.member:
+                raise Violation(f"{row.member} put {place} back from {before.offset} to {row.offset}")
+        skipped = set(range(row.offset)) - self._processed[place]
+        if skipped:
+            raise Violation(f"{row.member} has {row.offset} committed for {place}: nobody processed {sorted(skipped)}")
+
+    def _moved_by_nobody(self, place: Place, row: OffsetRow) -> None:
+        holding = self._holdings.get(place)
+        if holding is not None and holding.until_ms > self._now_ms():
+            raise Violation(f"{place} was set to {row.offset} while {holding.member} holds it")
+        # Whoever read there before comes back as one who reads anew.
+        self._takers[place].append("")
+        self.told["reset landed" if row.offset is not None else "erased"] += 1
+
+    def _check_place(self, place: Place, member: str) -> None:
+        takers = self._takers[place]
+        if not takers or takers[-1] == member:
+            return
+        holding = self._holdings.get(place)
+        if member in takers:
+            raise Violation(f"{member} committed for {place} after {takers[-1]} took it")
+        if holding is not None and holding.until_ms > self._now_ms() and member not in self._heirs(holding):
+            raise Violation(f"{member} committed for {place} while {holding.member} holds it")
+
+    def _heirs(self, holding: Holding) -> set[str]:
+        rows = [row for row in self._rows.values() for row in row.members]
+        return {row.member_id for row in rows if row.instance_id is not None and row.instance_id == holding.instance}
+
+    def _rewritten(self, add: Add, all_changes: list[GroupChanges]) -> None:
+        self.told["rewritten"] += 1
+        offsets = {(row.group, *row.key): row for changes in all_changes for row in changes.offsets}
+        rows = {row.group: row for changes in all_changes for row in changes.groups}
+        pending = {(one.transaction_id, one.group): one for changes in all_changes for one in changes.pending}
+        if (offsets, rows, pending) != (self._offsets, self._rows, self._pending):
+            raise Violation(f"the rewrite {add.path} does not hold what the table held")
+
+    def _between(self, place: Place, since_ms: int) -> set[int | None]:
+        history = self._history[place]
+        before = [offset for time_ms, offset in history if time_ms < since_ms]
+        return {before[-1], *(offset for time_ms, offset in history if time_ms >= since_ms)}
+
+    # At the end
+
+    def finished(self, group: str, ends: Mapping[Key, int]) -> None:
+        """Everything was read and committed by one who was left alone with the group."""
+        for key, end in ends.items():
+            row = self._offsets.get((group, *key))
+            if (0 if row is None else row.offset) != end:
+                raise Violation(f"{group} ended with {row} for {key}, which ends at {end}")
+            if skipped := set(range(end)) - self._processed[group, *key]:
+                raise Violation(f"nobody of {group} processed {sorted(skipped)} of {key}")

@@ -1,0 +1,311 @@
+"""One history of consumer groups from one seed: gateways as they are, members by HTTP, one store, and misfortune.
+
+Members join, leave, die, freeze longer than their session and come back; gateways crash, stand still and lose sight of each
+other, so that several believe to coordinate a group. At the end nothing fails any more, and one who is left alone with each group
+must be able to read and commit everything. ``simulate_groups(seed)`` returns what happened or raises ``Violation``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+from unittest import mock
+
+from simulated import faults
+from simulated.faults import SECOND_MS, Faults, Profile
+from simulated.scheduler import Machine, Scheduler
+from simulated.store import Client, Server
+from simulated.truth import Violation
+from simulated.world import History
+from simulated_groups.ledger import Key, Ledger
+from simulated_groups.members import Around, Habits, Member
+from simulated_service.network import Network, Reply
+from simulated_service.service import Code, Service
+
+import gateway.groups.groups
+from log_format import layout, limits
+
+GROUPS = ("g", "h")
+TOPICS = {"t": 3, "u": 2}
+MEMBERS = 3
+RECORDS = 6
+"""Of each partition."""
+STEPS_MAX = 400_000
+SETTLED_MS_MAX = 180 * SECOND_MS
+
+CALM = replace(faults.CALM, turns=14)
+FAULTY = replace(faults.FAULTY, turns=14, pause_ms_max=25 * SECOND_MS)
+STORMY = replace(faults.STORMY, turns=14, pause_ms_max=25 * SECOND_MS)
+HOSTILE = replace(faults.HOSTILE, turns=10, think_ms_max=3 * SECOND_MS)
+PASSING = replace(faults.CALM, name="passing", turns=16, pause=0.5, pause_ms_max=25 * SECOND_MS, think_ms_max=SECOND_MS)
+"""Nothing is lost, but gateways stand still and others take their groups."""
+PROFILES = {CALM: 1, FAULTY: 3, STORMY: 2, PASSING: 3, HOSTILE: 1}
+
+
+def simulate_groups(
+    seed: int,
+    *,
+    profile: Profile | None = None,
+    code: Code | None = None,
+    on_note: Callable[[str], None] = lambda line: None,
+) -> History:
+    """Run the history of ``seed``."""
+    rng = random.Random(seed)
+    (drawn,) = rng.choices(list(PROFILES), list(PROFILES.values()))
+    world = World(rng, profile if profile is not None else drawn)
+    world.scheduler.on_note = on_note
+    # Back-off draws from the module's own generator, wherever nobody gives it another one.
+    random.seed(seed)
+    with contextlib.ExitStack() as stack:
+        for patch in (*world.patches(), *(code.patches() if code is not None else [])):
+            stack.enter_context(patch)
+        world.run()
+    seen = world.server.seen + world.ledger.told + Counter(world.network.seen)
+    return History(seed=seed, profile=world.profile.name, trace=tuple(world.scheduler.trace), seen=seen)
+
+
+class World:
+    """Everything that lives in one history."""
+
+    def __init__(self, rng: random.Random, profile: Profile) -> None:
+        self.rng = rng
+        self.profile = profile
+        self.scheduler = Scheduler(rng, steps_max=STEPS_MAX)
+        self.server = Server(self.scheduler)
+        self.server.on_written = self._written
+        self.faults = Faults(rng, profile)
+        self.network = Network(self.scheduler, rng, self.faults)
+        self.ledger = Ledger(lambda: self.scheduler.now_ms, self.scheduler.note)
+        self._outside = Machine("outside")
+        self._started = 0
+        self._busy = 0
+        self._services: list[Service] = []
+        self._crashed: list[Service] = []
+        self._coordinators = dict.fromkeys(GROUPS, 0)
+        """Where requests about a group go, as far as its clients know."""
+        self._faithful = rng.choice((0.0, 0.5, 0.95))
+        """How probably a client goes where it went before, whatever there is to know."""
+
+    def patches(self) -> list[Any]:
+        """What stands in for chance and the real world while the history lasts."""
+        return [
+            mock.patch("uuid.uuid4", self._uuid),
+            mock.patch.object(limits, "CHECKPOINT_INTERVAL_MIN", 3),
+            mock.patch.object(limits, "CHECKPOINT_INTERVAL_MAX", 5),
+            mock.patch.object(gateway.groups.groups, "FILES_MIN", 10),
+            mock.patch.object(gateway.groups.groups, "COMPACTION_MS", 5 * SECOND_MS),
+        ]
+
+    def run(self) -> None:
+        """From the first request until everything has come to rest; then the last checks."""
+        for _ in range(self.rng.randrange(2, 4)):
+            self._services.append(self._start_service())
+        self.scheduler.start("begin", self._outside, self._begin)
+        try:
+            self.scheduler.run()
+        finally:
+            for service in self._services:
+                service.crash()
+            self.scheduler.crash(self._outside)
+            for service in (*self._services, *self._crashed):
+                service.loop.bury()
+
+    def _begin(self) -> None:
+        for topic, partition_count in TOPICS.items():
+            self._insist(
+                "POST", "/v1/topics", {"name": topic, "partition_count": partition_count, "config": {"flush.ms": 0}}
+            )
+            self._produce(topic, partition_count)
+        for group in GROUPS:
+            assignor = self.rng.choice(("range", "roundrobin", "sticky"))
+            for index in range(MEMBERS):
+                self._actor(f"{group}-{index}", self._member(group, assignor, index).run)
+            self._actor(f"operator of {group}", partial(self._operate, group))
+        self._actor("misfortune", self._misfortune)
+
+    def _around(self) -> Around:
+        """Everybody has a view of their own of which gateway is right for a group."""
+        views: dict[str, int] = {}
+
+        def gateway_for(group: str) -> Service:
+            if group not in views or not self.faults.active or self.rng.random() >= self._faithful:
+                views[group] = self._coordinators[group]
+            return self._services[views[group] % len(self._services)]
+
+        return Around(
+            scheduler=self.scheduler,
+            rng=self.rng,
+            network=self.network,
+            ledger=self.ledger,
+            gateway_for=gateway_for,
+            think=self._think,
+            turns=self.profile.turns,
+        )
+
+    def _member(self, group: str, assignor: str, index: int) -> Member:
+        rng = self.rng
+        joining: dict[str, Any] = {"assignor": assignor}
+        topics = rng.choice((["t"], ["t", "u"], ["t", "u"], None))
+        joining |= {"topic_pattern": "[a-z]"} if topics is None else {"topics": topics}
+        habits = Habits(
+            freeze=rng.choice((0.0, 0.1, 0.2)),
+            leave=rng.choice((0.0, 0.1)),
+            die=rng.choice((0.0, 0.1)),
+            polls=rng.random() < 0.4,
+        )
+        instance_id = f"instance-{index}" if rng.random() < 0.3 else None
+        return Member(self._around(), group, joining, habits, instance_id)
+
+    def _produce(self, topic: str, partition_count: int) -> None:
+        records = [{"partition": p, "value": "x"} for p in range(partition_count) for _ in range(RECORDS)]
+        self._insist("POST", f"/v1/topics/{topic}/records", {"records": records})
+
+    def _insist(self, method: str, path: str, body: Any = None) -> Reply:
+        """Until it is done; twice does no harm."""
+        while True:
+            reply = self.network.call(self.rng.choice(self._services), method, path, body)
+            if isinstance(reply, Reply) and reply.status in {200, 201}:
+                return reply
+            self._think()
+
+    def _operate(self, group: str) -> None:
+        """Looks at a group and now and then sets it back to its beginning, or ends it."""
+        around = self._around()
+        for _ in range(self.profile.turns):
+            self._think()
+            match self.rng.randrange(5):
+                case 0:
+                    body = {"topics": ["t"], "to": self.rng.choice(("earliest", {"shift": -2}))}
+                    around.call(group, "POST", f"/v1/groups/{group}/offsets:reset", body)
+                case 1 if self.rng.random() < 0.3:
+                    around.call(group, "DELETE", f"/v1/groups/{group}")
+                case _:
+                    self._describe(around, group)
+
+    def _describe(self, around: Around, group: str) -> None:
+        reply = around.call(group, "GET", f"/v1/groups/{group}")
+        if isinstance(reply, Reply) and reply.status == 200:
+            given = Counter(
+                (one["topic"], one["partition"]) for member in reply.body["members"] for one in member["assignment"]
+            )
+            if given and max(given.values()) > 1:
+                raise Violation(f"the description of {group} has a partition twice: {reply.body}")
+            self.ledger.told["described"] += 1
+
+    # The end
+
+    def _settle(self) -> None:
+        """Nothing fails any more: whoever is alone with a group reads and commits all."""
+        self.ledger.told["minutes"] += self.scheduler.now_ms // (60 * SECOND_MS)
+        for topic, partition_count in TOPICS.items():
+            self._produce(topic, partition_count)
+        ends = self._ends()
+        habits = Habits(freeze=0, leave=0, die=0, polls=False)
+        for group in GROUPS:
+            row_assignor = self._assignor_of(group)
+            member = Member(self._around(), group, {"assignor": row_assignor, "topics": sorted(TOPICS)}, habits)
+            deadline_ms = self.scheduler.now_ms + SETTLED_MS_MAX
+            while not member.read_to(ends):
+                if self.scheduler.now_ms > deadline_ms:
+                    raise Violation(f"group {group} does not come to rest in {SETTLED_MS_MAX} ms")
+                self.scheduler.sleep_ms(200)
+            self.ledger.finished(group, ends)
+            member.leave()
+
+    def _assignor_of(self, group: str) -> str:
+        while True:
+            reply = self._around().call(group, "GET", f"/v1/groups/{group}")
+            if isinstance(reply, Reply) and reply.status in {200, 404}:
+                return (reply.body.get("assignor") if reply.status == 200 else None) or "range"
+            self.scheduler.sleep_ms(200)
+
+    def _ends(self) -> dict[Key, int]:
+        ends: dict[Key, int] = {}
+        for topic, partition_count in TOPICS.items():
+            for partition in range(partition_count):
+                reply = self._insist("GET", f"/v1/topics/{topic}/partitions/{partition}/offsets")
+                ends[topic, partition] = reply.body["high_watermark"]
+        return ends
+
+    def _actor(self, name: str, body: Callable[[], None]) -> None:
+        self._busy += 1
+
+        def live() -> None:
+            body()
+            self._busy -= 1
+            if self._busy:
+                return
+            self.faults.active = False
+            self.server.down_until_ms = 0
+            self._settle()
+            self.scheduler.at(0, self._stop)
+
+        self.scheduler.start(name, self._outside, live)
+
+    def _stop(self) -> None:
+        for service in self._services:
+            service.crash()
+
+    # Gateways
+
+    def _start_service(self) -> Service:
+        self._started += 1
+        machine = Machine(f"gateway-{self._started}", wall_skew_ms=self.rng.randrange(-3000, 3000))
+        client = Client(self.scheduler, self.server, self.faults, machine)
+        service = Service(self.scheduler, client, machine, with_groups=True)
+        service.engine.groups.coordinator.is_preferred = lambda group: self._is_preferred(service, group)
+        return service
+
+    def _is_preferred(self, service: Service, group: str) -> bool:
+        return self._services[self._coordinators[group] % len(self._services)] is service
+
+    def _misfortune(self) -> None:
+        for _ in range(2 * self.profile.turns):
+            self._think()
+            index = self.rng.randrange(len(self._services))
+            service = self._services[index]
+            if self.rng.random() < self.profile.pause:
+                pause_ms = self.rng.randrange(1, self.profile.pause_ms_max)
+                service.machine.paused_until_ms = self.scheduler.now_ms + pause_ms
+                self._note("pause", service, pause_ms)
+                self._perhaps_noticed(index)
+            elif self.rng.random() < self.profile.crash:
+                self._note("crash", service, 0)
+                service.crash()
+                self._crashed.append(service)
+                self._services[index] = self._start_service()
+                self._perhaps_noticed(index)
+            elif self.rng.random() < self.profile.outage:
+                self.server.down_until_ms = self.scheduler.now_ms + self.rng.randrange(self.profile.outage_ms_max)
+                self._note("outage", service, self.server.down_until_ms - self.scheduler.now_ms)
+
+    def _perhaps_noticed(self, index: int) -> None:
+        """Clients go to another gateway."""
+        for group, place in self._coordinators.items():
+            if place % len(self._services) == index and self.rng.random() < 0.7:
+                self._coordinators[group] = place + 1
+        if self.rng.random() < 0.3:
+            # Somebody sees it otherwise.
+            self._coordinators[self.rng.choice(GROUPS)] += 1
+
+    def _note(self, what: str, service: Service, duration_ms: int) -> None:
+        self.server.seen[what] += 1
+        self.scheduler.note(f"{what} of {service.machine.name} for {duration_ms} ms")
+
+    def _think(self) -> None:
+        self.scheduler.sleep_ms(self.rng.randrange(self.profile.think_ms_max))
+
+    def _uuid(self) -> uuid.UUID:
+        return uuid.UUID(int=self.rng.getrandbits(128), version=4)
+
+    def _written(self, key: str, data: bytes) -> None:
+        version = layout.commit_version(key)
+        if version is not None and key.startswith(layout.CONSUMER_OFFSETS_ROOT):
+            self.scheduler.note(f"version {version} of the groups stands: {data[:60]!r}")
+            self.ledger.landed(data, key)

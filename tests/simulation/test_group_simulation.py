@@ -1,0 +1,76 @@
+"""Consumer groups under misfortune: histories of members and coordinators, each from one seed (DESIGN, guarantee G7).
+
+The real gateways over one faulty store, on a virtual clock; members join, leave, die, freeze longer than their session and come
+back; coordinators crash and stand still. ``make simulate SEEDS=10000`` runs more histories; ``TIDELOG_GROUP_SEED=123`` runs that
+one alone and prints what happened in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from simulated_groups.world import PROFILES, simulate_groups
+
+ONE_SEED = os.environ.get("TIDELOG_GROUP_SEED")
+SEEDS = range(int(os.environ.get("TIDELOG_GROUP_SEEDS", "30"))) if ONE_SEED is None else [int(ONE_SEED)]
+PARTS = min(6, len(SEEDS))
+EVENTFUL_SEEDS = 3
+"""Of each profile."""
+
+
+@pytest.fixture(autouse=True)
+def _quiet_gateways() -> Iterator[None]:
+    """Gateways log what fails, and here everything does."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_groups_keep_their_guarantees(part: int) -> None:
+    """No partition is held by two members, by what they may believe; no record is skipped when commits follow processing; a
+    committed offset goes back by a reset only; what a zombie commits is refused; what is acknowledged is in the table (G7).
+    And when nothing fails any more, whoever is left can read and commit everything."""
+    for seed in SEEDS[part::PARTS]:
+        print(f"TIDELOG_GROUP_SEED={seed}")
+        simulate_groups(seed, on_note=_ignore if ONE_SEED is None else print)
+
+
+def _ignore(line: str) -> None:
+    """Nobody wants to read it."""
+
+
+def test_the_histories_are_eventful() -> None:
+    """The simulation is not empty: within a few histories of each profile everything that it is about does happen."""
+    seen: Counter[str] = Counter()
+    for profile in PROFILES:
+        for seed in range(EVENTFUL_SEEDS):
+            seen += simulate_groups(seed, profile=profile).seen
+    members = ["joined", "left", "died", "froze", "lost a partition", "acknowledged", "partition taken"]
+    offsets = ["commit acknowledged", "commit in doubt", "offsets read", "reset landed", "processed", "rewritten"]
+    refusals = ["commit refused: UNKNOWN_MEMBER", "UNKNOWN_MEMBER", "STALE_GENERATION"]
+    gateways = ["pause", "crash", "outage", "answer lost"]
+    assert [name for name in (*members, *offsets, *refusals, *gateways) if not seen[name]] == []
+
+
+def test_a_seed_is_a_history() -> None:
+    """The same seed gives the same history byte for byte, also in another process with other hashes."""
+    program = (
+        "import hashlib, logging, sys; sys.path.insert(0, sys.argv[1]); logging.disable(logging.CRITICAL); "
+        "from simulated_groups.world import simulate_groups; "
+        "print(hashlib.sha256('\\n'.join(simulate_groups(int(sys.argv[2])).trace).encode()).hexdigest())"
+    )
+    command = [sys.executable, "-c", program, str(Path(__file__).parent), "3"]
+    environment = os.environ | {"PYTHONHASHSEED": "12345"}
+    other = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
+    trace = simulate_groups(3).trace
+    assert hashlib.sha256("\n".join(trace).encode()).hexdigest() == other.stdout.strip()
+    assert trace != simulate_groups(4).trace
