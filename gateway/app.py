@@ -101,7 +101,7 @@ def _lifespan(shell: Shell) -> Lifespan[FastAPI]:
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         await shell.engine.start()
         if isinstance(shell.engine, LogEngine):
-            shell.engine.transactions.start_sweeping()
+            shell.engine.sweeping.start()
             shell.engine.groups.start()
         try:
             yield

@@ -20,6 +20,7 @@ from gateway.cluster.forwarding import Forwarding
 from gateway.cluster.membership import Membership
 from gateway.engine import EngineBounds, LogEngine
 from gateway.engine.bounds import LOAD_THREADS, LOOK_THREADS
+from gateway.memory_budget import MemoryBudget
 from gateway.metrics import Metrics
 from gateway.proven_store import ProvenStore
 from gateway.settings import Settings, SettingsError
@@ -54,6 +55,7 @@ def assemble(settings: Settings) -> Shell:
     except StoreUnavailable as problem:
         _log.warning("the store takes no objects yet: %s", problem.detail)
     cold_store = _open(settings.store, settings.read_threads)
+    request_memory = MemoryBudget(settings.in_flight_bytes_max, "request bodies")
     engine = LogEngine(
         store,
         cold_store,
@@ -69,8 +71,11 @@ def assemble(settings: Settings) -> Shell:
         ),
         clock=clock,
         registry=metrics.registry,
+        request_memory=request_memory,
     )
-    shell = make_shell(settings, engine, store_uri=store.uri, clock=clock, metrics=metrics)
+    shell = make_shell(
+        settings, engine, store_uri=store.uri, clock=clock, metrics=metrics, request_memory=request_memory
+    )
     return _joined(shell, store, engine)
 
 

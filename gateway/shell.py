@@ -88,15 +88,24 @@ class Shell:
 
 
 def make_shell(
-    settings: Settings, engine: Engine, *, store_uri: str, clock: Clock | None = None, metrics: Metrics | None = None
+    settings: Settings,
+    engine: Engine,
+    *,
+    store_uri: str,
+    clock: Clock | None = None,
+    metrics: Metrics | None = None,
+    request_memory: MemoryBudget | None = None,
 ) -> Shell:
-    """The components that ``settings`` describe around ``engine``. Share ``metrics`` with the engine to see both at once."""
+    """The components that ``settings`` describe around ``engine``.
+
+    Share ``metrics`` with the engine to see both at once, and ``request_memory`` so that both stay within it.
+    """
     clock = clock or SystemClock()
     return Shell(
         settings=settings,
         engine=engine,
         metrics=metrics or Metrics(),
-        request_memory=MemoryBudget(settings.in_flight_bytes_max, "request bodies"),
+        request_memory=request_memory or MemoryBudget(settings.in_flight_bytes_max, "request bodies"),
         answer_memory=MemoryBudget(settings.answer_bytes_max, "answers"),
         body_limits=BodyLimits(bytes_max=settings.request_bytes_max, total_ms=settings.body_total_ms),
         codec_pool=ThreadPoolExecutor(settings.codec_threads, thread_name_prefix="codec"),

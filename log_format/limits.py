@@ -94,6 +94,13 @@ TRANSACTION_TIMEOUT_MS_MAX: Final = 900_000
 TRANSACTION_REMEMBERED_MS: Final = 86_400_000
 """How long an ended transaction is remembered, so that a late question after its fate gets an answer (the contract's)."""
 
+TRANSACTIONS_REMEMBERED_MAX: Final = 100_000
+"""Transactions remembered; of more the longest ended are forgotten early. One takes about 1 KiB of memory in every gateway."""
+
+TRANSACTION_PASSING_MS: Final = 60_000
+"""How long an ended one is remembered that nobody can ask for: a request without a producer. Gateways that finish it at the same
+time find it ended."""
+
 TRANSACTIONAL_ID_REMEMBERED_MS: Final = 7 * 86_400_000
 """Kafka's ``transactional.id.expiration.ms``."""
 

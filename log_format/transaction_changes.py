@@ -38,6 +38,14 @@ Outcome = TransactionRow | TidelogError
 """The row that holds now, or why nothing was decided."""
 
 
+class NotFinished(BackOff):
+    """A transaction is decided and not in all of its topics: what comes behind it must wait. Nothing happened."""
+
+    def __init__(self, row: TransactionRow) -> None:
+        super().__init__(f"Transaction {row.transaction_id} of {row.transactional_id!r} is not visible everywhere yet.")
+        self.row = row
+
+
 class Decision(Protocol):
     """A wish about one transaction or transactional id."""
 
@@ -57,10 +65,12 @@ class Begin:
     timeout_ms: int = 0
 
     def decide(self, state: TransactionsState, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
-        """The fenced transaction's row and the new one."""
+        """The fenced transaction's row and the new one; ``NotFinished`` while the one before is decided and not at its end."""
         known = state.producers.get(self.transactional_id)
         rows: list[TransactionRow] = []
         before = state.transactions.get(known.transaction_id) if known is not None else None
+        if before is not None and before.state == "committing":
+            return (), NotFinished(before)
         if before is not None and before.state == "open":
             rows.append(_aborted(before, "expired" if now_ms > before.expires_at_ms else "fenced", now_ms))
         row = TransactionRow(

@@ -1,7 +1,9 @@
 """The state of ``system/transactions`` at one version: what became of each transaction, and each transactional id's epoch.
 
 1. Of a transaction only its newest row counts, of a transactional id only the row with its newest epoch.
-2. Forgetting follows from the log alone: by the newest row's own time, so that every gateway forgets the same.
+2. Forgetting follows from the log alone, by the newest row's own time. What is decided and not at its end is never forgotten.
+3. The state follows from the live ``add`` actions in the order of their times; a rewrite (``dataChange`` false) changes which
+   files are live and nothing else.
 """
 
 from __future__ import annotations
@@ -17,11 +19,13 @@ from log_format import layout, limits
 from log_format.checkpoint import decode_checkpoint
 from log_format.delta import Commit
 from log_format.errors import CorruptData
-from log_format.producers import NO_PRODUCERS, Producers, ProducerStamp, StampedBatch
+from log_format.producers import NO_PRODUCERS, Producers, ProducerStamp, StampedBatch, decode_producers
 from log_format.table import NO_LOG, Table
 from log_format.transaction_row import TAG_TRANSACTIONS, TransactionRow, decode_tag
 
 NAME: Final = "system/transactions"
+TAG_REQUESTS: Final = "tidelog.requests"
+"""Of a compacted file's ``add``: the sequences of producers, which its rows alone don't tell."""
 
 
 def _nothing() -> Mapping[str, TransactionRow]:
@@ -43,6 +47,10 @@ class TransactionsState:
     """The transactions that those are, as long as they are remembered."""
     unfinished: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """Transactions that are decided and not in all of their topics, with the versions at which they were decided."""
+    passing: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """Committed transactions that nobody can ask for by id or sequence, with their times: forgotten soon."""
+    files: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """Sizes of the live data files by path, oldest first."""
     modification_time_ms: int = 0
 
     @property
@@ -56,44 +64,84 @@ class TransactionsState:
             raise ValueError(f"commit {version} does not follow version {self.version}")
         rows = [row for add in commit.adds if add.data_change for row in _rows(add.path, (add.tags or {}))]
         newest_ms = max([self.modification_time_ms, *(add.modification_time for add in commit.adds)])
-        return replace(self.with_rows(rows), version=version, modification_time_ms=newest_ms)
+        files = dict(self.files)
+        for remove in commit.removes:
+            files.pop(remove.path, None)
+        files.update({add.path: add.size for add in commit.adds})
+        state = self.with_rows(rows)
+        return replace(state, version=version, files=MappingProxyType(files), modification_time_ms=newest_ms)
 
     def with_rows(self, rows: Iterable[TransactionRow]) -> Self:
-        """The state after these rows, what is too old forgotten."""
-        transactions, producers = dict(self.transactions), dict(self.producers)
-        requests, by_stamp, unfinished = self.requests, dict(self.by_stamp), dict(self.unfinished)
+        """The state after these rows, what is too old forgotten; version and files as they are."""
+        edit = _Edit(self)
         newest_ms = 0
         for row in rows:
             newest_ms = max(newest_ms, row.recorded_at_ms)
-            if row.transaction_id:
-                transactions.pop(row.transaction_id, None)
-                transactions[row.transaction_id] = row
-                unfinished.pop(row.transaction_id, None)
-            if row.state == "committing":
-                unfinished[row.transaction_id] = row.decided_version
-            if not row.transactional_id:
-                stamp = row.stamp
-                if stamp is not None and stamp not in by_stamp:
-                    by_stamp[stamp] = row.transaction_id
-                    batch = StampedBatch(stamp, ())
-                    requests = requests.with_batches([batch], row.recorded_at_ms, limits.PRODUCER_EXPIRATION_MS)
-                continue
-            known = producers.get(row.transactional_id)
-            if known is None or row.epoch >= known.epoch or row.producer_id != known.producer_id:
-                producers.pop(row.transactional_id, None)
-                producers[row.transactional_id] = row
-        for row in _forget(transactions, newest_ms - limits.TRANSACTION_REMEMBERED_MS, ended_only=True):
-            if row.stamp is not None:
-                by_stamp.pop(row.stamp, None)
-        _forget(producers, newest_ms - limits.TRANSACTIONAL_ID_REMEMBERED_MS, ended_only=False)
+            edit.take(row)
+        edit.forget(newest_ms)
         return replace(
             self,
-            transactions=MappingProxyType(transactions),
-            producers=MappingProxyType(producers),
-            requests=requests,
-            by_stamp=MappingProxyType(by_stamp),
-            unfinished=MappingProxyType(unfinished),
+            transactions=MappingProxyType(edit.transactions),
+            producers=MappingProxyType(edit.producers),
+            requests=edit.requests,
+            by_stamp=MappingProxyType(edit.by_stamp),
+            unfinished=MappingProxyType(edit.unfinished),
+            passing=MappingProxyType(edit.passing),
         )
+
+
+class _Edit:
+    """A state that is being changed."""
+
+    def __init__(self, state: TransactionsState) -> None:
+        self.transactions, self.producers = dict(state.transactions), dict(state.producers)
+        self.requests, self.by_stamp = state.requests, dict(state.by_stamp)
+        self.unfinished, self.passing = dict(state.unfinished), dict(state.passing)
+
+    def take(self, row: TransactionRow) -> None:
+        if row.transaction_id:
+            self.transactions.pop(row.transaction_id, None)
+            self.transactions[row.transaction_id] = row
+            self.unfinished.pop(row.transaction_id, None)
+        if row.state == "committing":
+            self.unfinished[row.transaction_id] = row.decided_version
+        if not row.transactional_id:
+            self._take_request(row)
+            return
+        known = self.producers.get(row.transactional_id)
+        if known is None or row.epoch >= known.epoch or row.producer_id != known.producer_id:
+            self.producers.pop(row.transactional_id, None)
+            self.producers[row.transactional_id] = row
+
+    def forget(self, now_ms: int) -> None:
+        """Drop what nobody may ask for any more."""
+        for transaction_id, ended_ms in list(self.passing.items()):
+            if ended_ms >= now_ms - limits.TRANSACTION_PASSING_MS:
+                break
+            del self.passing[transaction_id]
+            self.transactions.pop(transaction_id, None)
+        since_ms = now_ms - limits.TRANSACTION_REMEMBERED_MS
+        for row in _forget(self.transactions, since_ms, limits.TRANSACTIONS_REMEMBERED_MAX):
+            self.passing.pop(row.transaction_id, None)
+            if row.stamp is not None:
+                self.by_stamp.pop(row.stamp, None)
+        since_ms = now_ms - limits.TRANSACTIONAL_ID_REMEMBERED_MS
+        while self.producers and next(iter(self.producers.values())).recorded_at_ms < since_ms:
+            del self.producers[next(iter(self.producers))]
+
+    def _take_request(self, row: TransactionRow) -> None:
+        stamp = row.stamp
+        if stamp is None:
+            if row.state == "committed":
+                self.passing[row.transaction_id] = row.recorded_at_ms
+        elif stamp not in self.by_stamp:
+            self.by_stamp[stamp] = row.transaction_id
+            batch = StampedBatch(stamp, ())
+            self.requests = self.requests.with_batches([batch], row.recorded_at_ms, limits.PRODUCER_EXPIRATION_MS)
+            before = stamp._replace(sequence=stamp.sequence - limits.PRODUCER_REQUESTS_REMEMBERED)
+            ended = self.by_stamp.pop(before, None)
+            if ended is not None:
+                self.passing[ended] = row.recorded_at_ms
 
 
 def transactions_table() -> Table[TransactionsState]:
@@ -109,12 +157,18 @@ def transactions_table() -> Table[TransactionsState]:
 
 def _read_checkpoint(data: bytes, version: int) -> TransactionsState:
     adds = decode_checkpoint(data, layout.TRANSACTIONS_ROOT, version).column("add").combine_chunks().drop_null()
+    state = TransactionsState(version=version)
+    if not len(adds):
+        return state
     times = pc.struct_field(adds, "modificationTime")
-    state = TransactionsState()
-    order = pc.sort_indices(times) if len(adds) else []
-    for add in adds.take(order).to_pylist() if len(adds) else []:
-        state = state.with_rows(_rows(add["path"], dict(add["tags"] or ())))
-    return replace(state, version=version, modification_time_ms=(pc.max(times).as_py() or 0) if len(adds) else 0)
+    files: dict[str, int] = {}
+    for add in adds.take(pc.sort_indices(times)).to_pylist():
+        tags = dict(add["tags"] or ())
+        state = state.with_rows(_rows(add["path"], tags))
+        if TAG_REQUESTS in tags:
+            state = replace(state, requests=_requests(add["path"], tags[TAG_REQUESTS]))
+        files[add["path"]] = add["size"]
+    return replace(state, files=MappingProxyType(files), modification_time_ms=pc.max(times).as_py())
 
 
 def _rows(path: str, tags: Mapping[str, str | None]) -> list[TransactionRow]:
@@ -127,12 +181,25 @@ def _rows(path: str, tags: Mapping[str, str | None]) -> list[TransactionRow]:
         raise CorruptData(f"The entry for {path} of {NAME} can't be used: {problem}.", object=path) from problem
 
 
-def _forget(rows: dict[str, TransactionRow], before_ms: int, *, ended_only: bool) -> list[TransactionRow]:
-    """Take out the rows at the beginning that are older; what was taken out."""
+def _requests(path: str, tag: str) -> Producers:
+    try:
+        return decode_producers(tag.encode())
+    except ValueError as problem:
+        raise CorruptData(f"The entry for {path} of {NAME} can't be used: {problem}.", object=path) from problem
+
+
+def _forget(rows: dict[str, TransactionRow], before_ms: int, count_max: int) -> list[TransactionRow]:
+    """Take out the ended rows at the beginning that are older, or too many; what was taken out. Others move to the end."""
     forgotten: list[TransactionRow] = []
+    kept: dict[str, TransactionRow] = {}
     while rows:
         name, row = next(iter(rows.items()))
-        if row.recorded_at_ms >= before_ms or (ended_only and not row.has_ended):
+        if row.recorded_at_ms >= before_ms and len(rows) + len(kept) <= count_max:
             break
-        forgotten.append(rows.pop(name))
+        del rows[name]
+        if row.has_ended:
+            forgotten.append(row)
+        else:
+            kept[name] = row
+    rows.update(kept)
     return forgotten

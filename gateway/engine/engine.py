@@ -24,6 +24,7 @@ from gateway.engine.bounds import (
 )
 from gateway.engine.fetching import Fetching
 from gateway.engine.following import Following
+from gateway.engine.maintenance_watch import MaintenanceWatch
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.pool import Pool
@@ -37,9 +38,11 @@ from gateway.engine.writer import Acknowledgement, PendingBatch
 from gateway.groups.groups import Groups
 from gateway.memory_budget import MemoryBudget, Reservation
 from gateway.transactions.decider import make_decider
+from gateway.transactions.finishing import Finishing
 from gateway.transactions.group_offsets import GroupOffsets
 from gateway.transactions.one_request import OneRequest
 from gateway.transactions.staging import Staging
+from gateway.transactions.sweeping import Sweeping
 from gateway.transactions.transactions import Transactions
 from log_format import layout
 from log_format.append import Batch
@@ -78,8 +81,10 @@ class LogEngine:
         bounds: EngineBounds,
         clock: Clock,
         registry: CollectorRegistry,
+        request_memory: MemoryBudget | None = None,
     ) -> None:
         self.clock = clock
+        self._request_memory = request_memory or MemoryBudget(bounds.large_bodies_bytes_max, "staged records")
         self.bounds = bounds
         self.store_uri = store.uri
         self.draining = False
@@ -87,6 +92,7 @@ class LogEngine:
         """Called when somebody else keeps committing to a topic of this gateway. Set it before the first topic is opened."""
         self._store = store
         self._metrics = EngineMetrics(registry)
+        self._watch = MaintenanceWatch(clock, self._metrics)
         self._look_pool = Pool("look", LOOK_THREADS)
         self._load_pool = Pool("load", LOAD_THREADS)
         self._write_pool = Pool("write", bounds.write_threads)
@@ -203,11 +209,13 @@ class LogEngine:
 
     def _make_transactions(self, access: TableAccess) -> tuple[Transactions, OneRequest]:
         decider = make_decider(access)
-        staging = Staging(access.store, pool=access.look_pool, new_id=access.new_id)
+        staging = Staging(access.store, pool=access.look_pool, new_id=access.new_id, memory=self._request_memory)
         offsets = GroupOffsets(self.groups.committed, self.groups.commits, clock=access.clock)
         ids, clock = self.producer_ids, access.clock
-        transactions = Transactions(decider, staging, self.topics, ids, offsets, clock=clock)
-        return transactions, OneRequest(transactions, decider, staging, offsets, ids, clock=clock)
+        finishing = Finishing(decider, staging, self.topics, offsets, clock=clock)
+        self.sweeping = Sweeping(decider, staging, finishing, offsets, clock=clock, new_id=access.new_id)
+        transactions = Transactions(decider, staging, finishing, ids, offsets, clock=clock)
+        return transactions, OneRequest(finishing, decider, staging, offsets, ids, clock=clock)
 
     def _open(self, name: str) -> OpenTopic:
         return OpenTopic(
@@ -221,6 +229,7 @@ class LogEngine:
             metrics=self._metrics,
             on_flushed=self._tail.add,
             on_contended=self.on_contended,
+            watch=self._watch,
             log_poll_ms=self.bounds.log_poll_ms,
             is_draining=lambda: self.draining,
         )
@@ -235,6 +244,7 @@ class LogEngine:
         self.following.wake_all()
         await self.groups.drain()
         await self.topics.drain()
+        self.sweeping.stop()
         await self.transactions.drain()
         await self.administration.drain()
         # The pools stay: requests that are under way are still answered.

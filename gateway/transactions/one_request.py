@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from gateway.engine.bounds import SEQUENCE_AHEAD_MAX, SEQUENCE_WAIT_MS_MAX
 from gateway.engine.producer_ids import ProducerIds
 from gateway.transactions.decider import Decider
+from gateway.transactions.finishing import Finishing
 from gateway.transactions.group_offsets import GroupOffsets, groups_of
 from gateway.transactions.staging import Listed, Staged, Staging
-from gateway.transactions.transactions import Transactions
 from log_format.clock import Clock
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, TidelogError
 from log_format.producer_id import TRANSACTIONAL
@@ -41,7 +41,7 @@ class OneRequest:
 
     def __init__(
         self,
-        transactions: Transactions,
+        finishing: Finishing,
         decider: Decider,
         staging: Staging,
         group_offsets: GroupOffsets,
@@ -49,7 +49,7 @@ class OneRequest:
         *,
         clock: Clock,
     ) -> None:
-        self._transactions = transactions
+        self._finishing = finishing
         self._decider = decider
         self._staging = staging
         self._group_offsets = group_offsets
@@ -64,14 +64,14 @@ class OneRequest:
         if stamp is not None:
             earlier = await self._in_turn(stamp)
             if earlier is not None:
-                return Done(await self._transactions.finished(earlier, None), is_duplicate=True)
+                return Done(await self._finishing.finished(earlier, None), is_duplicate=True)
         for offsets in staged.offsets:
             await self._group_offsets.check(offsets)
         transaction_id = await self._producer_ids.issue(TRANSACTIONAL)
         groups = groups_of(staged.offsets)
         try:
             names = await self._stage(transaction_id, staged)
-            if not await self._transactions.topics_stand(staged.records):
+            if not await self._finishing.topics_stand(staged.records):
                 raise BackOff("A topic was made anew while records for it were on their way.")
             await self._group_offsets.prepare(transaction_id, staged.offsets)
             row = await self._decider.decide(CommitAtOnce(transaction_id=transaction_id, staged=names, stamp=stamp))
@@ -82,8 +82,8 @@ class OneRequest:
             raise
         if row.transaction_id != transaction_id:
             await self._dropped(transaction_id, groups)
-            return Done(await self._transactions.finished(row, None), is_duplicate=True)
-        return Done(await self._transactions.finished(row, staged), is_duplicate=False)
+            return Done(await self._finishing.finished(row, None), is_duplicate=True)
+        return Done(await self._finishing.finished(row, staged), is_duplicate=False)
 
     async def _in_turn(self, stamp: ProducerStamp) -> TransactionRow | None:
         """Return when it is the request's turn; what it became if it is in the log already."""
@@ -101,7 +101,7 @@ class OneRequest:
                 raise verdict
             before = request_before(state, stamp)
             if before is not None and self._clock.now_ms() - before.recorded_at_ms > _LEFT_ALONE_MS:
-                await self._transactions.finished(before, None)
+                await self._finishing.finished(before, None)
             await asyncio.sleep(_AGAIN_MS / 1000)
             state = await self._decider.recent(_AGAIN_MS * 10)
 
@@ -125,7 +125,7 @@ class OneRequest:
             await self._group_offsets.settle(transaction_id, groups, is_committed=False)
         except TidelogError:
             return  # whoever finds them pending will
-        await self._transactions.clean(transaction_id)
+        await self._finishing.clean(transaction_id)
 
 
 async def _all(puts: Sequence[Awaitable[str]]) -> list[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 from gateway.engine.pool import Pool
+from gateway.memory_budget import MemoryBudget
 from log_format import limits
 from log_format.change import NewId
 from log_format.errors import BackOff, CorruptData, ErrorCode, ObjectMissing, RequestRefused, StoreUnavailable
@@ -22,6 +24,9 @@ from log_format.staged_records import (
     staged_prefix,
 )
 from log_format.store import ObjectStore
+
+MEMORY_WAIT_MS_MAX: Final = 10_000
+"""How long a commit waits for memory before it is refused (503, nothing happened)."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -45,12 +50,13 @@ class Staged:
 
 
 class Staging:
-    """``pool`` runs the calls of the store."""
+    """``pool`` runs the calls of the store; ``memory`` is for what is read."""
 
-    def __init__(self, store: ObjectStore, *, pool: Pool, new_id: NewId) -> None:
+    def __init__(self, store: ObjectStore, *, pool: Pool, new_id: NewId, memory: MemoryBudget) -> None:
         self._store = store
         self._pool = pool
         self._new_id = new_id
+        self._memory = memory
 
     async def listed(self, transaction_id: str) -> Listed:
         """What is staged now. Raises ``BackOff``."""
@@ -73,6 +79,19 @@ class Staging:
         name = staged_name(listed.next_number, f"groups/{staged.group}", None, self._new_id(), suffix=SUFFIX)
         await self._call(self._put, f"{staged_prefix(transaction_id)}{name}", data)
         return name
+
+    @asynccontextmanager
+    async def held(
+        self, transaction_id: str, names: Sequence[str], size_bytes: int | None = None
+    ) -> AsyncIterator[Staged]:
+        """The staged requests, in the order of ``names``, with memory for them; ``size_bytes``: theirs, where it is known.
+
+        Raises ``BackOff``, ``CorruptData``.
+        """
+        if size_bytes is None:
+            size_bytes = (await self.listed(transaction_id)).size_bytes
+        with await self._memory.reserve_in_turn(size_bytes, wait_ms=MEMORY_WAIT_MS_MAX):
+            yield await self.read(transaction_id, names)
 
     async def read(self, transaction_id: str, names: Sequence[str]) -> Staged:
         """The staged requests, in the order of ``names``. Raises ``BackOff``, ``CorruptData``."""

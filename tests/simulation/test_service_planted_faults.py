@@ -140,7 +140,7 @@ PLANTED: dict[str, Planted] = {
         "G5", "log_format.topic_state.stamped_requests", lambda _commit: [], FAULTY
     ),
     "appends duplicates": Planted("G5", "log_format.producers.SequenceCheck.judge", _appends_duplicates, FAULTY),
-    "applies a decided transaction twice": Planted("G6", "gateway.transactions.transactions.Batch", _unnamed, FAULTY),
+    "applies a decided transaction twice": Planted("G6", "gateway.transactions.finishing.Batch", _unnamed, FAULTY),
     "says that nothing happened": Planted(
         "G8", "log_format.committer.Committer._unknown", _says_that_nothing_happened, HOSTILE
     ),

@@ -45,13 +45,15 @@ def test_what_expired_is_never_committed() -> None:
 
 
 def test_decisions_of_one_commit_see_each_other() -> None:
-    """A new epoch and the old transaction's commit in one commit: whoever comes first wins, never both."""
+    """A new epoch and the old transaction's commit in one commit: whoever comes first wins, never both. A new epoch has to wait
+    for what is decided: its records must not come before."""
     state, _ = _after(0, TransactionsState(), _begin())
     commit = DecideCommit(transaction_id="t1", staged=("a",))
     assert _after(5, state, _begin("t2"), commit)[1] == ["open", ErrorCode.FENCED_PRODUCER]
     state, outcomes = _after(5, state, commit, _begin("t2"))
-    assert outcomes == ["committing", "open"]
-    assert (state.transactions["t1"].state, state.producers["mine"].epoch) == ("committing", 1)
+    assert outcomes == ["committing", ErrorCode.UNAVAILABLE]
+    assert (state.transactions["t1"].state, state.producers["mine"].epoch) == ("committing", 0)
+    assert _after(6, state, Finish(transaction_id="t1", places=()), _begin("t2"))[1] == ["committed", "open"]
 
 
 def test_the_first_decision_stays() -> None:

@@ -113,7 +113,7 @@ def test_a_reader_waits_for_a_transaction_that_is_being_decided(tools: Any, monk
 
 def test_offsets_of_an_aborted_transaction_are_swept(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is pending for nobody is dropped by the sweep, without anyone reading the group."""
-    monkeypatch.setattr("gateway.transactions.transactions._LEFT_ALONE_MS", -1)
+    monkeypatch.setattr("gateway.transactions.sweeping.LEFT_ALONE_MS", -1)
 
     async def scenario() -> None:
         gateway = tools.gateway()
@@ -124,7 +124,7 @@ def test_offsets_of_an_aborted_transaction_are_swept(tools: Any, monkeypatch: py
         await transactions._group_offsets.prepare(transaction_id, staged.offsets)
         await transactions.abort(transaction_id)
         assert gateway.engine.groups.commits.log.state.group("g").pending
-        await transactions.sweep_once()
+        await gateway.engine.sweeping.sweep_once()
         assert not (await gateway.engine.groups.commits.fresh()).group("g").pending
         assert await _committed(gateway) == {}
 

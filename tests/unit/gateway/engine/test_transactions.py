@@ -35,7 +35,7 @@ def test_another_gateway_finishes_what_was_decided(
     tools: Any, crash: str, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Wherever a gateway dies after the decision, the next look at the transaction shows all of its records, each once."""
-    monkeypatch.setattr("gateway.transactions.transactions._LEFT_ALONE_MS", -1)
+    monkeypatch.setattr("gateway.transactions.sweeping.LEFT_ALONE_MS", -1)
     operation, prefix = CRASHES[crash]
 
     async def scenario() -> None:
@@ -56,7 +56,7 @@ def test_another_gateway_finishes_what_was_decided(
             await dying.engine.transactions.commit(transaction_id)
         other = tools.gateway(objects=dying.store.objects)
         if how == "sweep":
-            await other.engine.transactions.sweep_once()
+            await other.engine.sweeping.sweep_once()
             assert (await other.engine.transactions.look(transaction_id)).state == "committed"
         row = await other.engine.transactions.commit(transaction_id)
         assert [(place.topic, place.base_offset, place.record_count) for place in row.places] == [
@@ -115,7 +115,7 @@ def test_a_topic_deleted_between_decision_and_apply(tools: Any) -> None:
 
 def test_fenced_at_one_gateway_is_fenced_at_all(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A gateway that has not seen the new epoch yet looks before it stages or decides; what was staged is deleted."""
-    monkeypatch.setattr("gateway.transactions.transactions._LEFT_ALONE_MS", -1)
+    monkeypatch.setattr("gateway.transactions.sweeping.LEFT_ALONE_MS", -1)
 
     async def scenario() -> None:
         first = tools.gateway()
@@ -132,7 +132,7 @@ def test_fenced_at_one_gateway_is_fenced_at_all(tools: Any, monkeypatch: pytest.
                 await call
             assert refusal.value.code is ErrorCode.FENCED_PRODUCER
         assert await _values(tools, second) == [[], []]
-        await second.engine.transactions.sweep_once()
+        await second.engine.sweeping.sweep_once()
         assert not list(first.store.list("system/transactions/staged/"))
 
     tools.run(scenario)

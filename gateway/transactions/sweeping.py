@@ -1,0 +1,105 @@
+"""Looks for what is left of transactions: brings them to an end, deletes what is staged for nobody, keeps the table small.
+
+Every gateway does, at its start and then every few seconds; two that do it at once do it no harm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from gateway.transactions.decider import Decider
+from gateway.transactions.finishing import Finishing
+from gateway.transactions.group_offsets import GroupOffsets
+from gateway.transactions.staging import Staging
+from log_format.change import NewId
+from log_format.clock import Clock
+from log_format.errors import TidelogError
+from log_format.producer_id import issued_ms
+from log_format.transaction_changes import DecideAbort, Forbid
+from log_format.transaction_compaction import Compact
+from log_format.transaction_row import TransactionRow
+
+_log = logging.getLogger("gateway.transactions")
+PAUSE_MS = 10_000
+"""Between two looks."""
+LEFT_ALONE_MS = 15_000
+"""How long a decided transaction is left to the gateway that decided it, and what is staged to the one that staged it."""
+FILES_MIN = 200
+"""Live data files after which the table is compacted."""
+
+
+class Sweeping:
+    """Belongs to the event loop."""
+
+    def __init__(
+        self,
+        decider: Decider,
+        staging: Staging,
+        finishing: Finishing,
+        group_offsets: GroupOffsets,
+        *,
+        clock: Clock,
+        new_id: NewId,
+    ) -> None:
+        self._decider = decider
+        self._staging = staging
+        self._finishing = finishing
+        self._group_offsets = group_offsets
+        self._clock = clock
+        self._new_id = new_id
+        self._running: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """From now on look; at first for all that is decided, since who decided it may be this gateway before its restart."""
+        self._running = asyncio.create_task(self._run())
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self._running is not None:
+            self._running.cancel()
+
+    async def sweep_once(self, *, left_alone_ms: int | None = None) -> None:
+        """Finish what was decided and left, abort what is late, delete what is staged for nobody. Raises ``TidelogError``."""
+        left_alone_ms = LEFT_ALONE_MS if left_alone_ms is None else left_alone_ms
+        staged = await self._staging.transaction_ids()
+        transactions = (await self._decider.fresh()).transactions
+        now_ms = self._clock.now_ms()
+        for row in list(transactions.values()):
+            try:
+                if row.state == "committing" and now_ms - row.recorded_at_ms > left_alone_ms:
+                    await self._finishing.finished(row, None)
+                elif row.state == "open" and now_ms > row.expires_at_ms:
+                    await self._decider.decide(DecideAbort(transaction_id=row.transaction_id, reason="expired"))
+            except TidelogError as error:
+                _log.warning("transaction %s is not at its end yet: %s", row.transaction_id, error.detail)
+        for transaction_id in staged:
+            await self._collect(transaction_id, transactions.get(transaction_id), now_ms)
+        await self._group_offsets.sweep(LEFT_ALONE_MS)
+        if len(self._decider.log.state.files) >= FILES_MIN:
+            replaced = await self._decider.commit(Compact(self._new_id, files_min=FILES_MIN))
+            _log.info("transactions: %d files became one", replaced)
+
+    async def _run(self) -> None:
+        left_alone_ms: int | None = 0
+        while True:
+            try:
+                await self.sweep_once(left_alone_ms=left_alone_ms)
+                left_alone_ms = None
+            except TidelogError as error:
+                _log.warning("transactions can't be looked after: %s", error.detail)
+            await asyncio.sleep(PAUSE_MS / 1000)
+
+    async def _collect(self, transaction_id: str, row: TransactionRow | None, now_ms: int) -> None:
+        """Delete what is staged for a transaction that has ended, or that nobody will decide any more."""
+        try:
+            since_ms = row.recorded_at_ms if row is not None else issued_ms(transaction_id)
+        except ValueError:
+            return  # somebody else's object
+        if now_ms - since_ms <= LEFT_ALONE_MS:
+            return
+        if row is None:
+            # A transaction that is one request is staged before it has a row: from here on it gets none.
+            row = await self._decider.decide(Forbid(transaction_id=transaction_id))
+        if row.has_ended:
+            await self._finishing.clean(transaction_id)
