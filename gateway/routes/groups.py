@@ -150,7 +150,7 @@ async def join_group(request: Request) -> Response:
     return json_response(
         {
             "member_id": member.member_id,
-            "generation": group.row.generation,
+            "generation": member.acknowledged,
             "assignment": assignment_of(group.holdings.readable(member.member_id)),
             "heartbeat_interval_ms": heartbeat_interval_ms(member.session_timeout_ms),
         },
