@@ -61,4 +61,9 @@ class EngineMetrics:
         )
         self.tail_cache_bytes = Gauge("tidelog_tail_cache_bytes", "Records kept for tail reads.", registry=registry)
         self.topics_loaded = Gauge("tidelog_topics_loaded", "Topics whose state is in memory.", registry=registry)
+        self.topics_behind = Gauge(
+            "tidelog_topics_behind_maintenance",
+            "Loaded topics with more segments than maintenance would leave.",
+            registry=registry,
+        )
         self.waiting_polls = Gauge("tidelog_waiting_polls", "Long polls and event streams.", registry=registry)

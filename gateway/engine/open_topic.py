@@ -14,6 +14,7 @@ from typing import TypeVar
 from gateway.engine.bounds import COMMIT_WAIT_MS_MAX, PRODUCER_BYTES, STORE_WAIT_MS_MAX
 from gateway.engine.checkpointing import Checkpointing
 from gateway.engine.log_look import LogLook
+from gateway.engine.maintenance_watch import MaintenanceWatch
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.pool import Pool
 from gateway.engine.sequencing import Sequencing
@@ -48,6 +49,7 @@ class OpenTopic:
         metrics: EngineMetrics,
         on_flushed: OnFlushed,
         on_contended: Callable[[], None],
+        watch: MaintenanceWatch,
         log_poll_ms: int,
         is_draining: Callable[[], bool],
     ) -> None:
@@ -58,6 +60,7 @@ class OpenTopic:
         self._look_pool = look_pool
         self._write_pool = write_pool
         self._metrics = metrics
+        self._watch = watch
         self._log_poll_ms = log_poll_ms
         self._committer = Committer(self.log, new_id=new_id, engine="tidelog-gateway")
         self._commit_lock = asyncio.Lock()
@@ -185,6 +188,7 @@ class OpenTopic:
             grown = (state.next_offsets[:known] != before.next_offsets).nonzero()[0].tolist()
             self.waiters.wake([*grown, *range(known, state.partition_count)])
         self._checkpointing.consider(state)
+        self._watch.consider(self, state)
 
     def poll_while_waited_for(self) -> None:
         """Look at the log now and then, for others' commits, as long as somebody waits."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -39,9 +39,6 @@ from log_format.segment_reader import SegmentReader
 from log_format.topic_state import TopicState
 
 T = TypeVar("T")
-
-COMPACTED_PREFIX: Final = "compacted/"
-"""Paths of segments whose runs may have gaps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +135,7 @@ class Reading:
                 return self._reader.find_timestamp(topic.name, run.segment, partition, start, timestamp_ms)
 
             def find_again(start: int = start) -> Located | None:
-                return state.manifest.find_timestamp(partition, start, timestamp_ms)
+                return topic.state.manifest.find_timestamp(partition, start, timestamp_ms)
 
             found, located = await self._from_segment(topic, state, located, find, find_again)
             if found is not None:
@@ -214,13 +211,15 @@ class Reading:
                 start,
                 bytes_max=bytes_max,
                 records_max=records_max,
-                end_offset=run.end_offset,
+                # A run that took this one's place meanwhile may go on beyond what this read began with.
+                end_offset=min(run.end_offset, end),
             )
-            return _piece(table, offset, run)
+            return _piece(table, offset, min(run.end_offset, end))
 
         def find_again() -> Located | None:
             _check_not_deleted(topic, state, partition, offset)
-            return state.manifest.find(partition, offset)
+            # Not in the manifest of ``state``: when the log was loaded anew, nobody tells that one what was replaced.
+            return topic.state.manifest.find(partition, offset)
 
         piece, _ = await self._from_segment(topic, state, located, read, find_again)
         self._from_store.inc(piece.table.num_rows)
@@ -285,9 +284,8 @@ def _take(table: pa.Table, size_sums: npt.NDArray[np.int64], rows: range, found:
     return max(0, stop - first)
 
 
-def _piece(table: pa.Table, offset: int, run: Located) -> Piece:
-    """What was read of a run from ``offset`` on, and up to where it is all that there is."""
-    end = run.end_offset
+def _piece(table: pa.Table, offset: int, end: int) -> Piece:
+    """What was read of a run from ``offset`` on, and up to where it is all that there is; nothing was read from ``end`` on."""
     if table.num_rows:
         after_last = int(table.column("offset")[-1].as_py()) + 1
         # A flush's runs have no gaps, so what is missing at the end was cut off. A compacted one may just end in a gap: there,

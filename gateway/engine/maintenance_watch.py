@@ -1,0 +1,46 @@
+"""Notices topics that nobody looks after: with more segments than maintenance would ever leave.
+
+Such a topic stays correct; it loads slower, takes more memory, and Spark plans longer over it. So it is said, in the log and in
+the metrics, and nothing else happens.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from gateway.engine.metrics import EngineMetrics
+from log_format.clock import Clock
+from log_format.topic_state import TopicState
+
+SEGMENTS_BEHIND: Final = 10_000
+"""Three quarters of an hour of flushes at the default ``flush.ms``; maintenance merges them every minute or so."""
+
+SAID_AGAIN_MS: Final = 3_600_000
+"""How often the log repeats it for one topic."""
+
+_log = logging.getLogger("gateway.maintenance")
+
+
+class MaintenanceWatch:
+    """Belongs to the event loop. A topic that is forgotten is forgotten here, too."""
+
+    def __init__(self, clock: Clock, metrics: EngineMetrics) -> None:
+        self._clock = clock
+        self._behind: WeakKeyDictionary[object, int] = WeakKeyDictionary()
+        """The topic's object -> when (monotonic) it was last said."""
+        metrics.topics_behind.set_function(lambda: len(self._behind))
+
+    def consider(self, topic: object, state: TopicState) -> None:
+        """Look at what ``topic``, some object that lives as long as the topic is open, has become. O(1)."""
+        count = state.manifest.segment_count()
+        if count < SEGMENTS_BEHIND:
+            if self._behind:
+                self._behind.pop(topic, None)
+            return
+        now_ms = self._clock.monotonic_ms()
+        said_ms = self._behind.get(topic)
+        if said_ms is None or now_ms - said_ms >= SAID_AGAIN_MS:
+            self._behind[topic] = now_ms
+            _log.warning("topic %s has %d segments: is maintenance running? (tidelog maintain)", state.topic, count)

@@ -1,0 +1,110 @@
+"""Readers beside maintenance: segments are replaced, and the old ones deleted, while somebody reads."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from typing import Any
+
+import pytest
+
+from compaction.job import Job
+from compaction.policy import Policy
+from compaction.report import CollectedEvents
+from compaction.workers import InThisProcess
+from gateway.engine import maintenance_watch
+from gateway.engine.reading import ReadLimits
+from log_format.clock import SystemClock
+
+LIMITS = ReadLimits(records_max=100, bytes_max=100_000)
+VALUES = [b"v%d" % number for number in range(12)]
+
+
+async def filled(tools: Any) -> tuple[Any, Any]:
+    gateway = tools.gateway()
+    topic = await gateway.topic(flush_ms=0, retention_ms=-1)
+    for value in VALUES:
+        await gateway.append(topic, [value])
+    gateway.forget_tail()
+    return gateway, topic
+
+
+def maintain(gateway: Any) -> None:
+    """Somebody else merges everything, and what was replaced is deleted at once."""
+    objects = gateway.store.objects
+    job = Job(
+        store=objects,
+        workers=InThisProcess(objects),
+        clock=SystemClock(),
+        report=CollectedEvents(),
+        policy=Policy(flushed_min=2, sources_max=4, fan_in=2),
+        new_id=lambda: uuid.uuid4().hex,
+    )
+    assert job.run_round(collect=False).rewrites
+    for info in list(objects.list("topics/t/segments/")):
+        objects.delete(info.key)
+
+
+def test_replaced_segments_are_read_by_who_knew_the_old_ones(tools: Any) -> None:
+    """Every record at its offset, from any offset, by offset and by time."""
+
+    async def scenario() -> None:
+        gateway, topic = await filled(tools)
+        before = topic.state
+        await asyncio.to_thread(maintain, gateway)
+        for offset in range(len(VALUES)):
+            found = await gateway.engine.reading.read(topic, before, 0, offset, LIMITS)
+            assert [value for table in found.tables for value in table["value"].to_pylist()] == VALUES[offset:]
+            assert found.next_offset == len(VALUES)
+        assert await gateway.engine.reading.offset_of_timestamp(topic, before, 0, 0) == 0
+        assert tools.values_of(await gateway.fetch(0)) == VALUES
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_a_segment_that_goes_while_it_is_read_is_read_from_its_successor(tools: Any) -> None:
+    """Neither an error nor a gap, also when the log was loaded anew meanwhile; and nothing beyond what the read began with."""
+
+    async def scenario() -> None:
+        gateway, topic = await filled(tools)
+        before = topic.state
+        path = before.manifest.segments()[0].path
+        with tools.Gate(gateway.store, "get", path) as gate:
+            read = asyncio.create_task(gateway.engine.reading.read(topic, before, 0, 0, LIMITS))
+            await gate.wait_until_reached()
+            await gateway.append(topic, [b"later"])
+            await asyncio.to_thread(maintain, gateway)
+            await asyncio.to_thread(topic.log.reload)
+            assert topic.state.manifest is not before.manifest
+            gate.open()
+            found = await read
+        assert [value for table in found.tables for value in table["value"].to_pylist()] == VALUES
+        assert found.next_offset == len(VALUES)
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_a_topic_that_nobody_looks_after_is_told_of(
+    tools: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once in the log, and in the metrics until it is looked after."""
+    monkeypatch.setattr(maintenance_watch, "SEGMENTS_BEHIND", 5)
+
+    async def scenario() -> None:
+        gateway, topic = await filled(tools)
+        registry = gateway.engine.topics._metrics.topics_behind
+        assert registry.collect()[0].samples[0].value == 1
+        said = [record for record in caplog.records if record.name == "gateway.maintenance"]
+        assert len(said) == 1
+        assert "is maintenance running" in said[0].getMessage()
+        await asyncio.to_thread(maintain, gateway)
+        await gateway.fetch(0)
+        assert registry.collect()[0].samples[0].value == 0
+        assert topic.state.manifest.segment_count() < 5
+        await gateway.engine.drain()
+
+    with caplog.at_level(logging.WARNING):
+        tools.run(scenario)
