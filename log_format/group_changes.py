@@ -110,7 +110,7 @@ class CommitOffsets:
     transaction_id: str | None = None
     """The offsets become the group's when this transaction is committed; until then they are pending."""
     instead_of: Mapping[tuple[str, int], int | None] | None = None
-    """Only where these are the offsets now (None: none)."""
+    """Only where these are the offsets of ``offsets`` now, for the same incarnation of the topic (None: none)."""
 
     def decide(self, state: GroupsView, now_ms: int) -> GroupChanges | TidelogError:
         """The offsets, with the time."""
@@ -119,10 +119,13 @@ class CommitOffsets:
         refusal = judge_commit(self.group, group, keys, self.member, self.generation)
         if refusal is not None:
             return refusal
-        for key, offset in (self.instead_of or {}).items():
-            known = group.offsets.get(key)
-            if (None if known is None else known.offset) != offset:
-                return stale(self.group, f"the committed offset of {key[0]}/{key[1]} changed meanwhile")
+        if self.instead_of is not None:
+            for row in self.offsets:
+                known = group.offsets.get(row.key)
+                # One of a topic that was deleted is none.
+                offset = known.offset if known is not None and known.topic_id == row.topic_id else None
+                if offset != self.instead_of.get(row.key):
+                    return stale(self.group, f"the committed offset of {row.topic}/{row.partition} changed meanwhile")
         rows = tuple(msgspec.structs.replace(row, committed_at_ms=now_ms) for row in self.offsets)
         if self.transaction_id is None:
             return GroupChanges(offsets=rows)

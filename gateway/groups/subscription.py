@@ -83,17 +83,19 @@ class SubscribedTopics:
         return counts
 
     async def _matching(self, pattern: str, names: Sequence[str]) -> list[str]:
-        return await self._pool.run(_matching, pattern, names)
+        return await self._pool.run(_matching, pattern, names, self._clock)
 
 
-def _matching(pattern: str, names: Sequence[str]) -> list[str]:
+def _matching(pattern: str, names: Sequence[str], clock: Clock) -> list[str]:
     compiled = regex.compile(pattern)
+    deadline_ms = clock.monotonic_ms() + PATTERN_MS_MAX
+
+    def matches(name: str) -> bool:
+        left_ms = max(1, deadline_ms - clock.monotonic_ms())
+        return compiled.fullmatch(name, timeout=left_ms / 1000, concurrent=True) is not None
+
     try:
-        return [
-            name
-            for name in names
-            if compiled.fullmatch(name, timeout=PATTERN_MS_MAX / 1000, concurrent=True) is not None
-        ]
+        return [name for name in names if matches(name)]
     except TimeoutError:
         _log.warning("a pattern takes too long to be matched and so matches nothing: %r", pattern[:200])
         return []
