@@ -5,7 +5,7 @@ records went; and it brings a *floor*, which never goes down: below that version
 applies it has seen. So a topic remembers a transaction until the floor has passed it; of one that is not remembered the floor
 tells whether it was ended before. No clock takes part, and what is remembered is bounded by how many are decided and not ended.
 
-``tidelog.transactions``  tag of an ``add``: JSON ``[floor, [[transaction id, decided version, [[partition, base offset, records],
+``tidelog.applied``  tag of an ``add``: JSON ``[floor, [[transaction id, decided version, [[partition, base offset, records],
 …]], …]]``. Beside it each transaction is a ``txn`` (``transaction-<id>``), and so is the floor (``ended-transactions``): what a
 checkpoint of somebody else's tells is all but the places.
 """
@@ -23,7 +23,7 @@ from log_format.appended import Appended, Duplicate
 from log_format.delta import Add, Commit, Txn
 from log_format.errors import BackOff, CorruptData
 
-TAG_TRANSACTIONS: Final = "tidelog.transactions"
+TAG_APPLIED: Final = "tidelog.applied"
 TRANSACTION_APP_ID: Final = "transaction-"
 FLOOR_APP_ID: Final = "ended-transactions"
 
@@ -68,7 +68,7 @@ class AppliedTransactions:
         """What is known behind a commit of the same incarnation. Raises ``CorruptData``."""
         by_id, floor = dict(self.by_id), self.floor
         for add in commit.adds:
-            tag = (add.tags or {}).get(TAG_TRANSACTIONS)
+            tag = (add.tags or {}).get(TAG_APPLIED)
             if add.data_change and tag is not None:
                 newer = _decoded(tag, add.path)
                 by_id |= newer.by_id
@@ -98,7 +98,7 @@ def tagged(add: Add, applied: Mapping[TransactionStamp, tuple[Appended, ...]], f
     floor = max(floor_before, *(stamp.floor for stamp in applied))
     rows = [(stamp.transaction_id, stamp.decided_version, places) for stamp, places in applied.items()]
     tag = _encoded(floor, rows)
-    return msgspec.structs.replace(add, tags={**(add.tags or {}), TAG_TRANSACTIONS: tag.decode()})
+    return msgspec.structs.replace(add, tags={**(add.tags or {}), TAG_APPLIED: tag.decode()})
 
 
 def named(stamps: Collection[TransactionStamp], floor_before: int, now_ms: int) -> list[Txn]:

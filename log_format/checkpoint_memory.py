@@ -28,7 +28,7 @@ from log_format.topic_state import DELETED_PROPERTY, commit_times, stamped_reque
 
 PRODUCERS_KEY: Final = b"tidelog.producers"
 """JSON (``Producers.encoded``), compressed with zlib, as base64, since other readers insist that metadata be text."""
-TRANSACTIONS_KEY: Final = b"tidelog.transactions"
+TRANSACTIONS_KEY: Final = b"tidelog.applied"
 """The same of ``AppliedTransactions.encoded``."""
 KEYS: Final = (PRODUCERS_KEY, TRANSACTIONS_KEY)
 _CLOCKS_DIFFER_MS_MAX: Final = 60_000
