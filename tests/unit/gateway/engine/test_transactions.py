@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from log_format.errors import ErrorCode, OutcomeUnknown, RequestRefused, StoreUnavailable
+from gateway.transactions.staging import Staged
+from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, StoreUnavailable
+from log_format.staged_records import StagedRecords
 
 CRASHES = {
     "before the first topic": ("put_if_absent", "topics/a/_delta_log"),
@@ -134,5 +137,105 @@ def test_fenced_at_one_gateway_is_fenced_at_all(tools: Any, monkeypatch: pytest.
         assert await _values(tools, second) == [[], []]
         await second.engine.sweeping.sweep_once()
         assert not list(first.store.list("system/transactions/staged/"))
+
+    tools.run(scenario)
+
+
+async def _left_in_the_middle(tools: Any) -> tuple[Any, str]:
+    """A gateway that died between the decision and the topics."""
+    dying = tools.gateway()
+    transaction_id = await _begun(tools, dying)
+
+    def die(current: str, key: str) -> None:
+        if current == "put_if_absent" and key.startswith("topics/"):
+            raise StoreUnavailable(key, "the gateway died", may_have_happened=False)
+
+    dying.store.before = die
+    with pytest.raises(OutcomeUnknown):
+        await dying.engine.transactions.commit(transaction_id)
+    return dying, transaction_id
+
+
+def test_a_start_finishes_what_was_decided(tools: Any) -> None:
+    """A gateway that starts again makes everything visible that it had decided, without being asked and without waiting."""
+
+    async def scenario() -> None:
+        dying, transaction_id = await _left_in_the_middle(tools)
+        other = tools.gateway(objects=dying.store.objects)
+        other.engine.sweeping.start()
+        async with asyncio.timeout(30):
+            state = "committing"
+            while state != "committed":
+                await asyncio.sleep(0.01)
+                state = (await other.engine.transactions.look(transaction_id)).state
+        other.engine.sweeping.stop()
+        assert await _values(tools, other) == [[b"a"], [b"b"]]
+
+    tools.run(scenario)
+
+
+def test_the_next_transaction_comes_behind_the_one_before(tools: Any) -> None:
+    """One producer's records keep their order: a new transaction, or a new epoch, begins when what was decided is visible."""
+
+    async def scenario() -> None:
+        for begin in ("begin", "new_epoch"):
+            dying, transaction_id = await _left_in_the_middle(tools)
+            other = tools.gateway(objects=dying.store.objects)
+            arguments = ("mine", 60_000) if begin == "begin" else ("mine",)
+            row = await getattr(other.engine.transactions, begin)(*arguments)
+            assert row.epoch == 1
+            assert (await other.engine.transactions.look(transaction_id)).state == "committed"
+            assert await _values(tools, other) == [[b"a"], [b"b"]]
+
+    tools.run(scenario)
+
+
+def test_what_is_staged_for_a_request_under_way_is_collected_only_when_it_can_not_be_decided(
+    tools: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sweep that finds objects without a row first sees to it that they never get one: a late decision is refused."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        topic = await gateway.topic("a", flush_ms=0)
+        batch = tools.batch_of(topic, [b"x"])
+        records = [
+            StagedRecords(topic="a", topic_id=batch.topic_id, records=batch.records, partitions=batch.partitions)
+        ]
+        other = tools.gateway(objects=gateway.store.objects)
+        for left_alone_ms, is_decided in ((60_000, True), (-1, False)):
+            monkeypatch.setattr("gateway.transactions.sweeping.LEFT_ALONE_MS", left_alone_ms)
+            with tools.Gate(gateway.store, "put", ".parquet") as gate:
+                commit = asyncio.create_task(gateway.engine.one_request.commit(Staged(records, []), None))
+                await gate.wait_until_reached()
+                await other.engine.sweeping.sweep_once()
+                gate.open()
+                if is_decided:
+                    assert (await commit).row.state == "committed"
+                else:
+                    with pytest.raises(BackOff):
+                        await commit
+        assert tools.values_of(await other.fetch(topic="a")) == [b"x"]
+        assert not list(gateway.store.objects.list("system/transactions/staged/"))
+
+    tools.run(scenario)
+
+
+def test_staged_records_are_counted_as_memory(tools: Any) -> None:
+    """A commit waits until there is memory for what was staged, and gives it back."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        transaction_id = await _begun(tools, gateway)
+        memory = gateway.engine._request_memory
+        with memory.reserve(memory.bytes_max):
+            commit = asyncio.create_task(gateway.engine.transactions.commit(transaction_id))
+            waiting = 0
+            while not waiting:
+                await asyncio.sleep(0)
+                waiting = memory.waiting_count
+            assert (await gateway.engine.transactions.look(transaction_id)).state == "open"
+        assert (await commit).state == "committed"
+        assert memory.used_bytes == 0
 
     tools.run(scenario)
