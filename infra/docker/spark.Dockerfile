@@ -30,6 +30,8 @@ RUN apt-get update && apt-get install --yes --no-install-recommends openjdk-17-j
 COPY --from=build /opt/tidelog /opt/tidelog
 ENV PATH=/opt/tidelog/bin:$PATH PYTHONDONTWRITEBYTECODE=1 TIDELOG_CACHE=/opt/tidelog/cache HOME=/tmp SPARK_LOCAL_DIRS=/tmp
 WORKDIR /tmp
+# Declared, so that an empty volume there may be written by this user (on Fargate it would be root's).
+VOLUME ["/tmp"]
 USER 10001:10001
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["python"]

@@ -1,0 +1,64 @@
+variable "name" {
+  description = "Prefix of the names of everything that is made."
+  type        = string
+  default     = "tidelog"
+  nullable    = false
+}
+
+variable "region" {
+  description = "Region of everything."
+  type        = string
+  default     = "eu-central-1"
+  nullable    = false
+}
+
+variable "zones" {
+  description = "Availability zones of the region."
+  type        = list(string)
+  default     = ["eu-central-1a", "eu-central-1b"]
+  nullable    = false
+}
+
+variable "bucket" {
+  description = "Name of the bucket to make; unique in all of AWS."
+  type        = string
+  nullable    = false
+}
+
+variable "gateway_image" {
+  description = "The gateway's image in your ECR, with its tag."
+  type        = string
+  nullable    = false
+}
+
+variable "spark_image" {
+  description = "The image of Spark jobs in your ECR, with its tag."
+  type        = string
+  nullable    = false
+}
+
+variable "repository_arns" {
+  description = "ARNs of the ECR repositories of the images."
+  type        = list(string)
+  nullable    = false
+}
+
+variable "client_cidrs" {
+  description = "Networks from which clients come, such as your own address with /32."
+  type        = list(string)
+  nullable    = false
+}
+
+variable "is_internal" {
+  description = "Whether clients are inside the network only. There is no authentication: only client_cidrs keep others out."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
+variable "force_destroy" {
+  description = "Whether terraform destroy deletes the bucket with everything in it."
+  type        = bool
+  default     = false
+  nullable    = false
+}

@@ -1,0 +1,76 @@
+# Three zones, nothing with a way to the internet, HTTPS, alarms, a budget, and Spark jobs of your own on a schedule.
+
+module "storage" {
+  source = "../../modules/storage"
+  bucket = var.bucket
+}
+
+module "access" {
+  source     = "../../modules/access"
+  bucket_arn = module.storage.bucket_arn
+  prefix     = module.storage.prefix
+}
+
+module "network" {
+  source = "../../modules/network"
+  name   = var.name
+  region = var.region
+  zones  = var.zones
+}
+
+module "gateway" {
+  source          = "../../modules/gateway"
+  name            = var.name
+  region          = var.region
+  image           = var.gateway_image
+  collector_image = var.collector_image
+  repository_arns = var.repository_arns
+  store_uri       = module.storage.store_uri
+  store_policy    = module.access.gateway_policy
+  vpc_id          = module.network.vpc_id
+  subnet_ids      = module.network.subnet_ids
+  client_cidrs    = concat([module.network.cidr], var.client_cidrs)
+  certificate_arn = var.certificate_arn
+  is_protected    = true
+  count_min       = length(var.zones)
+  count_max       = var.count_max
+}
+
+module "maintenance" {
+  source          = "../../modules/maintenance"
+  name            = var.name
+  region          = var.region
+  image           = var.spark_image
+  repository_arns = var.repository_arns
+  store_uri       = module.storage.store_uri
+  store_policy    = module.access.maintenance_policy
+  cluster_arn     = module.gateway.cluster_arn
+  vpc_id          = module.network.vpc_id
+  subnet_ids      = module.network.subnet_ids
+  cpu             = 2048
+  memory_mib      = 4096
+}
+
+module "pipeline" {
+  source         = "../../modules/pipeline"
+  name           = var.name
+  vpc_id         = module.network.vpc_id
+  subnet_ids     = module.network.subnet_ids
+  store_policy   = module.access.reader_policy
+  scripts_bucket = var.scripts_bucket
+  jobs           = var.jobs
+}
+
+module "observability" {
+  source                     = "../../modules/observability"
+  name                       = var.name
+  region                     = var.region
+  gateway_log_group_name     = module.gateway.log_group_name
+  maintenance_log_group_name = module.maintenance.log_group_name
+  cluster_name               = module.gateway.cluster_name
+  gateway_service_name       = module.gateway.service_name
+  balancer_arn_suffix        = module.gateway.balancer_arn_suffix
+  target_group_arn_suffix    = module.gateway.target_group_arn_suffix
+  emails                     = var.emails
+  daily_usd_max              = var.daily_usd_max
+}

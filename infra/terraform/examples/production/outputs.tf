@@ -1,0 +1,19 @@
+output "url" {
+  description = "Where clients find the gateways."
+  value       = module.gateway.url
+}
+
+output "store_uri" {
+  description = "The store, for Spark, tidelog verify and tidelog doctor."
+  value       = module.storage.store_uri
+}
+
+output "dashboard" {
+  description = "The dashboard in CloudWatch."
+  value       = module.observability.dashboard_name
+}
+
+output "drain" {
+  description = "Seconds: of the longest poll, of the load balancer's and of a task's end."
+  value       = module.gateway.drain
+}

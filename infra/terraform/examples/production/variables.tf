@@ -1,0 +1,100 @@
+variable "name" {
+  description = "Prefix of the names of everything that is made."
+  type        = string
+  default     = "tidelog"
+  nullable    = false
+}
+
+variable "region" {
+  description = "Region of everything."
+  type        = string
+  default     = "eu-central-1"
+  nullable    = false
+}
+
+variable "zones" {
+  description = "Availability zones of the region."
+  type        = list(string)
+  default     = ["eu-central-1a", "eu-central-1b", "eu-central-1c"]
+  nullable    = false
+}
+
+variable "bucket" {
+  description = "Name of the bucket to make; unique in all of AWS."
+  type        = string
+  nullable    = false
+}
+
+variable "gateway_image" {
+  description = "The gateway's image in your ECR, with its tag."
+  type        = string
+  nullable    = false
+}
+
+variable "spark_image" {
+  description = "The image of Spark jobs in your ECR, with its tag."
+  type        = string
+  nullable    = false
+}
+
+variable "repository_arns" {
+  description = "ARNs of the ECR repositories of the images."
+  type        = list(string)
+  nullable    = false
+}
+
+variable "collector_image" {
+  description = "Image of the AWS distribution of the OpenTelemetry collector in your ECR; null: no scaling by bytes in flight."
+  type        = string
+  default     = null
+}
+
+variable "client_cidrs" {
+  description = "Networks from which clients come, beside this one: peered or by VPN."
+  type        = list(string)
+  default     = []
+  nullable    = false
+}
+
+variable "certificate_arn" {
+  description = "Certificate in ACM for the name by which clients know the load balancer."
+  type        = string
+  nullable    = false
+}
+
+variable "count_max" {
+  description = "Gateways at most: the bound of the bill for compute."
+  type        = number
+  default     = 9
+  nullable    = false
+}
+
+variable "scripts_bucket" {
+  description = "A bucket of yours for the jobs' scripts, checkpoints and results."
+  type        = string
+  nullable    = false
+}
+
+variable "jobs" {
+  description = "Scheduled Spark jobs: see the module pipeline."
+  type = map(object({
+    script          = string
+    arguments       = optional(list(string), [])
+    schedule        = string
+    timeout_minutes = optional(number, 60)
+  }))
+  default  = {}
+  nullable = false
+}
+
+variable "emails" {
+  description = "Who is told of alarms."
+  type        = list(string)
+  nullable    = false
+}
+
+variable "daily_usd_max" {
+  description = "US dollars a day above which they are told."
+  type        = number
+  default     = 50
+}

@@ -1,0 +1,47 @@
+# What each role may do in the bucket: the exact actions below the exact prefixes. It makes nothing: the modules that need a
+# role attach these documents to it, and so can a service account of Kubernetes.
+#
+# Listing has no condition on the prefix: a condition that a GET does not meet makes S3 answer 403 instead of 404 for an
+# object that is not there, and a 404 is how the end of a log is found. The bucket is for Tidelog alone.
+
+variable "bucket_arn" {
+  description = "ARN of the bucket, as the module storage outputs it."
+  type        = string
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^arn:aws[a-z-]*:s3:::[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$", var.bucket_arn))
+    error_message = "bucket_arn must be the ARN of a bucket, without a path."
+  }
+}
+
+variable "prefix" {
+  description = "Where in the bucket the log lies, without slashes at its ends."
+  type        = string
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$", var.prefix))
+    error_message = "prefix must be names of letters, digits, dots, dashes and underscores, separated by slashes."
+  }
+}
+
+locals {
+  names     = { bucket_arn = var.bucket_arn, prefix = var.prefix }
+  documents = { for role in ["gateway", "maintenance", "reader"] : role => templatefile("${path.module}/policies/${role}.json.tftpl", local.names) }
+}
+
+output "gateway_policy" {
+  description = "JSON: reads all, writes topics and system objects, deletes only heartbeats, probes and staged records."
+  value       = local.documents["gateway"]
+}
+
+output "maintenance_policy" {
+  description = "JSON: reads all, writes topics, deletes what no commit needs."
+  value       = local.documents["maintenance"]
+}
+
+output "reader_policy" {
+  description = "JSON: reads topics, for Spark and other Delta readers."
+  value       = local.documents["reader"]
+}

@@ -1,0 +1,136 @@
+# The load balancer is internal unless somebody says otherwise: there is no authentication yet.
+
+resource "aws_security_group" "balancer" {
+  name        = "${var.name}-balancer"
+  description = "Clients of the gateways."
+  vpc_id      = var.vpc_id
+  tags        = var.tags
+}
+
+resource "aws_vpc_security_group_ingress_rule" "clients" {
+  for_each          = toset(var.client_cidrs)
+  security_group_id = aws_security_group.balancer.id
+  description       = "Clients."
+  cidr_ipv4         = each.key
+  ip_protocol       = "tcp"
+  from_port         = local.listener_port
+  to_port           = local.listener_port
+}
+
+resource "aws_vpc_security_group_egress_rule" "to_gateways" {
+  security_group_id            = aws_security_group.balancer.id
+  description                  = "Requests and health checks."
+  referenced_security_group_id = aws_security_group.gateway.id
+  ip_protocol                  = "tcp"
+  from_port                    = local.port
+  to_port                      = local.port
+}
+
+resource "aws_security_group" "gateway" {
+  name        = "${var.name}-gateway"
+  description = "Gateways."
+  vpc_id      = var.vpc_id
+  tags        = var.tags
+}
+
+resource "aws_vpc_security_group_ingress_rule" "from_balancer" {
+  security_group_id            = aws_security_group.gateway.id
+  description                  = "The load balancer."
+  referenced_security_group_id = aws_security_group.balancer.id
+  ip_protocol                  = "tcp"
+  from_port                    = local.port
+  to_port                      = local.port
+}
+
+resource "aws_vpc_security_group_ingress_rule" "from_gateways" {
+  security_group_id            = aws_security_group.gateway.id
+  description                  = "Requests that another gateway passes on."
+  referenced_security_group_id = aws_security_group.gateway.id
+  ip_protocol                  = "tcp"
+  from_port                    = local.port
+  to_port                      = local.port
+}
+
+resource "aws_vpc_security_group_egress_rule" "between_gateways" {
+  security_group_id            = aws_security_group.gateway.id
+  description                  = "Requests that are passed on."
+  referenced_security_group_id = aws_security_group.gateway.id
+  ip_protocol                  = "tcp"
+  from_port                    = local.port
+  to_port                      = local.port
+}
+
+resource "aws_vpc_security_group_egress_rule" "tls" {
+  security_group_id = aws_security_group.gateway.id
+  description       = "The bucket, images, logs."
+  cidr_ipv4         = "0.0.0.0/0"
+  ip_protocol       = "tcp"
+  from_port         = 443
+  to_port           = 443
+}
+
+locals {
+  is_tls        = var.certificate_arn != null
+  listener_port = local.is_tls ? 443 : 80
+}
+
+resource "aws_lb" "this" {
+  name               = var.name
+  internal           = var.is_internal
+  load_balancer_type = "application"
+  subnets            = var.subnet_ids
+  security_groups    = [aws_security_group.balancer.id]
+  # A long poll is silent for up to a minute, an event stream for fifteen seconds.
+  idle_timeout               = local.deregistration_delay
+  drop_invalid_header_fields = true
+  enable_deletion_protection = var.is_protected
+  tags                       = var.tags
+}
+
+resource "aws_lb_target_group" "gateway" {
+  name                          = "${var.name}-gateway"
+  vpc_id                        = var.vpc_id
+  target_type                   = "ip"
+  protocol                      = "HTTP"
+  port                          = local.port
+  deregistration_delay          = local.deregistration_delay
+  load_balancing_algorithm_type = "least_outstanding_requests"
+  tags                          = var.tags
+
+  health_check {
+    path                = "/readyz"
+    matcher             = "200"
+    interval            = local.health_interval
+    timeout             = 5
+    healthy_threshold   = 2
+    unhealthy_threshold = 2
+  }
+}
+
+resource "aws_lb_listener" "plain" {
+  count             = local.is_tls ? 0 : 1
+  load_balancer_arn = aws_lb.this.arn
+  protocol          = "HTTP"
+  port              = local.listener_port
+  tags              = var.tags
+
+  default_action {
+    type             = "forward"
+    target_group_arn = aws_lb_target_group.gateway.arn
+  }
+}
+
+resource "aws_lb_listener" "tls" {
+  count             = local.is_tls ? 1 : 0
+  load_balancer_arn = aws_lb.this.arn
+  protocol          = "HTTPS"
+  port              = local.listener_port
+  certificate_arn   = var.certificate_arn
+  ssl_policy        = "ELBSecurityPolicy-TLS13-1-2-2021-06"
+  tags              = var.tags
+
+  default_action {
+    type             = "forward"
+    target_group_arn = aws_lb_target_group.gateway.arn
+  }
+}

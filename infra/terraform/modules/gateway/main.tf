@@ -1,0 +1,111 @@
+# Gateways on Fargate behind a load balancer. They are stateless: any number, started and ended at any time.
+
+locals {
+  port = 8080
+  # The load balancer lets go of a target in this time, and the task has as long to end: longer than the longest poll.
+  longest_poll_seconds = 60
+  deregistration_delay = 90
+  stop_timeout         = 120
+  drain_notice_ms      = 20000
+  drain_timeout_ms     = 70000
+  health_interval      = 10
+  in_flight_bytes_max  = 48 * 1024 * 1024
+  gateway_memory_mib   = 704
+  environment = {
+    TIDELOG_STORE            = var.store_uri
+    TIDELOG_DRAIN_NOTICE_MS  = tostring(local.drain_notice_ms)
+    TIDELOG_DRAIN_TIMEOUT_MS = tostring(local.drain_timeout_ms)
+    TIDELOG_LOG_LEVEL        = "info"
+    AWS_REGION               = var.region
+  }
+  logging = {
+    logDriver = "awslogs"
+    options = {
+      awslogs-group         = aws_cloudwatch_log_group.gateway.name
+      awslogs-region        = var.region
+      awslogs-stream-prefix = "gateway"
+      # Lines are dropped rather than that the gateway waits for them.
+      mode            = "non-blocking"
+      max-buffer-size = "4m"
+    }
+  }
+  gateway = {
+    name                   = "gateway"
+    image                  = var.image
+    essential              = true
+    readonlyRootFilesystem = true
+    user                   = "10001:10001"
+    stopTimeout            = local.stop_timeout
+    memory                 = local.gateway_memory_mib
+    environment            = [for name in sort(keys(local.environment)) : { name = name, value = local.environment[name] }]
+    portMappings           = [{ containerPort = local.port, hostPort = local.port, protocol = "tcp" }]
+    linuxParameters        = { capabilities = { drop = ["ALL"], add = [] }, initProcessEnabled = false }
+    logConfiguration       = local.logging
+  }
+}
+
+resource "aws_cloudwatch_log_group" "gateway" {
+  name              = "/tidelog/${var.name}/gateway"
+  retention_in_days = var.log_retention_days
+  tags              = var.tags
+}
+
+resource "aws_ecs_cluster" "this" {
+  name = var.name
+  tags = var.tags
+}
+
+resource "aws_ecs_task_definition" "gateway" {
+  family                   = "${var.name}-gateway"
+  requires_compatibilities = ["FARGATE"]
+  network_mode             = "awsvpc"
+  cpu                      = var.cpu
+  memory                   = var.memory_mib
+  task_role_arn            = aws_iam_role.gateway.arn
+  execution_role_arn       = aws_iam_role.execution.arn
+  container_definitions    = jsonencode(concat([local.gateway], local.collectors))
+  tags                     = var.tags
+
+  runtime_platform {
+    operating_system_family = "LINUX"
+    cpu_architecture        = var.cpu_architecture
+  }
+}
+
+resource "aws_ecs_service" "gateway" {
+  name                               = "${var.name}-gateway"
+  cluster                            = aws_ecs_cluster.this.id
+  task_definition                    = aws_ecs_task_definition.gateway.arn
+  launch_type                        = "FARGATE"
+  desired_count                      = var.count_min
+  deployment_minimum_healthy_percent = 100
+  deployment_maximum_percent         = 200
+  health_check_grace_period_seconds  = 60
+  enable_execute_command             = false
+  propagate_tags                     = "SERVICE"
+  tags                               = var.tags
+
+  deployment_circuit_breaker {
+    enable   = true
+    rollback = true
+  }
+
+  network_configuration {
+    subnets          = var.subnet_ids
+    security_groups  = [aws_security_group.gateway.id]
+    assign_public_ip = var.assign_public_ip
+  }
+
+  load_balancer {
+    target_group_arn = aws_lb_target_group.gateway.arn
+    container_name   = local.gateway.name
+    container_port   = local.port
+  }
+
+  lifecycle {
+    # Autoscaling's.
+    ignore_changes = [desired_count]
+  }
+
+  depends_on = [aws_lb_listener.plain, aws_lb_listener.tls]
+}

@@ -1,0 +1,115 @@
+# terraform test, without credentials or network: the service drains longer than a poll, and opens itself to nobody by accident.
+mock_provider "aws" {
+  mock_resource "aws_cloudwatch_log_group" {
+    defaults = { arn = "arn:aws:logs:eu-central-1:123456789012:log-group:test" }
+  }
+  mock_resource "aws_iam_role" {
+    defaults = { arn = "arn:aws:iam::123456789012:role/test" }
+  }
+  mock_resource "aws_lb" {
+    defaults = { arn = "arn:aws:elasticloadbalancing:eu-central-1:123456789012:loadbalancer/app/test/0123456789abcdef" }
+  }
+  mock_resource "aws_lb_target_group" {
+    defaults = { arn = "arn:aws:elasticloadbalancing:eu-central-1:123456789012:targetgroup/test/0123456789abcdef" }
+  }
+  mock_resource "aws_ecs_task_definition" {
+    defaults = { arn = "arn:aws:ecs:eu-central-1:123456789012:task-definition/test:1" }
+  }
+  mock_resource "aws_ecs_cluster" {
+    defaults = { arn = "arn:aws:ecs:eu-central-1:123456789012:cluster/test" }
+  }
+}
+
+variables {
+  region          = "eu-central-1"
+  image           = "123456789012.dkr.ecr.eu-central-1.amazonaws.com/tidelog-gateway:0.1.0"
+  repository_arns = ["arn:aws:ecr:eu-central-1:123456789012:repository/tidelog-gateway"]
+  store_uri       = "s3://bucket/log"
+  store_policy    = "{\"Version\": \"2012-10-17\", \"Statement\": []}"
+  vpc_id          = "vpc-0123456789abcdef0"
+  subnet_ids      = ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]
+  client_cidrs    = ["10.0.0.0/8"]
+}
+
+run "draining" {
+  command = apply
+
+  assert {
+    condition     = tonumber(aws_lb_target_group.gateway.deregistration_delay) > output.drain.longest_poll_seconds
+    error_message = "The load balancer must let a longest poll end."
+  }
+
+  assert {
+    condition     = aws_lb.this.idle_timeout > output.drain.longest_poll_seconds
+    error_message = "A long poll must not be cut while it is silent."
+  }
+
+  assert {
+    condition     = output.drain.drain_seconds < jsondecode(aws_ecs_task_definition.gateway.container_definitions)[0].stopTimeout
+    error_message = "A task must not be killed before it has drained."
+  }
+
+  assert {
+    condition     = aws_lb_target_group.gateway.health_check[0].path == "/readyz"
+    error_message = "Only a gateway that can serve may be sent requests."
+  }
+
+  assert {
+    condition     = aws_lb.this.internal && length(aws_lb_listener.tls) == 0
+    error_message = "Without being told otherwise the load balancer is internal."
+  }
+
+  assert {
+    condition     = alltrue([for container in jsondecode(aws_ecs_task_definition.gateway.container_definitions) : container.readonlyRootFilesystem])
+    error_message = "Containers must not write to their image."
+  }
+
+  assert {
+    condition     = length(aws_appautoscaling_policy.in_flight_bytes) == 0
+    error_message = "Without a collector nothing measures the bytes in flight."
+  }
+}
+
+run "with_a_collector_and_a_certificate" {
+  command = apply
+
+  variables {
+    collector_image = "123456789012.dkr.ecr.eu-central-1.amazonaws.com/collector:v1"
+    certificate_arn = "arn:aws:acm:eu-central-1:123456789012:certificate/00000000-0000-0000-0000-000000000000"
+  }
+
+  assert {
+    condition     = length(aws_appautoscaling_policy.in_flight_bytes) == 1 && length(jsondecode(aws_ecs_task_definition.gateway.container_definitions)) == 2
+    error_message = "With a collector the service scales by bytes in flight."
+  }
+
+  assert {
+    condition     = length(aws_lb_listener.plain) == 0 && aws_lb_listener.tls[0].port == 443
+    error_message = "With a certificate there is HTTPS and nothing else."
+  }
+
+  assert {
+    condition     = aws_ecs_task_definition.gateway.memory >= sum([for container in jsondecode(aws_ecs_task_definition.gateway.container_definitions) : container.memory])
+    error_message = "A task must have the memory of its containers."
+  }
+}
+
+run "the_whole_internet_is_refused" {
+  command = plan
+
+  variables {
+    client_cidrs = ["0.0.0.0/0"]
+  }
+
+  expect_failures = [var.client_cidrs]
+}
+
+run "a_tag_that_moves_is_refused" {
+  command = plan
+
+  variables {
+    image = "tidelog-gateway:latest"
+  }
+
+  expect_failures = [var.image]
+}

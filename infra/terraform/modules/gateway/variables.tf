@@ -1,0 +1,201 @@
+variable "name" {
+  description = "Prefix of the names of everything that is made: a letter, then up to 20 letters, digits and dashes."
+  type        = string
+  default     = "tidelog"
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^[a-z][a-z0-9-]{0,19}[a-z0-9]$", var.name))
+    error_message = "name must be 2 to 21 lower-case letters, digits and dashes: load balancers' names are short."
+  }
+}
+
+variable "region" {
+  description = "Region of the bucket and of the gateways."
+  type        = string
+  nullable    = false
+}
+
+variable "image" {
+  description = "The gateway's image, with a tag or digest that never changes: built from infra/docker/gateway.Dockerfile."
+  type        = string
+  nullable    = false
+
+  validation {
+    condition     = can(regex("(:[A-Za-z0-9._-]+|@sha256:[0-9a-f]{64})$", var.image)) && !endswith(var.image, ":latest")
+    error_message = "image must name a tag or a digest, and not latest: a restart must not bring another version."
+  }
+}
+
+variable "repository_arns" {
+  description = "ARNs of the ECR repositories that the images are pulled from."
+  type        = list(string)
+  nullable    = false
+
+  validation {
+    condition     = length(var.repository_arns) > 0 && alltrue([for arn in var.repository_arns : can(regex("^arn:aws[a-z-]*:ecr:[a-z0-9-]+:[0-9]{12}:repository/[a-z0-9._/-]+$", arn))])
+    error_message = "repository_arns must be ARNs of ECR repositories, without wildcards."
+  }
+}
+
+variable "collector_image" {
+  description = "Image of the AWS distribution of the OpenTelemetry collector; null: no collector, and no scaling by bytes in flight."
+  type        = string
+  default     = null
+}
+
+variable "store_uri" {
+  description = "The store, as the module storage outputs it."
+  type        = string
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^s3://[a-z0-9-]+/.+$", var.store_uri))
+    error_message = "store_uri must be s3://bucket/prefix."
+  }
+}
+
+variable "store_policy" {
+  description = "What gateways may do in the bucket: gateway_policy of the module access."
+  type        = string
+  nullable    = false
+
+  validation {
+    condition     = can(jsondecode(var.store_policy).Statement)
+    error_message = "store_policy must be a policy document in JSON."
+  }
+}
+
+variable "vpc_id" {
+  description = "The network."
+  type        = string
+  nullable    = false
+}
+
+variable "subnet_ids" {
+  description = "Subnets of the network, in at least two zones, with a way to the bucket (a gateway endpoint)."
+  type        = list(string)
+  nullable    = false
+
+  validation {
+    condition     = length(var.subnet_ids) >= 2
+    error_message = "subnet_ids must name at least two subnets: a load balancer needs two zones, and so does who wants to survive one."
+  }
+}
+
+variable "assign_public_ip" {
+  description = "Whether tasks get public addresses: the only way to their image in a network without endpoints and NAT."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "is_internal" {
+  description = "Whether the load balancer is reachable from the network only. There is no authentication: think twice."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
+variable "client_cidrs" {
+  description = "Networks from which clients come."
+  type        = list(string)
+  nullable    = false
+
+  validation {
+    condition     = length(var.client_cidrs) > 0 && alltrue([for cidr in var.client_cidrs : can(cidrhost(cidr, 0)) && cidr != "0.0.0.0/0"])
+    error_message = "client_cidrs must be IPv4 networks, and not the whole internet: there is no authentication."
+  }
+}
+
+variable "certificate_arn" {
+  description = "Certificate of the load balancer, for HTTPS; null: plain HTTP, inside a network only."
+  type        = string
+  default     = null
+}
+
+variable "is_protected" {
+  description = "Whether terraform destroy is refused for the load balancer until this is false."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "count_min" {
+  description = "Gateways at least. Two or more survive the loss of one."
+  type        = number
+  default     = 2
+  nullable    = false
+
+  validation {
+    condition     = var.count_min >= 1 && floor(var.count_min) == var.count_min
+    error_message = "count_min must be a whole number from 1 on."
+  }
+}
+
+variable "count_max" {
+  description = "Gateways at most: the bound of the bill for compute."
+  type        = number
+  default     = 4
+  nullable    = false
+
+  validation {
+    condition     = var.count_max <= 256 && floor(var.count_max) == var.count_max
+    error_message = "count_max must be a whole number up to 256: gateways read each other's heartbeats."
+  }
+}
+
+variable "cpu" {
+  description = "CPU units of a task; 1024 are one core, and a gateway uses little more than one."
+  type        = number
+  default     = 1024
+  nullable    = false
+
+  validation {
+    condition     = contains([256, 512, 1024, 2048, 4096], var.cpu)
+    error_message = "cpu must be 256, 512, 1024, 2048 or 4096."
+  }
+}
+
+variable "memory_mib" {
+  description = "Memory of a task, MiB. The gateway takes 704 at most with the default settings, the collector 256."
+  type        = number
+  default     = 2048
+  nullable    = false
+
+  validation {
+    condition     = var.memory_mib >= 1024
+    error_message = "memory_mib must be at least 1024: gateway and collector."
+  }
+}
+
+variable "cpu_architecture" {
+  description = "X86_64 or ARM64, as the image was built for."
+  type        = string
+  default     = "X86_64"
+  nullable    = false
+
+  validation {
+    condition     = contains(["X86_64", "ARM64"], var.cpu_architecture)
+    error_message = "cpu_architecture must be X86_64 or ARM64."
+  }
+}
+
+variable "log_retention_days" {
+  description = "How long the gateways' logs are kept, days."
+  type        = number
+  default     = 14
+  nullable    = false
+
+  validation {
+    condition     = contains([1, 3, 5, 7, 14, 30, 60, 90, 180, 365], var.log_retention_days)
+    error_message = "log_retention_days must be 1, 3, 5, 7, 14, 30, 60, 90, 180 or 365."
+  }
+}
+
+variable "tags" {
+  description = "Tags of everything."
+  type        = map(string)
+  default     = {}
+  nullable    = false
+}

@@ -1,0 +1,49 @@
+variable "name" {
+  description = "Name of what is made, and prefix of names."
+  type        = string
+  default     = "tidelog"
+  nullable    = false
+}
+
+variable "region" {
+  description = "Region of the network and of the bucket."
+  type        = string
+  nullable    = false
+}
+
+variable "zones" {
+  description = "Availability zones, two to four: gateways stand in all of them."
+  type        = list(string)
+  nullable    = false
+
+  validation {
+    condition     = length(var.zones) >= 2 && length(var.zones) <= 4 && length(distinct(var.zones)) == length(var.zones)
+    error_message = "zones must be two to four different zones."
+  }
+}
+
+variable "cidr" {
+  description = "Addresses of the network, /16 to /20."
+  type        = string
+  default     = "10.20.0.0/16"
+  nullable    = false
+
+  validation {
+    condition     = can(cidrhost(var.cidr, 0)) && try(tonumber(split("/", var.cidr)[1]), 0) >= 16 && try(tonumber(split("/", var.cidr)[1]), 99) <= 20
+    error_message = "cidr must be an IPv4 network between /16 and /20."
+  }
+}
+
+variable "is_private" {
+  description = "Whether nothing in the network has a way to the internet. Costs three interface endpoints in each zone."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
+variable "tags" {
+  description = "Tags of everything."
+  type        = map(string)
+  default     = {}
+  nullable    = false
+}

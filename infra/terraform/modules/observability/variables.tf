@@ -1,0 +1,114 @@
+variable "name" {
+  description = "Prefix of the names of everything that is made."
+  type        = string
+  default     = "tidelog"
+  nullable    = false
+}
+
+variable "region" {
+  description = "Region of the gateways."
+  type        = string
+  nullable    = false
+}
+
+variable "gateway_log_group_name" {
+  description = "The gateways' log, as the module gateway outputs it. Log level info: one line for each request."
+  type        = string
+  nullable    = false
+}
+
+variable "maintenance_log_group_name" {
+  description = "Maintenance's log, as the module maintenance outputs it."
+  type        = string
+  nullable    = false
+}
+
+variable "cluster_name" {
+  description = "The ECS cluster, as the module gateway outputs it."
+  type        = string
+  nullable    = false
+}
+
+variable "gateway_service_name" {
+  description = "The gateways' ECS service, as the module gateway outputs it."
+  type        = string
+  nullable    = false
+}
+
+variable "balancer_arn_suffix" {
+  description = "The load balancer, as the module gateway outputs it."
+  type        = string
+  nullable    = false
+}
+
+variable "target_group_arn_suffix" {
+  description = "The target group, as the module gateway outputs it."
+  type        = string
+  nullable    = false
+}
+
+variable "emails" {
+  description = "Who is told of alarms; each must confirm AWS's first mail."
+  type        = list(string)
+  default     = []
+  nullable    = false
+
+  validation {
+    condition     = alltrue([for email in var.emails : can(regex("^[^@ ]+@[^@ ]+$", email))])
+    error_message = "emails must be mail addresses."
+  }
+}
+
+variable "acknowledgement_ms_max" {
+  description = "How long one in a hundred produce requests may take, ms. flush.ms is part of it."
+  type        = number
+  default     = 2000
+  nullable    = false
+
+  validation {
+    condition     = var.acknowledgement_ms_max > 0
+    error_message = "acknowledgement_ms_max must be positive."
+  }
+}
+
+variable "refusals_max" {
+  description = "Refused requests in five minutes that wake nobody."
+  type        = number
+  default     = 50
+  nullable    = false
+
+  validation {
+    condition     = var.refusals_max >= 0
+    error_message = "refusals_max must not be negative."
+  }
+}
+
+variable "orphans_max" {
+  description = "Orphaned segments collected in a day that wake nobody. Each was an upload whose commit never came."
+  type        = number
+  default     = 1000
+  nullable    = false
+
+  validation {
+    condition     = var.orphans_max >= 0
+    error_message = "orphans_max must not be negative."
+  }
+}
+
+variable "daily_usd_max" {
+  description = "US dollars a day above which emails are told; null: no budget."
+  type        = number
+  default     = null
+
+  validation {
+    condition     = var.daily_usd_max == null ? true : var.daily_usd_max > 0
+    error_message = "daily_usd_max must be positive, or null."
+  }
+}
+
+variable "tags" {
+  description = "Tags of everything."
+  type        = map(string)
+  default     = {}
+  nullable    = false
+}

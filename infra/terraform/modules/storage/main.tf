@@ -1,0 +1,90 @@
+# The bucket. Nothing here deletes an object of the log: retention and collection are maintenance's, which knows the log.
+
+resource "aws_s3_bucket" "log" {
+  bucket        = var.bucket
+  force_destroy = var.force_destroy
+  tags          = var.tags
+}
+
+resource "aws_s3_bucket_public_access_block" "log" {
+  bucket                  = aws_s3_bucket.log.id
+  block_public_acls       = true
+  block_public_policy     = true
+  ignore_public_acls      = true
+  restrict_public_buckets = true
+}
+
+resource "aws_s3_bucket_ownership_controls" "log" {
+  bucket = aws_s3_bucket.log.id
+
+  rule {
+    object_ownership = "BucketOwnerEnforced"
+  }
+}
+
+resource "aws_s3_bucket_server_side_encryption_configuration" "log" {
+  bucket = aws_s3_bucket.log.id
+
+  rule {
+    apply_server_side_encryption_by_default {
+      sse_algorithm = "AES256"
+    }
+  }
+}
+
+# Off: an object of the log is never replaced (conditional PUT sees to that), and what maintenance deletes shall be gone:
+# kept versions would be paid for ever. To go back in time, a topic's table has versions of its own for a day.
+resource "aws_s3_bucket_versioning" "log" {
+  bucket = aws_s3_bucket.log.id
+
+  versioning_configuration {
+    status = "Disabled"
+  }
+}
+
+# The only rule. One that expired objects by age would delete segments that the log still names.
+resource "aws_s3_bucket_lifecycle_configuration" "log" {
+  bucket = aws_s3_bucket.log.id
+
+  rule {
+    id     = "abort-incomplete-uploads"
+    status = "Enabled"
+    filter {}
+
+    abort_incomplete_multipart_upload {
+      days_after_initiation = 1
+    }
+  }
+}
+
+locals {
+  everything = ["arn:${var.partition}:s3:::${var.bucket}", "arn:${var.partition}:s3:::${var.bucket}/*"]
+
+  tls_only = {
+    Version = "2012-10-17"
+    Statement = [
+      {
+        Sid       = "TlsOnly"
+        Effect    = "Deny"
+        Principal = "*"
+        Action    = "s3:*"
+        Resource  = local.everything
+        Condition = { Bool = { "aws:SecureTransport" = "false" } }
+      },
+      {
+        Sid       = "ModernTlsOnly"
+        Effect    = "Deny"
+        Principal = "*"
+        Action    = "s3:*"
+        Resource  = local.everything
+        Condition = { NumericLessThan = { "s3:TlsVersion" = "1.2" } }
+      },
+    ]
+  }
+}
+
+resource "aws_s3_bucket_policy" "log" {
+  bucket     = aws_s3_bucket.log.id
+  policy     = jsonencode(local.tls_only)
+  depends_on = [aws_s3_bucket_public_access_block.log]
+}

@@ -1,0 +1,65 @@
+# terraform test, without credentials or network: the bucket is encrypted, closed, and keeps what the log names.
+mock_provider "aws" {}
+
+variables {
+  bucket = "tidelog-test"
+}
+
+run "bucket" {
+  command = apply
+
+  assert {
+    condition = alltrue([
+      aws_s3_bucket_public_access_block.log.block_public_acls,
+      aws_s3_bucket_public_access_block.log.block_public_policy,
+      aws_s3_bucket_public_access_block.log.ignore_public_acls,
+      aws_s3_bucket_public_access_block.log.restrict_public_buckets,
+    ])
+    error_message = "The bucket must refuse all public access."
+  }
+
+  assert {
+    condition     = one(one(aws_s3_bucket_server_side_encryption_configuration.log.rule).apply_server_side_encryption_by_default).sse_algorithm == "AES256"
+    error_message = "The bucket must encrypt."
+  }
+
+  assert {
+    condition     = alltrue([for statement in jsondecode(aws_s3_bucket_policy.log.policy).Statement : statement.Effect == "Deny"])
+    error_message = "The bucket's policy must only deny."
+  }
+
+  assert {
+    condition     = length(aws_s3_bucket_lifecycle_configuration.log.rule[0].expiration) == 0 && length(aws_s3_bucket_lifecycle_configuration.log.rule) == 1
+    error_message = "No rule may expire objects: the log names them."
+  }
+
+  assert {
+    condition     = !aws_s3_bucket.log.force_destroy
+    error_message = "terraform destroy must not delete records unless it is told to."
+  }
+
+  assert {
+    condition     = output.store_uri == "s3://${aws_s3_bucket.log.id}/log"
+    error_message = "The store's URI must name bucket and prefix."
+  }
+}
+
+run "dots_are_refused" {
+  command = plan
+
+  variables {
+    bucket = "has.dots"
+  }
+
+  expect_failures = [var.bucket]
+}
+
+run "slashes_at_the_ends_are_refused" {
+  command = plan
+
+  variables {
+    prefix = "/log/"
+  }
+
+  expect_failures = [var.prefix]
+}

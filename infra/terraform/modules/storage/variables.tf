@@ -1,0 +1,48 @@
+variable "bucket" {
+  description = "Name of the bucket; unique in all of AWS. For Tidelog alone."
+  type        = string
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$", var.bucket))
+    error_message = "bucket must have 3 to 63 lower-case letters, digits and dashes (dots break TLS by host name)."
+  }
+}
+
+variable "prefix" {
+  description = "Where in the bucket the log lies, without slashes at its ends."
+  type        = string
+  default     = "log"
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$", var.prefix))
+    error_message = "prefix must be names of letters, digits, dots, dashes and underscores, separated by slashes."
+  }
+}
+
+variable "force_destroy" {
+  description = "Whether terraform destroy deletes the bucket with everything in it. Only where no record is worth anything."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "tags" {
+  description = "Tags of the bucket."
+  type        = map(string)
+  default     = {}
+  nullable    = false
+}
+
+variable "partition" {
+  description = "AWS partition: aws, aws-cn or aws-us-gov."
+  type        = string
+  default     = "aws"
+  nullable    = false
+
+  validation {
+    condition     = contains(["aws", "aws-cn", "aws-us-gov"], var.partition)
+    error_message = "partition must be aws, aws-cn or aws-us-gov."
+  }
+}

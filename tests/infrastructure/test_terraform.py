@@ -1,0 +1,176 @@
+"""``infra/terraform`` is valid, plans without credentials or network, and what it plans is closed, encrypted and bounded."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.xdist_group("terraform")
+
+ROOT = Path(__file__).resolve().parents[2]
+TERRAFORM = ROOT / "infra" / "terraform"
+IMAGES = "123456789012.dkr.ecr.eu-central-1.amazonaws.com"
+MINIMAL = {
+    "bucket": "tidelog-test",
+    "gateway_image": f"{IMAGES}/tidelog-gateway:0.1.0",
+    "spark_image": f"{IMAGES}/tidelog-spark:0.1.0",
+    "repository_arns": [
+        f"arn:aws:ecr:eu-central-1:123456789012:repository/tidelog-{name}" for name in ("gateway", "spark")
+    ],
+    "client_cidrs": ["198.51.100.7/32"],
+}
+PRODUCTION = {
+    **MINIMAL,
+    "collector_image": f"{IMAGES}/collector:0.43.3",
+    "certificate_arn": "arn:aws:acm:eu-central-1:123456789012:certificate/00000000-0000-0000-0000-000000000000",
+    "scripts_bucket": "tidelog-test-scripts",
+    "emails": ["on-call@example.com"],
+    "jobs": {"delays": {"script": "delays.py", "schedule": "rate(1 hour)"}},
+}
+EXAMPLES = {"minimal": MINIMAL, "production": PRODUCTION}
+ONLY_BY_STAR = {"ecr:GetAuthorizationToken"}
+"""Actions that AWS lets nobody ask for by resource."""
+
+Changes = list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module", params=EXAMPLES)
+def plan(request: pytest.FixtureRequest, workspace: Callable[[str], Any]) -> Changes:
+    """The plan of one example."""
+    used = workspace(f"examples/{request.param}")
+    used.initialise()
+    changes: Changes = used.planned(EXAMPLES[request.param])
+    return changes
+
+
+def of_type(plan: Changes, kind: str) -> Iterator[dict[str, Any]]:
+    return (each["change"]["after"] for each in plan if each["type"] == kind)
+
+
+def test_the_form_is_terraforms_own(workspace: Callable[[str], Any]) -> None:
+    """``terraform fmt`` would change nothing."""
+    assert workspace(".").run("fmt", "-recursive", "-check", "-list=true", ".") == ""
+
+
+@pytest.mark.parametrize("module", ["storage", "gateway"])
+def test_modules_pass_their_own_tests(module: str, workspace: Callable[[str], Any]) -> None:
+    """``terraform test``: the bucket is closed, the service drains longer than a poll, wrong variables are refused."""
+    used = workspace(f"modules/{module}")
+    used.initialise()
+    assert re.search(r"Success! [3-9] passed, 0 failed", used.run("test"))
+
+
+def test_the_bucket_is_encrypted_and_closed(plan: Changes) -> None:
+    """Encrypted by default, no public access in any of four ways, TLS only, not deleted with its records."""
+    (encryption,) = of_type(plan, "aws_s3_bucket_server_side_encryption_configuration")
+    assert encryption["rule"][0]["apply_server_side_encryption_by_default"][0]["sse_algorithm"] == "AES256"
+    (block,) = of_type(plan, "aws_s3_bucket_public_access_block")
+    assert {name for name, value in block.items() if value is True} >= {
+        "block_public_acls", "block_public_policy", "ignore_public_acls", "restrict_public_buckets",
+    }  # fmt: skip
+    (policy,) = of_type(plan, "aws_s3_bucket_policy")
+    statements = {each["Sid"]: each for each in json.loads(policy["policy"])["Statement"]}
+    assert statements["TlsOnly"]["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+    assert {each["Effect"] for each in statements.values()} == {"Deny"}
+    (bucket,) = of_type(plan, "aws_s3_bucket")
+    assert bucket["force_destroy"] is False
+
+
+def test_nothing_but_unfinished_uploads_expires(plan: Changes) -> None:
+    """The bucket deletes nothing by itself: a rule that expired objects by age would delete what the log names."""
+    (rules,) = of_type(plan, "aws_s3_bucket_lifecycle_configuration")
+    (rule,) = rules["rule"]
+    assert not rule["expiration"]
+    assert not rule.get("transition")
+    assert rule["abort_incomplete_multipart_upload"] == [{"days_after_initiation": 1}]
+
+
+def documents(plan: Changes) -> Iterator[dict[str, Any]]:
+    """Every statement of every role's policy that the plan knows already."""
+    for policy in of_type(plan, "aws_iam_role_policy"):
+        if policy.get("policy"):
+            yield from json.loads(policy["policy"])["Statement"]
+
+
+def test_no_role_may_do_everything_or_anywhere(plan: Changes) -> None:
+    """No action has a wildcard; no resource is a wildcard, but for the one action that can't be asked for otherwise."""
+    statements = list(documents(plan))
+    assert len(statements) >= 8
+    for statement in statements:
+        actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
+        resources = statement["Resource"] if isinstance(statement["Resource"], list) else [statement["Resource"]]
+        assert not [action for action in actions if "*" in action]
+        assert set(actions) <= ONLY_BY_STAR or not [each for each in resources if each in {"*", "arn:aws:s3:::*"}]
+        assert all(re.fullmatch(r"arn:aws:s3:::[a-z0-9-]+(/.+)?", each) for each in resources if ":s3:" in each)
+
+
+@pytest.mark.parametrize("path", sorted(TERRAFORM.rglob("*.tf")), ids=lambda path: str(path.relative_to(TERRAFORM)))
+def test_policies_that_are_made_while_applying_have_no_wildcard_action(path: Path) -> None:
+    """The same for policies whose text is known only while applying: in the source, only the bucket's denial says s3:*."""
+    text = path.read_text()
+    stars = re.findall(r'Action\s*=\s*(?:\[[^\]]*)?"([a-z0-9-]+:[^"]*\*[^"]*)"', text)
+    assert stars == (["s3:*", "s3:*"] if path.match("storage/main.tf") else [])
+
+
+def test_clients_come_from_where_somebody_said(plan: Changes) -> None:
+    """No rule lets the whole internet in, and the load balancer is internal."""
+    incoming = [each["cidr_ipv4"] for each in of_type(plan, "aws_vpc_security_group_ingress_rule") if each["cidr_ipv4"]]
+    assert incoming
+    assert "0.0.0.0/0" not in incoming
+    assert [each["internal"] for each in of_type(plan, "aws_lb")] == [True]
+
+
+def test_no_byte_passes_a_nat(plan: Changes) -> None:
+    """The bucket is reached by a gateway endpoint, and there is no NAT to pay for."""
+    kinds = {each["type"] for each in plan}
+    assert not kinds & {"aws_nat_gateway", "aws_eip"}
+    assert "Gateway" in [each["vpc_endpoint_type"] for each in of_type(plan, "aws_vpc_endpoint")]
+
+
+def test_gateways_stand_in_several_zones(plan: Changes) -> None:
+    """Subnets in as many zones as there are, none shared."""
+    zones = [each["availability_zone"] for each in of_type(plan, "aws_subnet")]
+    assert len(zones) == len(set(zones)) >= 2
+
+
+def test_no_secret_is_in_the_plan(plan: Changes) -> None:
+    """No value looks like a key, and nothing is made that has one: state is no place for secrets."""
+    assert not {each["type"] for each in plan} & {
+        "aws_iam_access_key",
+        "aws_secretsmanager_secret_version",
+        "tls_private_key",
+    }
+    assert not re.search(r"AKIA[0-9A-Z]{16}|BEGIN [A-Z ]*PRIVATE KEY|AWS_SECRET_ACCESS_KEY", json.dumps(plan))
+
+
+def variables() -> Iterator[tuple[str, str]]:
+    for path in sorted(TERRAFORM.rglob("*.tf")):
+        for block in re.findall(r'(?ms)^variable "\w+" \{.*?^\}', path.read_text()):
+            yield str(path.relative_to(TERRAFORM)), block
+
+
+def test_every_variable_says_what_it_is() -> None:
+    """Each has a description and a type, and each output a description."""
+    found = list(variables())
+    assert len(found) > 60
+    assert [each for each in found if "description = " not in each[1] or "type " not in each[1]] == []
+    outputs = [
+        (str(path), block)
+        for path in sorted(TERRAFORM.rglob("*.tf"))
+        for block in re.findall(r'(?ms)^output "\w+" \{.*?^\}', path.read_text())
+    ]
+    assert [each for each in outputs if "description = " not in each[1]] == []
+
+
+def test_every_alarm_of_cloudwatch_is_explained() -> None:
+    """docs/deploy.md has each alarm that the module makes, and no other."""
+    text = (TERRAFORM / "modules/observability/main.tf").read_text()
+    block = text.split("  alarms = {\n")[1].split("\n  }\n}\n")[0]
+    made = set(re.findall(r"^    ([a-z-]+) = \{", block, re.MULTILINE)) | {"gateway-down", "daily"}
+    table = (ROOT / "docs/deploy.md").read_text().split("## Alarms in CloudWatch")[1].split("\n## ")[0]
+    assert set(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE)) == made
