@@ -19,12 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 import typer.main
 
-from tidelog import Admin, Producer
+from tidelog import Admin, Producer, TopicPartition
 from tidelog.cli.app import app
 
 pytestmark = pytest.mark.processes
 
-ENDLESS = ("serve --", "--follow", "tail orders")
+ENDLESS = ("serve --", "--follow", "--watch", "tail orders")
 ELSEWHERE = ("s3://", "--host 0.0.0.0", "tidelog collect", "tidelog demo")
 """Need a bucket, or listen to the world, or have tests of their own."""
 
@@ -114,6 +114,8 @@ def _prepare(shell: Shell, example: str) -> None:
                     admin.delete_topic(name, missing_ok=True)
         if "topic delete " in example or "--partitions 16" in example:
             admin.create_topic("orders", 8, {"flush.ms": 0}, exist_ok=True)
+        if "billing" in example:
+            admin.commit_group_offsets("billing", {TopicPartition("orders", number): 0 for number in range(8)})
         if "delete-records" in example:
             with Producer(shell.environment["TIDELOG_URL"]) as producer:
                 for _ in range(1300):
@@ -161,6 +163,7 @@ def test_the_example_works(shell: Shell, example: str) -> None:
 @pytest.mark.parametrize("example", [each for each in examples() if any(word in each for word in ENDLESS)])
 def test_the_example_works_until_ctrl_c(shell: Shell, example: str) -> None:
     """What goes on for ever is seen to work, and ends by a signal with a code that is documented."""
+    _prepare(shell, example)
     process = shell.start(f"exec {example}")
     try:
         assert process.stdout is not None

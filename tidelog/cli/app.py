@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from log_format.version import __version__
-from tidelog.cli import bench, settings_file, topic
+from tidelog.cli import bench, group, settings_file, topic
 from tidelog.cli.cat import cat
 from tidelog.cli.cluster import cluster
 from tidelog.cli.collect import collect
@@ -17,6 +17,7 @@ from tidelog.cli.consume import consume
 from tidelog.cli.demo import demo
 from tidelog.cli.doctor import doctor
 from tidelog.cli.exit_code import EPILOG, ExitCode
+from tidelog.cli.lag import lag
 from tidelog.cli.maintain import maintain
 from tidelog.cli.produce import produce
 from tidelog.cli.serve import serve
@@ -34,11 +35,13 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 app.add_typer(topic.app, name="topic")
+app.add_typer(group.app, name="group")
 app.command(epilog=EPILOG)(produce)
 app.command(epilog=EPILOG)(consume)
 app.command(epilog=EPILOG)(collect)
 app.command(epilog=EPILOG)(tail)
 app.command(epilog=EPILOG)(cat)
+app.command(epilog=EPILOG)(lag)
 app.add_typer(bench.app, name="bench")
 app.command(epilog=EPILOG)(verify)
 app.command(epilog=EPILOG)(doctor)

@@ -24,6 +24,7 @@ from tidelog.cli.console import (
     reporting,
 )
 from tidelog.cli.copying import Copied, copy
+from tidelog.cli.group_copying import GroupCopy, GroupEnd
 from tidelog.cli.interrupt import Interrupts
 from tidelog.cli.output_file import OutputFile
 from tidelog.cli.record_text import OutputFormat, Writer, json_writer, value_writer
@@ -47,6 +48,14 @@ FromOption = Annotated[
 LastOption = Annotated[int | None, typer.Option("--last", min=1, help="Begin so many before each partition's end.")]
 PartitionOption = Annotated[
     list[int] | None, typer.Option("--partition", "-p", min=0, help="Only this one; may be given many times.")
+]
+GroupOption = Annotated[
+    str | None,
+    typer.Option(
+        "--group",
+        "-g",
+        help="Share the topic with the other members of this group, begin where it has committed, and commit what is written.",
+    ),
 ]
 MaxOption = Annotated[int | None, typer.Option("--max", "-n", min=1, help="End after so many records.")]
 FollowOption = Annotated[
@@ -88,6 +97,7 @@ def consume(
     from_: FromOption = None,
     last: LastOption = None,
     partition: PartitionOption = None,
+    group: GroupOption = None,
     max_: MaxOption = None,
     follow: FollowOption = False,
     format_: FormatOption = OutputFormat.TEXT,
@@ -104,7 +114,8 @@ def consume(
 
     Records of one partition come in the order of their offsets. A null value is an empty line in text and raw. At the end,
     also by Ctrl-C, it says where to go on: every record before that was written, and none behind it. A new file gets
-    its name when it is whole; with --append it grows line by line.
+    its name when it is whole; with --append it grows line by line. With --group records are committed once they are written
+    (into a file: once it is whole), so after a crash the last of them come again, and none is missing.
 
     \b
     Examples:
@@ -114,6 +125,8 @@ def consume(
       tidelog consume orders --from 2025-01-31T08:00:00Z --partition 3 --max 10 --json
       tidelog consume orders --from 0:1,2:1 --output orders.ndjson --append
       tidelog consume orders --output orders.parquet
+      tidelog consume orders --group billing --json
+      tidelog consume orders --group billing --follow
       tidelog consume orders --format raw --delimiter '' > values.bin
     """
     if (as_json and output is None) or (output is not None and output.suffix in _SUFFIXES_JSON):
@@ -122,23 +135,53 @@ def consume(
     api_timeout_ms = timeout * 1000
     copied = Copied()
     with reporting(as_json=as_json):
-        where = _where(from_, last)
         layout.check(output, append=append)
-        with (
-            Consumer(bootstrap_servers=url, auto_offset_reset="none", api_timeout_ms=api_timeout_ms) as consumer,
-            Admin(url, timeout_ms=api_timeout_ms) as admin,
-        ):
+        if group is not None and (from_ is not None or last is not None or partition):
+            raise ValueError("--group goes on where the group is: --from, --last and --partition are without it")
+        where = _where(from_, last)
+        copying = GroupCopy(copied, commits_on_the_way=output is None)
+        consumer = _consumer(topic, group, copying, url, api_timeout_ms)
+        interrupts = Interrupts()
+        # On one terminal a progress bar and records would write over each other.
+        shown = not as_json and (output is not None or not sys.stdout.isatty())
+        with consumer, Admin(url, timeout_ms=api_timeout_ms) as admin, _last_commit(copying, consumer, group):
             range_ = find(admin, topic, where, partition)
             sink = layout.sink(output, append=append)
-            interrupts = Interrupts()
-            # On one terminal a progress bar and records would write over each other.
-            shown = not as_json and (output is not None or not sys.stdout.isatty())
             with (
                 interrupts.caught(),
-                _kept(sink, copied, output, as_json=as_json),
+                _kept(sink, copied, output, as_json=as_json, group=group),
                 progress(f"from {topic}", shown=shown) as bar,
             ):
+                if group is not None:
+                    end = None if follow else GroupEnd(admin, group, range_)
+                    copying.run(consumer, sink, end, records_max=max_, interrupts=interrupts, bar=bar)
+                    return
                 copy(consumer, range_, sink, copied, follow=follow, records_max=max_, interrupts=interrupts, bar=bar)
+
+
+def _consumer(topic: str, group: str | None, copying: GroupCopy, url: str | None, api_timeout_ms: float) -> Consumer:
+    if group is None:
+        return Consumer(bootstrap_servers=url, auto_offset_reset="none", api_timeout_ms=api_timeout_ms)
+    consumer = Consumer(
+        topic,
+        bootstrap_servers=url,
+        group=group,
+        client_id="tidelog consume",
+        enable_auto_commit=False,
+        api_timeout_ms=api_timeout_ms,
+        on_revoked=lambda _places: copying.revoked(consumer),
+    )
+    return consumer
+
+
+@contextlib.contextmanager
+def _last_commit(copying: GroupCopy, consumer: Consumer, group: str | None) -> Iterator[None]:
+    """What was written lasts by now: the group goes on behind it, however this ended."""
+    try:
+        yield
+    finally:
+        if group is not None:
+            copying.commit(consumer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +222,7 @@ def _is_parquet(output: Path | None) -> bool:
 
 
 @contextlib.contextmanager
-def _kept(sink: Sink, copied: Copied, output: Path | None, *, as_json: bool) -> Iterator[None]:
+def _kept(sink: Sink, copied: Copied, output: Path | None, *, as_json: bool, group: str | None) -> Iterator[None]:
     """At the end, by whatever: what was written is kept where that is worth something, and it is said how far it came."""
     began = time.monotonic()
     try:
@@ -189,15 +232,15 @@ def _kept(sink: Sink, copied: Copied, output: Path | None, *, as_json: bool) -> 
     except BaseException:
         if copied.record_count:
             sink.close()
-            _report(copied, output, time.monotonic() - began, as_json)
+            _report(copied, output, time.monotonic() - began, as_json, group)
         else:
             sink.discard()
         raise
     sink.close()
-    _report(copied, output, time.monotonic() - began, as_json)
+    _report(copied, output, time.monotonic() - began, as_json, group)
 
 
-def _report(copied: Copied, output: Path | None, elapsed_s: float, as_json: bool) -> None:
+def _report(copied: Copied, output: Path | None, elapsed_s: float, as_json: bool, group: str | None) -> None:
     summary = {
         "record_count": copied.record_count,
         "elapsed_ms": int(elapsed_s * 1000),
@@ -211,6 +254,9 @@ def _report(copied: Copied, output: Path | None, elapsed_s: float, as_json: bool
         return
     into = "" if output is None else f" in {output}"
     records = f"{copied.record_count:,} record{'' if copied.record_count == 1 else 's'}"
+    if group is not None:
+        note(f"{records}{into}. Group {group} goes on behind them.")
+        return
     note(f"{records}{into}. Go on with --from {copied.next_offsets()}")
 
 
