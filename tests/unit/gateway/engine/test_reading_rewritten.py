@@ -18,7 +18,7 @@ from gateway.engine.reading import ReadLimits
 from log_format.clock import SystemClock
 
 LIMITS = ReadLimits(records_max=100, bytes_max=100_000)
-VALUES = [b"v%d" % number for number in range(12)]
+VALUES = [b"v%d" % number for number in range(11)]
 
 
 async def filled(tools: Any) -> tuple[Any, Any]:

@@ -1,0 +1,191 @@
+"""Maintenance beside two gateways that write and readers that read, killed again and again: nobody notices."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import urllib3
+
+from log_format.stores import open_store
+from log_format.verify import verify_topic
+
+PARTITIONS = 2
+KILLS = 2
+START_SECONDS_MAX = 60
+SECONDS_MAX = 150
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(400)]
+
+
+@dataclass(slots=True)
+class Seen:
+    """What one producer had acknowledged (value -> place), or one reader read (in order)."""
+
+    acknowledged: dict[str, int] = field(default_factory=dict)
+    read: list[tuple[int, str]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def start_gateway(store_uri: str, log: Path) -> tuple[subprocess.Popen[bytes], str]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    command = [sys.executable, "-m", "gateway", "--store", store_uri, "--port", str(port)]
+    with log.open("ab") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=dict(os.environ))
+    url = f"http://127.0.0.1:{port}"
+    deadline = time.monotonic() + START_SECONDS_MAX
+    with urllib3.PoolManager(retries=False, timeout=2) as http:
+        while time.monotonic() < deadline and process.poll() is None:
+            with contextlib.suppress(urllib3.exceptions.HTTPError):
+                if http.request("GET", f"{url}/readyz").status == 200:
+                    return process, url
+            time.sleep(0.05)
+    process.kill()
+    process.wait()
+    pytest.fail(f"the gateway does not start:\n{log.read_text()[-3000:]}")
+
+
+def produce(url: str, partition: int, seen: Seen, stopping: threading.Event) -> None:
+    number = 0
+    with urllib3.PoolManager(retries=False, timeout=30) as http:
+        while not stopping.is_set():
+            values = [f"{partition}-{number + i}" for i in range(3)]
+            answer = http.request(
+                "POST",
+                f"{url}/v1/topics/t/partitions/{partition}/records",
+                body=json.dumps({"records": [{"key": value[-1], "value": value} for value in values]}),
+                headers={"Content-Type": "application/json"},
+            )
+            if answer.status != 200:
+                seen.problems.append(answer.data.decode())
+                return
+            base = answer.json()["partitions"][0]["base_offset"]
+            seen.acknowledged |= {value: base + i for i, value in enumerate(values)}
+            number += len(values)
+
+
+def read(url: str, partition: int, seen: Seen, end: threading.Event) -> None:
+    """From the beginning, over and over to where it ends, so that old segments are read while they are replaced."""
+    with urllib3.PoolManager(retries=False, timeout=60) as http:
+        while True:
+            is_last = end.is_set()
+            offset, found = 0, []
+            while True:
+                fields = {"offset": str(offset), "max_records": "500"}
+                answer = http.request("GET", f"{url}/v1/topics/t/partitions/{partition}/records", fields=fields)
+                if answer.status != 200:
+                    seen.problems.append(answer.data.decode())
+                    return
+                body = answer.json()
+                found += [(record["offset"], record["value"]) for record in body["records"]]
+                if body["next_offset"] == offset:
+                    break
+                offset = body["next_offset"]
+            if [place for place, _ in found] != list(range(len(found))) or found[: len(seen.read)] != seen.read:
+                seen.problems.append(f"partition {partition} was read as something else")
+                return
+            seen.read = found
+            if is_last:
+                return
+
+
+@contextlib.contextmanager
+def two_gateways(store_uri: str, directory: Path) -> Iterator[list[str]]:
+    """Their URLs; at the end both have to end in order."""
+    started: list[tuple[subprocess.Popen[bytes], str]] = []
+    try:
+        started.extend(start_gateway(store_uri, directory / f"gateway-{number}.log") for number in range(2))
+        yield [url for _, url in started]
+    finally:
+        for process, _ in started:
+            process.terminate()
+        codes = [process.wait(60) for process, _ in started]
+    assert codes == [0, 0]
+
+
+@contextlib.contextmanager
+def clients(urls: list[str], producers: list[Seen], readers: list[Seen]) -> Iterator[None]:
+    """A producer and a reader of each partition; readers end after they have read what producers wrote last."""
+    stopping, end = threading.Event(), threading.Event()
+    writing = [
+        threading.Thread(target=produce, args=(urls[number % 2], number, seen, stopping))
+        for number, seen in enumerate(producers)
+    ]
+    reading = [
+        threading.Thread(target=read, args=(urls[1 - number % 2], number, seen, end))
+        for number, seen in enumerate(readers)
+    ]
+    for thread in [*writing, *reading]:
+        thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        for thread in writing:
+            thread.join(60)
+        end.set()
+        for thread in reading:
+            thread.join(120)
+
+
+def maintain_and_kill(store_uri: str, output: Path, deadline: float) -> None:
+    """Run maintenance, and kill it in the middle of what follows its first commit."""
+    command = [
+        sys.executable,
+        "-m",
+        "compaction",
+        "--store",
+        store_uri,
+        "--workers",
+        "local",
+        "--every",
+        "1s",
+        "--json",
+    ]
+    with output.open("wb") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=subprocess.DEVNULL)
+    try:
+        while b'"committed"' not in output.read_bytes():
+            assert process.poll() is None, output.read_text()
+            assert time.monotonic() < deadline, "maintenance found nothing to do"
+            time.sleep(0.02)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    events = [json.loads(line) for line in output.read_bytes().splitlines()[:-1]]
+    assert not [event for event in events if event["event"] == "failed"]
+
+
+def test_killed_maintenance_is_noticed_by_nobody(s3_uri: str, tmp_path: Path) -> None:
+    """Every acknowledged record is read at its offset by every reader, all the time; and the topic verifies."""
+    producers, readers = [Seen() for _ in range(PARTITIONS)], [Seen() for _ in range(PARTITIONS)]
+    with two_gateways(s3_uri, tmp_path) as urls:
+        config = {"flush.ms": 0, "deleted.file.retention.ms": 0}
+        body = json.dumps({"name": "t", "partition_count": PARTITIONS, "config": config})
+        with urllib3.PoolManager(retries=False, timeout=30) as http:
+            headers = {"Content-Type": "application/json"}
+            created = http.request("POST", f"{urls[0]}/v1/topics", body=body, headers=headers)
+        assert created.status == 201, created.data
+        with clients(urls, producers, readers):
+            deadline = time.monotonic() + SECONDS_MAX
+            for number in range(KILLS):
+                maintain_and_kill(s3_uri, tmp_path / f"maintenance-{number}.json", deadline)
+    assert [seen.problems for seen in [*producers, *readers]] == [[]] * (2 * PARTITIONS)
+    for written, found in zip(producers, readers, strict=True):
+        assert {value: offset for offset, value in found.read} == written.acknowledged
+    report = verify_topic(open_store(s3_uri), "t")
+    assert report.problems == ()
+    assert report.record_count == sum(len(seen.acknowledged) for seen in producers)
