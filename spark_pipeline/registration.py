@@ -13,7 +13,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from spark_pipeline.source.data_source import TidelogDataSource
+from spark_pipeline.data_source import TidelogDataSource
 from spark_pipeline.source.planning import PARALLELISM_VARIABLE
 
 FILTERS_SETTING: Final = "spark.sql.python.filterPushdown.enabled"

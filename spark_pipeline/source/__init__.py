@@ -12,7 +12,6 @@
 ``filters``      what of a query's filters the plan can use
 ``batch``        the reader of ``spark.read``
 ``stream``       the reader of ``spark.readStream``
-``data_source``  what Spark knows by the name ``tidelog``
 ===============  =====================================================================================
 
 1. The driver reads logs, executors read segments; neither asks a gateway, and no JVM reads the log.

@@ -8,6 +8,9 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from spark_pipeline.schemas import KAFKA_SOURCE
+from spark_pipeline.sink.columns import check_columns
+from spark_pipeline.sink.options import SinkOptions, parse_sink_options
+from spark_pipeline.sink.writers import BatchWriter, StreamWriter
 from spark_pipeline.source.batch import BatchReader
 from spark_pipeline.source.options import OptionRefused, includes_headers, parse_options
 from spark_pipeline.source.stream import StreamReader
@@ -38,6 +41,21 @@ class TidelogDataSource(DataSource):
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
         """For ``spark.readStream``. Raises ``OptionRefused``."""
         return StreamReader(parse_options(self.options, streaming=True), _checked(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """For ``df.write``. Raises ``OptionRefused``."""
+        return BatchWriter(self._sink(schema, overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
+        """For ``df.writeStream``. Raises ``OptionRefused``."""
+        return StreamWriter(self._sink(schema, overwrite))
+
+    def _sink(self, schema: StructType, overwrite: bool) -> SinkOptions:
+        if overwrite:
+            raise OptionRefused("mode", "a log is appended to: write with mode append")
+        options = parse_sink_options(self.options)
+        check_columns(schema, options.topic)
+        return options
 
 
 def _checked(schema: StructType) -> StructType:

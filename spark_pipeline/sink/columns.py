@@ -1,0 +1,87 @@
+"""Rows with the columns of Kafka's sink -> records and the partition of each.
+
+``value`` is needed; ``key``, ``headers``, ``partition`` and, without the option, ``topic`` may be there. Keys and values are
+binary or string. Others are not written, as with Kafka's sink. Where ``partition`` is missing or null the key chooses it by
+Kafka's hash, and rows without a key take turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType
+
+from log_format.errors import UnknownPartition
+from log_format.partitioner import partition_for_keys
+from log_format.records import BATCH_SCHEMA, HEADERS, TIMESTAMP
+from log_format.topic_state import TopicState
+from spark_pipeline.schemas import HEADERS as SPARK_HEADERS
+from spark_pipeline.source.options import OptionRefused
+
+_TYPES: Final[dict[str, tuple[DataType, ...]]] = {
+    "key": (BinaryType(), StringType()),
+    "value": (BinaryType(), StringType()),
+    "headers": (SPARK_HEADERS,),
+    "topic": (StringType(),),
+    "partition": (IntegerType(),),
+}
+
+
+def check_columns(schema: StructType, topic: str | None) -> None:
+    """Raise ``OptionRefused`` where rows of ``schema`` can't be written."""
+    types = {field.name: field.dataType for field in schema}
+    for name, allowed in _TYPES.items():
+        if name in types and types[name].simpleString() not in {one.simpleString() for one in allowed}:
+            names = " or ".join(one.simpleString() for one in allowed)
+            raise OptionRefused("schema", f"column {name} is {types[name].simpleString()}, not {names}")
+    if "value" not in types:
+        raise OptionRefused("schema", "has no column value")
+    if topic is None and "topic" not in types:
+        raise OptionRefused("topic", "is missing: give the option, or a column topic")
+
+
+def by_topic(rows: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of each topic, in their order. Raises ``OptionRefused`` for a row without one."""
+    if topic is not None:
+        yield topic, rows
+        return
+    topics = rows.column("topic")
+    if topics.null_count:
+        raise OptionRefused("topic", "a row has none: its column topic is null")
+    for name in pc.unique(topics).to_pylist():
+        yield name, rows.filter(pc.equal(topics, name))
+
+
+def to_records(rows: pa.RecordBatch, now_ms: int) -> pa.Table:
+    """``BATCH_SCHEMA``; every record's timestamp is ``now_ms``."""
+    count = rows.num_rows
+    names = rows.schema.names
+
+    def column(name: str, kind: pa.DataType) -> pa.Array:
+        return rows.column(name).cast(kind) if name in names else pa.nulls(count, kind)
+
+    timestamps = pa.array(np.full(count, now_ms * 1000, np.int64)).cast(pa.timestamp("us")).cast(TIMESTAMP)
+    arrays = [timestamps, column("key", pa.binary()), column("value", pa.binary()), column("headers", HEADERS)]
+    return pa.Table.from_arrays(arrays, schema=BATCH_SCHEMA)
+
+
+def partitions_of(rows: pa.RecordBatch, state: TopicState, first: int) -> npt.NDArray[np.int32]:
+    """The partition of each row, int32; those that take turns begin with ``first``. Raises ``UnknownPartition``."""
+    names = rows.schema.names
+    keys = rows.column("key") if "key" in names else pa.nulls(rows.num_rows, pa.binary())
+    chosen = partition_for_keys(keys, state.partition_count)
+    free = chosen < 0
+    chosen[free] = ((first + np.arange(int(free.sum()))) % state.partition_count).astype(np.int32)
+    if "partition" not in names:
+        return chosen
+    asked = pc.fill_null(rows.column("partition"), -1).to_numpy(zero_copy_only=False)
+    named = pc.is_valid(rows.column("partition")).to_numpy(zero_copy_only=False)
+    wrong = named & ((asked < 0) | (asked >= state.partition_count))
+    if wrong.any():
+        raise UnknownPartition(state.topic, int(asked[wrong][0]), state.partition_count)
+    return np.where(named, asked, chosen).astype(np.int32)
