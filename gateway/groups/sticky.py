@@ -1,8 +1,9 @@
 """Partitions spread evenly while as few as possible move (KIP-54, KIP-429).
 
 1. Who had a partition keeps it where it still may. 2. What nobody has goes to the member with the fewest, the partitions with
-the fewest takers first. 3. As long as a partition can go to a member with at least two fewer than its holder, it goes there.
-Members with the same subscription so end with counts that differ by one at most.
+the fewest takers first. 3. As long as a partition can go to a member with at least two fewer than its holder, it goes there; who
+has the most gives first. Members with the same subscription so end with counts that differ by one at most, and as few partitions
+move as that allows.
 """
 
 from __future__ import annotations
@@ -60,19 +61,40 @@ class _Balance:
         return heap[0][1]
 
     def even_out(self) -> None:
-        """Move partitions until no single move makes it more even. Each makes the sum of squares smaller, so it ends."""
-        moved = True
-        while moved:
-            moved = False
-            for member in sorted(range(len(self.given)), key=lambda one: -len(self.given[one])):
-                for partition in sorted(self.given[member], reverse=True):
-                    taker = self.least(partition[0])
-                    if len(self.given[member]) - len(self.given[taker]) < 2:
-                        continue
-                    self.given[member].discard(partition)
-                    self._changed(member)
-                    self.give(partition, taker)
-                    moved = True
+        """Move partitions until no single move makes it more even. Each makes the sum of squares smaller, so it ends.
+
+        Always from the member with the most, so that none gives more than it must.
+        """
+        while self._round():
+            pass
+
+    def _round(self) -> bool:
+        """Look at each partition once; whether any was moved."""
+        moved = False
+        queues: dict[int, list[Partition]] = {}
+        largest = [(-len(partitions), member) for member, partitions in enumerate(self.given)]
+        heapq.heapify(largest)
+        while largest:
+            negative_count, member = heapq.heappop(largest)
+            if -negative_count == len(self.given[member]):
+                if member not in queues:
+                    queues[member] = sorted(self.given[member])
+                if not self._move_one(member, queues[member]):
+                    continue
+                moved = True
+            heapq.heappush(largest, (-len(self.given[member]), member))
+        return moved
+
+    def _move_one(self, member: int, queue: list[Partition]) -> bool:
+        while queue:
+            partition = queue.pop()
+            taker = self.least(partition[0])
+            if len(self.given[member]) - len(self.given[taker]) >= 2:
+                self.given[member].discard(partition)
+                self._changed(member)
+                self.give(partition, taker)
+                return True
+        return False
 
     def _changed(self, member: int) -> None:
         count = len(self.given[member])
