@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping
 
@@ -17,6 +16,7 @@ from tidelog.deadline import Deadline
 from tidelog.group import GroupMetadata
 from tidelog.group_calls import GroupCalls
 from tidelog.record import TopicPartition
+from tidelog.worker_thread import WorkerThread
 
 _logger = logging.getLogger("tidelog.consumer")
 
@@ -41,7 +41,7 @@ class Committing:
         self._timeout_ms = timeout_ms
         self._committed: dict[TopicPartition, int] = {}
         self._due_at = 0.0
-        self._thread: threading.Thread | None = None
+        self._thread: WorkerThread | None = None
         self.restart()
 
     @property
@@ -83,15 +83,14 @@ class Committing:
             return
         changes = self._changes(positions)
         if changes:
-            arguments = (changes, self._who())
-            self._thread = threading.Thread(target=self._try, args=arguments, name="tidelog-commit", daemon=True)
+            self._thread = WorkerThread(self._try, changes, self._who(), name="tidelog-commit")
             self._thread.start()
 
     def wait(self) -> None:
         """Until the thread is over."""
         thread, self._thread = self._thread, None
         if thread is not None:
-            thread.join()
+            thread.ended()
 
     def _changes(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return {place: offset for place, offset in positions.items() if self._committed.get(place) != offset}

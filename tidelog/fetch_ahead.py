@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
 from tidelog import limits
@@ -18,6 +17,7 @@ from tidelog.errors import OffsetOutOfRange
 from tidelog.fetch import Fetched, FetchFailed, FetchLimits, fetch_arrow, fetch_many
 from tidelog.record import TopicPartition
 from tidelog.transport import Transport
+from tidelog.worker_thread import WorkerThread
 
 Found = Sequence[Fetched | FetchFailed] | Exception
 """Answers by partition, or why there are none."""
@@ -76,7 +76,7 @@ class FetchAhead:
 
     def __init__(self) -> None:
         self._order: FetchOrder | None = None
-        self._thread: threading.Thread | None = None
+        self._thread: WorkerThread | None = None
 
     @property
     def busy(self) -> bool:
@@ -87,7 +87,7 @@ class FetchAhead:
         """Begin. Must not be busy."""
         assert not self.busy
         self._order = order
-        self._thread = threading.Thread(target=order.fetch, args=(deadline,), name="tidelog-fetch-ahead", daemon=True)
+        self._thread = WorkerThread(order.fetch, deadline, name="tidelog-fetch-ahead")
         self._thread.start()
 
     def take(self, assignment: Assignment) -> FetchOrder | None:
@@ -95,11 +95,11 @@ class FetchAhead:
         order, self._order = self._order, None
         if order is None or self._thread is None or not order.wanted(assignment):
             return None
-        self._thread.join()
+        self._thread.ended()
         return order
 
     def close(self) -> None:
         """Wait for the thread, whose connection was cut, for ``PREFETCH_END_MS`` at most."""
         thread = self._thread
         if thread is not None:
-            thread.join(limits.PREFETCH_END_MS / 1000)
+            thread.ended(limits.PREFETCH_END_MS / 1000)

@@ -22,6 +22,7 @@ from tidelog.errors import ClientClosed, FencedMember, GatewayError, StaleGenera
 from tidelog.group import GroupMetadata
 from tidelog.group_calls import GroupCalls, Told
 from tidelog.record import TopicPartition
+from tidelog.worker_thread import WorkerThread
 
 _logger = logging.getLogger("tidelog.consumer")
 _OUT = (UnknownMember, FencedMember, StaleGeneration, UnknownGroup)
@@ -46,7 +47,7 @@ class Membership:
         self._call_lock = threading.Lock()
         self._news = threading.Event()
         self._stopped = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread: WorkerThread | None = None
 
     @property
     def metadata(self) -> GroupMetadata:
@@ -89,7 +90,7 @@ class Membership:
             self._member_id, self._generation = joined.member_id, joined.generation
             self._take_in(joined, began)
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="tidelog-heartbeat", daemon=True)
+            self._thread = WorkerThread(self._run, name="tidelog-heartbeat")
             self._thread.start()
 
     def acknowledge(self, generation: int) -> None:
@@ -130,7 +131,7 @@ class Membership:
         self._stopped.set()
         self._news.set()
         if self._thread is not None:
-            self._thread.join(timeout_ms / 1000)
+            self._thread.ended(timeout_ms / 1000)
 
     def _run(self) -> None:
         while not self._stopped.wait(self._interval_s):

@@ -22,6 +22,7 @@ from tidelog.send_buffer import Sendable, SendBuffer
 from tidelog.sender import Sender
 from tidelog.table_chunk import TableChunk
 from tidelog.transport import Transport
+from tidelog.worker_thread import WorkerThread
 
 _logger = logging.getLogger("tidelog.producer")
 
@@ -51,7 +52,7 @@ class SendingThreads:
         self._delivery_timeout_ms = delivery_timeout_ms
         self._on_delivery = on_delivery
         self._lock = threading.Lock()
-        self._threads: list[threading.Thread] = []
+        self._threads: list[WorkerThread] = []
         self._failed_count = 0
         self._first_error: TidelogError | None = None
         self._closed = False
@@ -63,9 +64,10 @@ class SendingThreads:
             wanted = min(self._buffer.sendable_count, self._max_in_flight)
             while len(self._threads) < wanted and not self._closed:
                 name = f"tidelog-producer-{len(self._threads)}"
-                thread = threading.Thread(target=self._run, name=name, daemon=True)
-                self._threads.append(thread)
+                thread = WorkerThread(self._run, name=name)
+                # In this order: an interrupt in between leaves one thread too many, and never one that is only believed in.
                 thread.start()
+                self._threads.append(thread)
 
     def flush(self, deadline: Deadline) -> None:
         """As ``Producer.flush``."""
@@ -88,6 +90,7 @@ class SendingThreads:
         if os.getpid() != self._process_id:
             return
         self.refuse_own_thread()
+        self.ensure()  # an interrupt may have come instead
         with self._lock:
             first, self._closed = not self._closed, True
         if not first:
@@ -100,7 +103,7 @@ class SendingThreads:
             # Cut short what is still on its way: its records fail, which finishes them, and the threads end.
             self._transport.close(abort=not delivered)
             for thread in self._threads:
-                thread.join()
+                thread.ended()
         self._raise_failures()
 
     def close_forgotten(self) -> None:

@@ -1,0 +1,60 @@
+"""Ctrl-C while a client starts one of its threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tidelog import Consumer, Producer, Record
+
+
+def interrupted(before: bool) -> Callable[[threading.Thread], None]:
+    """A ``Thread.start`` in which an interrupt comes: before the thread is there, or when it is not known yet that it runs."""
+    start = threading.Thread.start
+
+    def interrupted_start(thread: threading.Thread) -> None:
+        if not thread.name.startswith("tidelog-"):
+            start(thread)
+            return
+        if not before:
+            thread._started.wait = lambda *_: None  # type: ignore[attr-defined]
+            thread._bootstrap_inner = lambda: None  # type: ignore[attr-defined]
+            start(thread)
+        raise KeyboardInterrupt
+
+    return interrupted_start
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_closing_hides_no_interrupt(gateway: Any, monkeypatch: pytest.MonkeyPatch, before: bool) -> None:
+    """What comes out of the ``with`` block is the interrupt, and no complaint about a thread that never began."""
+    topic = gateway.create("t", 2)
+    for number in range(2):
+        topic.records[number] = [Record("t", number, at, at, b"k", b"v") for at in range(10)]
+
+    def read(**settings: Any) -> None:
+        with Consumer("t", bootstrap_servers=gateway.url, **settings) as consumer:
+            for _ in range(20):
+                consumer.poll(5_000, 1)
+
+    monkeypatch.setattr("threading.Thread.start", interrupted(before))
+    for act in (read, lambda: read(group="g")):
+        with pytest.raises(KeyboardInterrupt):
+            act()
+
+
+def test_what_was_taken_in_is_sent_all_the_same(gateway: Any) -> None:
+    """The interrupt comes out of ``send``, whose record was taken in already: ``close`` delivers it."""
+    gateway.create("t")
+
+    def send() -> None:
+        with Producer(gateway.url) as producer, pytest.MonkeyPatch.context() as patch:
+            patch.setattr("threading.Thread.start", interrupted(True))
+            producer.send("t", "a")
+
+    with pytest.raises(KeyboardInterrupt):
+        send()
+    assert gateway.values("t") == [[b"a"]]
