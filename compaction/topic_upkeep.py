@@ -1,4 +1,4 @@
-"""One topic, one round: retention, merges, key compaction, a checkpoint; then what nobody needs any more is deleted.
+"""One topic, one round: a checkpoint, retention, merges, key compaction; then what nobody needs any more is deleted.
 
 1. What is planned is planned from one version of the log and validated again by each commit (``log_format.rewrite``).
 2. Each rewrite is a commit of its own: a round that is killed has done what it has committed, and the next one goes on.
@@ -76,10 +76,11 @@ class TopicUpkeep:
     def run(self, totals: Totals, *, collect: bool) -> None:
         """One round; ``collect``: with the deletion of what nobody needs, which costs listings."""
         state = self._log.refresh()
+        # First, so that what follows has little to replay.
+        self._write_checkpoint(totals)
         if state.exists:
             self._retain(state, totals)
             self._rewrite(totals)
-        self._write_checkpoint(totals)
         if collect:
             self._collect(totals)
 

@@ -1,0 +1,120 @@
+"""Maintenance by Spark's executors, and what Delta's readers see of it: the records, once, in order, without an error."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from compaction.job import Job
+from compaction.policy import Policy
+from compaction.report import CollectedEvents
+from compaction.spark_workers import OnSpark
+from log_format.clock import SystemClock
+from log_format.stores import open_store
+from log_format.topic_changes import AlterTopic
+from log_format.verify import verify_topic
+from spark_pipeline import read_topic, stream_topic
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+Writer = Callable[..., Any]
+START_MS = 1_763_683_200_123
+
+
+def drain(stream: DataFrame, checkpoint: Path) -> list[Row]:
+    """All that a stream has to give from its checkpoint on, in the order of its micro-batches."""
+    rows: list[Row] = []
+    query = (
+        stream.writeStream.foreachBatch(lambda batch, _: rows.extend(batch.orderBy("partition", "offset").collect()))
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return rows
+
+
+def places(rows: list[Row]) -> list[tuple[int, int]]:
+    return [(row["partition"], row["offset"]) for row in rows]
+
+
+def in_order(rows: list[Row]) -> bool:
+    """Whether each partition's offsets came in order."""
+    return all(
+        offsets == sorted(offsets)
+        for partition in (0, 1)
+        for offsets in [[row["offset"] for row in rows if row["partition"] == partition]]
+    )
+
+
+def maintain(spark: SparkSession, store_uri: str) -> CollectedEvents:
+    report = CollectedEvents()
+    job = Job(
+        store=open_store(store_uri),
+        workers=OnSpark(store_uri, start=lambda: spark),
+        clock=SystemClock(),
+        report=report,
+        policy=Policy(flushed_min=2, sources_max=9, fan_in=9),
+        new_id=lambda: uuid.uuid4().hex,
+    )
+    totals = job.run_round(collect=True)
+    assert totals.failed_topics == 0, report.events
+    return report
+
+
+def test_a_native_stream_runs_through_maintenance(
+    spark: SparkSession, s3_uri: str, topic_writer: Writer, tmp_path: Path
+) -> None:
+    """Merges, key compaction, retention: a stream gets each record once, a new one in order of offset, a batch the newest."""
+    writer = topic_writer(s3_uri, "t")
+    writer.committer.commit(AlterTopic(partition_count=None, config={"retention.ms": -1}))
+
+    def write(count: int, first: int) -> None:
+        for number in range(first, first + count):
+            writer.append([(p, START_MS + number, b"key-%d" % (number % 3), b"%d" % number) for p in (0, 1)])
+
+    write(10, 0)
+    stream = stream_topic(spark, s3_uri, "t")
+    first = drain(stream, tmp_path / "one")
+    version = writer.log.refresh().version
+    write(6, 10)
+    merges = [fields for event, fields in maintain(spark, s3_uri).events if event == "rewrite"]
+    assert [fields["reason"] for fields in merges] == ["merge", "merge"]
+    write(2, 16)
+    second = drain(stream, tmp_path / "one")
+    everything = [(p, offset) for p in (0, 1) for offset in range(18)]
+    assert sorted(places(first + second)) == everything
+    assert in_order(first + second)
+    fresh = drain(stream_topic(spark, s3_uri, "t", max_files_per_trigger=2), tmp_path / "two")
+    assert sorted(places(fresh)) == everything
+    assert in_order(fresh)
+    assert read_topic(spark, s3_uri, "t", version=version).count() == 20
+
+    write(1, 18)
+    writer.committer.commit(AlterTopic(partition_count=None, config={"cleanup.policy": "compact"}))
+    report = maintain(spark, s3_uri)
+    assert "keys" in {fields["reason"] for event, fields in report.events if event == "rewrite"}
+    assert sorted(places(drain(stream, tmp_path / "one"))) == [(0, 18), (1, 18)]
+    newest = {
+        (row["partition"], bytes(row["key"]), bytes(row["value"])) for row in read_topic(spark, s3_uri, "t").collect()
+    }
+    assert {(p, b"key-%d" % (n % 3), b"%d" % n) for p in (0, 1) for n in (16, 17, 18)} <= newest
+    assert read_topic(spark, s3_uri, "t").count() < 20
+    assert verify_topic(open_store(s3_uri), "t").problems == ()
+
+    retained = {"cleanup.policy": "compact,delete", "retention.ms": 0}
+    writer.log.refresh()
+    writer.committer.commit(AlterTopic(partition_count=None, config=retained))
+    maintain(spark, s3_uri)
+    assert writer.log.refresh().log_starts.tolist() == [19, 19]
+    write(1, 19)
+    assert sorted(places(drain(stream, tmp_path / "one"))) == [(0, 19), (1, 19)]
+    assert verify_topic(open_store(s3_uri), "t").problems == ()
+    table = deltalake.DeltaTable(f"{s3_uri}/topics/t")
+    assert table.version() == writer.log.refresh().version
