@@ -11,7 +11,8 @@
    and so it is still there when the owner refuses. A body that can't be forwarded (too long, too slow) is refused here.
 4. Nothing sent, or the owner drains: served here (unless it is busy and coordinates the group: taking that from it helps nobody).
    The answer is lost: served here when repeating is safe (it only reads, or it has the producer headers), else
-   ``OUTCOME_UNKNOWN``. An answer that breaks off breaks off for the client, too.
+   ``OUTCOME_UNKNOWN``. A refusal of what was repeated here is ``OUTCOME_UNKNOWN``, too: it speaks of the second try only. An
+   answer that breaks off breaks off for the client, too.
 5. The client goes away: the connection to the owner is cut, which the owner sees as its client going away.
 """
 
@@ -22,6 +23,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final, Literal
 
 from prometheus_client import CollectorRegistry, Counter
@@ -73,6 +75,16 @@ class _Peer:
 
     id: str
     url: str
+
+
+class _Outcome(Enum):
+    """What became of a request at a peer."""
+
+    ANSWERED = "answered"
+    UNTOUCHED = "untouched"
+    """It did nothing with it."""
+    LOST = "lost"
+    """It may have done it, or may still; it does no harm to do it again."""
 
 
 class _Body:
@@ -133,9 +145,18 @@ class Forwarding:
             return
         with self._shell.request_memory.reserve() as reservation:
             body = _Body(receive, reservation)
-            if await self._answered_by(peer, scope, body, send):
-                return
-        await app(scope, body.again, send)
+            outcome = await self._passed_on(peer, scope, body, send)
+        if outcome is _Outcome.UNTOUCHED:
+            await app(scope, body.again, send)
+        elif outcome is _Outcome.LOST:
+            try:
+                await app(scope, body.again, send)
+            except TidelogError as error:
+                if scope["method"] == "GET" or error.may_have_happened:
+                    raise
+                raise OutcomeUnknown(
+                    f"It may have happened at a gateway that did not answer; here it was refused: {error.detail}"
+                ) from error
 
     def close(self) -> None:
         """Close the connections that are idle."""
@@ -193,11 +214,11 @@ class Forwarding:
 
     # There and back
 
-    async def _answered_by(self, peer: _Peer, scope: Scope, body: _Body, send: Send) -> bool:
-        """Whether the peer's answer was given to the client; False: the request can be served here without harm."""
+    async def _passed_on(self, peer: _Peer, scope: Scope, body: _Body, send: Send) -> _Outcome:
+        """What became of it at the peer; unless it is answered it can be served here without harm."""
         data = await body.read(self._shell.settings.request_bytes_max)
         if data is None:
-            return False
+            return _Outcome.UNTOUCHED
         self._connections.sweep()
         try:
             connection = await self._connections.take(peer.url)
@@ -207,11 +228,11 @@ class Forwarding:
                 raise overloaded(
                     "The gateway that coordinates the group has as many requests as it may have."
                 ) from None
-            return False
+            return _Outcome.UNTOUCHED
         except PeerUnreachable:
             self._membership.rest(peer.id)
             self._count("unreachable")
-            return False
+            return _Outcome.UNTOUCHED
         try:
             connection.begin(_request_head(scope, peer, self._own_id, len(data)), data)
             exchange = self._exchange(connection, peer, scope, send)
@@ -220,7 +241,7 @@ class Forwarding:
         finally:
             self._connections.give_back(peer.url, connection)
 
-    async def _exchange(self, connection: PeerConnection, peer: _Peer, scope: Scope, send: Send) -> bool:
+    async def _exchange(self, connection: PeerConnection, peer: _Peer, scope: Scope, send: Send) -> _Outcome:
         def is_live() -> bool:
             return self._membership.is_live(peer.id)
 
@@ -231,14 +252,14 @@ class Forwarding:
             self._membership.rest(peer.id)
             self._count("lost")
             if scope["method"] == "GET" or _header(scope, _STAMPED) is not None:
-                return False
+                return _Outcome.LOST
             raise OutcomeUnknown(
                 "The gateway that this was passed on to did not answer: whether it happened is not known."
             ) from lost
         if first and _is_draining(first):
             self._membership.rest(peer.id)
             self._count("draining")
-            return False
+            return _Outcome.UNTOUCHED
         self._count("answered")
         headers = [(name, value) for name, value in connection.headers if name not in _OWN_ANSWER_HEADERS]
         await send({"type": "http.response.start", "status": connection.status, "headers": headers, AS_IT_IS: True})
@@ -250,7 +271,7 @@ class Forwarding:
         except PeerLost as lost:
             raise OutcomeUnknown("The answer of the gateway that this was passed on to broke off.") from lost
         await send({"type": "http.response.body", "body": b"", "more_body": False})
-        return True
+        return _Outcome.ANSWERED
 
     def _count(self, outcome: str) -> None:
         self._forwarded.labels(outcome).inc()

@@ -58,7 +58,7 @@ def test_the_histories_are_eventful() -> None:
     faults = [fault.value for fault in Fault if fault is not Fault.NONE]
     faults += ["down", "outage", "pause", "crash", "never arrives", "answer lost", "no answer in time"]
     outcomes = ["acknowledged", "duplicate", "known after doubt", "read", "own object exists"]
-    outcomes += ["transaction committed", "transaction aborted"]
+    outcomes += ["transaction committed", "transaction aborted", "at once", "at once, repeated", "forwarded"]
     refusals = ["UNAVAILABLE", "UNKNOWN_TOPIC", "refused after doubt"]
     assert [name for name in (*faults, *outcomes, *refusals) if not seen[name]] == []
     assert seen["acknowledged"] > 4 * len(PROFILES) * EVENTFUL_SEEDS, "most histories append only a little"

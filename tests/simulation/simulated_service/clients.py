@@ -129,6 +129,66 @@ class IdempotentProducer:
         self._identity = {}
 
 
+class AtOnceProducer:
+    """Appends to several topics by one request, numbered over all of them, and repeats each until it knows (G5, G6)."""
+
+    def __init__(self, around: Surroundings, name: str) -> None:
+        self._around = around
+        self._name = name
+        self._identity: dict[str, str] = {}
+        self._life = 0
+        self._sequence = 0
+
+    def run(self) -> None:
+        """Live."""
+        around = self._around
+        for _ in range(around.turns):
+            around.think()
+            if not self._identity:
+                self._begin()
+            topics = around.rng.sample(around.topics, around.rng.randrange(1, len(around.topics) + 1))
+            self._send({topic: _values(around) for topic in topics})
+
+    def _begin(self) -> None:
+        reply = self._around.call("POST", "/v1/producers", {})
+        if isinstance(reply, Reply) and reply.status == 201:
+            self._identity = {
+                "Tidelog-Producer-Id": reply.body["producer_id"],
+                "Tidelog-Producer-Epoch": str(reply.body["epoch"]),
+            }
+            self._sequence = 0
+            self._life += 1
+
+    def _send(self, sent: dict[str, dict[int, list[bytes]]]) -> None:
+        around = self._around
+        if not self._identity:
+            return
+        headers = {**self._identity, "Tidelog-Producer-Sequence": str(self._sequence)}
+        body = {"topics": [{"topic": topic, **_records(values)} for topic, values in sent.items()]}
+        in_doubt = False
+        for _ in range(RETRIES_MAX):
+            reply = around.call("POST", "/v1/records", body, headers)
+            if isinstance(reply, Lost):
+                in_doubt |= reply is Lost.NO_ANSWER
+            elif reply.status == 200:
+                around.judge.committed(f"{self._name}.{self._life}", sent, reply.body)
+                around.judge.told["at once, repeated" if reply.body["duplicate"] else "at once"] += 1
+                self._sequence += 1
+                return
+            elif reply.may_have_happened:
+                in_doubt = True
+            elif not reply.body["retryable"]:
+                if in_doubt:
+                    around.judge.in_doubt(sent)
+                else:
+                    around.judge.aborted(sent)
+                self._identity = {}
+                return
+            around.scheduler.sleep_ms(around.rng.randrange(50, 3 * SECOND_MS))
+        around.judge.in_doubt(sent)
+        self._identity = {}
+
+
 class TransactionalLoop:
     """Transactions over the topics, by any gateway; each call is repeated until it is known (G6)."""
 

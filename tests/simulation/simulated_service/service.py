@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest import mock
 
 from simulated.scheduler import Machine, MachineClock, Scheduler
 from simulated.store import Client
 from simulated_service.event_loop import SimulatedExecutor, SimulatedLoop
+from simulated_service.peers import Cluster, Connections, Members
 
 import gateway.engine.engine
 import gateway.engine.pool
 import gateway.shell
 from gateway.app import GatewayApplication, create_app
+from gateway.cluster.forwarding import Forwarding
 from gateway.engine import EngineBounds, LogEngine
 from gateway.metrics import Metrics
 from gateway.settings import Settings
-from gateway.shell import make_shell
+from gateway.shell import Shell, make_shell
 from log_format.store import ObjectStore
 
 _Message = MutableMapping[str, Any]
@@ -67,11 +69,23 @@ class Exchange:
 
 
 class Service:
-    """One gateway process. ``with_groups``: also what it does about groups beside requests, which never comes to rest."""
+    """One gateway process. ``with_groups``: also what it does about groups beside requests, which never comes to rest.
 
-    def __init__(self, scheduler: Scheduler, client: Client, machine: Machine, *, with_groups: bool = False) -> None:
+    ``cluster``: with it, it passes requests on to others; and at its start it looks after transactions, once.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        client: Client,
+        machine: Machine,
+        *,
+        with_groups: bool = False,
+        cluster: Cluster | None = None,
+    ) -> None:
         self.machine = machine
         self._with_groups = with_groups
+        self._cluster = cluster
         self.loop = SimulatedLoop(scheduler)
         self._scheduler = scheduler
         self._ready = False
@@ -91,13 +105,26 @@ class Service:
                 _as_store(client), _as_store(client), bounds=EngineBounds(), clock=clock, registry=metrics.registry
             )
             shell = make_shell(settings, self.engine, store_uri=client.uri, clock=clock, metrics=metrics)
+        if cluster is not None and cluster.mode != "off":
+            shell = self._joined(shell, cluster)
         self.app: GatewayApplication = create_app(shell)
         scheduler.start(f"{machine.name} loop", machine, self.loop.live)
         self.loop.call_soon_threadsafe(self._start)
 
+    def _joined(self, shell: Shell, cluster: Cluster) -> Shell:
+        members: Any = Members(cluster, self.machine.name)
+        mode: Any = cluster.mode
+        forwarding = Forwarding(shell, members, self.engine.topics, mode=mode, registry=shell.metrics.registry)
+        forwarding._connections = Connections(cluster, self)  # type: ignore[assignment]
+        cluster.services[cluster.url(self.machine.name)] = self
+        return replace(shell, forwarding=forwarding)
+
     def _start(self) -> None:
         async def start() -> None:
             await self.engine.start()
+            if self._cluster is not None:
+                self._sweeping = self.loop.create_task(self.engine.sweeping.sweep_once(left_alone_ms=0))
+                self._sweeping.add_done_callback(_seen)
             if self._with_groups:
                 self.engine.groups.start()
             self._ready = True

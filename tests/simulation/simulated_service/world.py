@@ -18,6 +18,7 @@ from simulated.scheduler import Machine, Scheduler
 from simulated.store import Client, Server
 from simulated.world import History
 from simulated_service.clients import (
+    AtOnceProducer,
     IdempotentProducer,
     Surroundings,
     TransactionalLoop,
@@ -27,6 +28,7 @@ from simulated_service.clients import (
 )
 from simulated_service.judge import Judge
 from simulated_service.network import Network
+from simulated_service.peers import Cluster
 from simulated_service.service import Code, Service
 
 from log_format import layout, limits
@@ -57,6 +59,7 @@ def simulate_service(
             stack.enter_context(patch)
         world.run()
     seen = world.server.seen + world.judge.told + Counter(world.network.seen)
+    seen["forwarded"] += world.cluster.forwarded
     return History(seed=seed, profile=world.profile.name, trace=tuple(world.scheduler.trace), seen=seen)
 
 
@@ -71,6 +74,8 @@ class World:
         self.server.on_written = self._written
         self.faults = Faults(rng, profile)
         self.network = Network(self.scheduler, rng, self.faults)
+        mode = rng.choice(("off", "off", "preferred", "random"))
+        self.cluster = Cluster(scheduler=self.scheduler, rng=rng, faults=self.faults, mode=mode)
         self.judge = Judge(self._segment)
         self._outside = Machine("outside")
         self._next_value = 0
@@ -109,6 +114,7 @@ class World:
         for index in range(2):
             self._actor(f"idempotent-{index}", IdempotentProducer(around, f"idempotent-{index}").run)
         self._actor("transactional", TransactionalLoop(around, "transactional").run)
+        self._actor("at-once", AtOnceProducer(around, "at-once").run)
         self._actor("misfortune", self._misfortune)
         for topic in TOPICS:
             body = partial(reader, around, topic, lambda: self._busy > 0)
@@ -127,7 +133,7 @@ class World:
         self._started += 1
         machine = Machine(f"gateway-{self._started}", wall_skew_ms=self.rng.randrange(-3000, 3000))
         client = Client(self.scheduler, self.server, self.faults, machine)
-        return Service(self.scheduler, client, machine)
+        return Service(self.scheduler, client, machine, cluster=self.cluster)
 
     def _actor(self, name: str, body: Callable[[], None]) -> None:
         self._busy += 1
