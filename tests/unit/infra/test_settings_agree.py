@@ -195,3 +195,15 @@ def test_images_are_built_from_every_package_and_run_without_root(image: str) ->
     assert {f"!{name}" for name in packages} <= set(ignored)
     assert re.findall(r"^USER (\S+)$", text, re.MULTILINE)[-1] == "10001:10001"
     assert all(re.search(r":[0-9]+\.[0-9]", base) for base in re.findall(r"^FROM (\S+)", text, re.MULTILINE))
+
+
+def test_costs_are_computed() -> None:
+    """docs/cost.md is what its program makes of the measured requests and of the prices: no figure was put in by hand."""
+    program = runpy.run_path(str(INFRA / "cost.py"))
+    assert program["OUTPUT"].read_text() == program["document"]()
+    one, ten, hundred = program["LOADS"]
+    assert program["measured_requests_per_flush"]() >= 2
+    assert program["flushes_per_second"](one) == 1000 / program["FLUSH_MS"]
+    for side in ("tidelog", "kafka"):
+        bills = [sum(program[side](load).values()) for load in (one, ten, hundred)]
+        assert bills == sorted(bills)

@@ -1,0 +1,181 @@
+"""Makes docs/cost.md: what a month costs on AWS, beside Kafka on three brokers. ``python infra/cost.py``
+
+Requests are counted from what ``benchmarks/README.md`` measured; prices and assumptions are the constants below, and all of
+them are in the document. Both sides get the same load, retention and readers, and nothing for those who look after them.
+"""
+# ruff: noqa: INP001 - a program of its own
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+TEMPLATE: Final = Path(__file__).parent / "cost.md.template"
+OUTPUT: Final = ROOT / "docs" / "cost.md"
+
+HOURS: Final = 730
+SECONDS: Final = HOURS * 3600
+GIB_PER_MIB: Final = 1 / 1024
+RETENTION_DAYS: Final = 7
+ZONES: Final = 3
+
+PRICES: Final = {
+    "S3 Standard, GB-month": 0.023,
+    "S3 PUT, 1,000": 0.005,
+    "S3 GET, 1,000": 0.0004,
+    "Fargate vCPU, hour": 0.04048,
+    "Fargate GB, hour": 0.004445,
+    "Load balancer, hour": 0.0225,
+    "Load balancer capacity unit (1 GB an hour), hour": 0.008,
+    "Traffic between zones, GB, both directions together": 0.02,
+    "CloudWatch Logs, GB taken in": 0.50,
+    "EBS gp3, GB-month": 0.08,
+    "EBS gp3 above 125 MiB/s, MiB/s-month": 0.04,
+    "m5.large, hour": 0.096,
+    "m5.xlarge, hour": 0.192,
+    "m5.2xlarge, hour": 0.384,
+}
+"""US dollars, us-east-1, on demand, without taxes and discounts."""
+
+FLUSH_MS: Final = 250
+FLUSH_MIB: Final = 8
+GATEWAY_MIB_PER_SECOND: Final = 25
+"""Below half of what one gateway and a MinIO took on two shared cores, in JSON of 1,000 records of 1 KiB (benchmarks/README.md)."""
+GETS_PER_SEGMENT: Final = 4
+"""Spark's stream: a commit and a segment in two ranges; maintenance: the segment once."""
+MERGED_MIB: Final = 128
+REQUEST_KIB: Final = 100
+LOG_LINE_BYTES: Final = 350
+BROKER_DISK_FREE: Final = 1.3
+"""Kafka's disks are paid for full or not; a third more than the data is little."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """MiB a second of records that come in, over so many topics, and the brokers that Kafka would take for it."""
+
+    mib_per_second: int
+    topics: int
+    broker: str
+
+
+LOADS: Final = (
+    Load(mib_per_second=1, topics=1, broker="m5.large"),
+    Load(mib_per_second=10, topics=5, broker="m5.xlarge"),
+    Load(mib_per_second=100, topics=20, broker="m5.2xlarge"),
+)
+
+
+def measured_requests_per_flush() -> float:
+    """PUT, GET, HEAD and LIST for each flush, as the benchmark ``requests`` counted them, to a tenth."""
+    text = (ROOT / "benchmarks" / "README.md").read_text()
+    section = text.split("### Requests to the store")[1].split("<!-- end")[0]
+    row = re.search(
+        r"^\| JSON x 1,000[^|]*\|[^|]*\| ([\d,]+) \| ([\d,]+) \|[^|]*\| ([\d,]+) \|$", section, re.MULTILINE
+    )
+    if row is None:
+        raise ValueError("benchmarks/README.md has no row of requests to the store for JSON x 1,000")
+    puts, others, two_a_flush = (int(cell.replace(",", "")) for cell in row.groups())
+    return round(2 * (puts + others) / two_a_flush, 1)
+
+
+def flushes_per_second(load: Load) -> float:
+    """By time or by bytes, whichever comes first, in each topic."""
+    return load.topics * max(1000 / FLUSH_MS, load.mib_per_second / load.topics / FLUSH_MIB)
+
+
+def tidelog(load: Load) -> dict[str, float]:
+    """Dollars a month by what for."""
+    gib = load.mib_per_second * GIB_PER_MIB * SECONDS
+    flushes = flushes_per_second(load) * SECONDS
+    gateways = max(2, math.ceil(load.mib_per_second / GATEWAY_MIB_PER_SECOND) + 1)
+    tasks = gateways + 1
+    units = load.mib_per_second * GIB_PER_MIB * 3600 * 2
+    puts = flushes * measured_requests_per_flush() + gib * 1024 / MERGED_MIB * 2
+    return {
+        "storage": stored_gib(load) * PRICES["S3 Standard, GB-month"],
+        "PUT": puts / 1000 * PRICES["S3 PUT, 1,000"],
+        "GET": flushes * GETS_PER_SEGMENT / 1000 * PRICES["S3 GET, 1,000"],
+        "compute": tasks * HOURS * (PRICES["Fargate vCPU, hour"] + 2 * PRICES["Fargate GB, hour"]),
+        "load balancer": HOURS
+        * (
+            PRICES["Load balancer, hour"] + units * PRICES["Load balancer capacity unit (1 GB an hour), hour"]
+        ),
+        "between zones": gib * crossing() * 3 * PRICES["Traffic between zones, GB, both directions together"],
+        "logs": load.mib_per_second * 1024 / REQUEST_KIB * SECONDS * 2 * LOG_LINE_BYTES / 2**30
+        * PRICES["CloudWatch Logs, GB taken in"],
+    }  # fmt: skip
+
+
+def kafka(load: Load) -> dict[str, float]:
+    """Dollars a month by what for: three brokers, three copies, consumers that read from their own zone."""
+    gib = load.mib_per_second * GIB_PER_MIB * SECONDS
+    faster = max(0, load.mib_per_second * 2 - 125)
+    return {
+        "storage": 3
+        * (
+            stored_gib(load) * BROKER_DISK_FREE * PRICES["EBS gp3, GB-month"]
+            + faster * PRICES["EBS gp3 above 125 MiB/s, MiB/s-month"]
+        ),
+        "compute": 3 * HOURS * PRICES[f"{load.broker}, hour"],
+        "between zones": gib * (crossing() + 2) * PRICES["Traffic between zones, GB, both directions together"],
+    }
+
+
+def stored_gib(load: Load) -> float:
+    """What lies there once, for the retention, not compressed."""
+    return load.mib_per_second * GIB_PER_MIB * RETENTION_DAYS * 86400
+
+
+def crossing() -> float:
+    """The share of traffic that comes from another zone, when clients are in all of them."""
+    return (ZONES - 1) / ZONES
+
+
+def document() -> str:
+    """docs/cost.md: the prose of ``cost.md.template`` around the tables."""
+    return Template(TEMPLATE.read_text()).substitute(
+        tables="\n".join(line for load in LOADS for line in _table(load)),
+        prices="\n".join(f"| {name} | {price:g} |" for name, price in PRICES.items()),
+        days=RETENTION_DAYS,
+        zones=ZONES,
+        requests=measured_requests_per_flush(),
+        flush_ms=FLUSH_MS,
+        flush_mib=FLUSH_MIB,
+        merged_mib=MERGED_MIB,
+        gets=GETS_PER_SEGMENT,
+        gateway_mib=GATEWAY_MIB_PER_SECOND,
+        request_kib=REQUEST_KIB,
+        line_bytes=LOG_LINE_BYTES,
+        free=round((BROKER_DISK_FREE - 1) * 100),
+    )
+
+
+def _table(load: Load) -> list[str]:
+    ours, theirs = tidelog(load), kafka(load)
+    rows = [
+        f"| {what} | {ours.get(what, 0):,.0f} | {theirs.get(what, 0):,.0f} |"
+        for what in dict.fromkeys([*ours, *theirs])
+    ]
+    per_mib = flushes_per_second(load) * measured_requests_per_flush() / load.mib_per_second
+    topics = "one topic" if load.topics == 1 else f"{load.topics} topics"
+    return [
+        f"## {load.mib_per_second} MiB/s into {topics}",
+        "",
+        f"{per_mib:.1f} requests for each MiB. Kafka on three {load.broker}.",
+        "",
+        "| | Tidelog | Kafka |",
+        "|---|---|---|",
+        *rows,
+        f"| **together** | **{sum(ours.values()):,.0f}** | **{sum(theirs.values()):,.0f}** |",
+        "",
+    ]
+
+
+if __name__ == "__main__":
+    OUTPUT.write_text(document())
