@@ -1,0 +1,193 @@
+"""``system/consumer_offsets`` is what its tags say: however it is read, rewritten or checkpointed, the groups are the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from log_format.checkpoint import write_table_checkpoint
+from log_format.committer import Committer
+from log_format.errors import TidelogError
+from log_format.group_changes import (
+    Claim,
+    CommitOffsets,
+    Compact,
+    CoordinatorFenced,
+    Decide,
+    Delete,
+    GroupDecision,
+    Regroup,
+    Settle,
+)
+from log_format.group_row import GroupRow, MemberRow, OffsetRow, decode_tag, encode_tag
+from log_format.groups_state import Group, GroupsState, consumer_offsets_table, snapshot
+from log_format.layout import CONSUMER_OFFSETS_ROOT
+from log_format.stores.memory import MemoryStore
+from log_format.table_log import TableLog
+
+GROUPS = ("a", "b", "\u00e9/:")
+TOPICS = ("t", "u")
+
+
+class _Clock:
+    """Stands still unless told otherwise."""
+
+    def __init__(self) -> None:
+        self.time_ms = 1_700_000_000_000
+
+    def now_ms(self) -> int:
+        return self.time_ms
+
+    def monotonic_ms(self) -> int:
+        return self.time_ms
+
+    def sleep_ms(self, duration_ms: int) -> None:
+        self.time_ms += duration_ms
+
+
+def _offset(group: str, topic: str, partition: int, offset: int | None) -> OffsetRow:
+    return OffsetRow(
+        group=group, topic=topic, partition=partition, topic_id=f"id-{topic}", offset=offset, committed_at_ms=0
+    )
+
+
+def _member(name: str, generation: int) -> MemberRow:
+    return MemberRow(
+        member_id=name,
+        client_id=None,
+        instance_id=None,
+        topics=TOPICS,
+        pattern=None,
+        session_timeout_ms=1000,
+        target={"t": (0, 1)},
+        held={"t": (1,)},
+        acknowledged=generation,
+    )
+
+
+groups = st.sampled_from(GROUPS)
+offsets = st.lists(
+    st.tuples(st.sampled_from(TOPICS), st.integers(0, 2), st.integers(0, 1 << 40)),
+    max_size=3,
+    unique_by=lambda o: o[:2],
+)
+steps = st.one_of(
+    st.tuples(st.just("claim"), groups, st.sampled_from(("gateway-1", "gateway-2"))),
+    st.tuples(st.just("regroup"), groups, st.integers(0, 2)),
+    st.tuples(st.just("commit"), groups, offsets),
+    st.tuples(st.just("prepare"), groups, st.tuples(st.sampled_from(("x1", "x2")), offsets)),
+    st.tuples(st.just("settle"), groups, st.tuples(st.sampled_from(("x1", "x2")), st.booleans())),
+    st.tuples(st.just("delete"), groups, st.none()),
+)
+
+
+def _decision(state: GroupsState, step: tuple[str, str, Any]) -> GroupDecision:
+    what, name, wish = step
+    group = state.group(name)
+    if what == "claim":
+        return Claim(group=name, coordinator=wish)
+    if what == "regroup":
+        generation = 0 if group.row is None else group.row.generation + 1
+        members = tuple(_member(f"m{number}", generation) for number in range(wish))
+        row = GroupRow(
+            group=name,
+            epoch=group.epoch,
+            coordinator="gateway-1",
+            generation=generation,
+            assignor="range" if members else None,
+            members=members,
+            changed_at_ms=0,
+        )
+        return Regroup(row=row)
+    if what == "delete":
+        return Delete(group=name, epoch=group.epoch)
+    if what == "settle":
+        return Settle(group=name, transaction_id=wish[0], is_committed=wish[1])
+    transaction_id, rows = wish if what == "prepare" else (None, wish)
+    written = tuple(_offset(name, *row) for row in rows)
+    return CommitOffsets(group=name, offsets=written, transaction_id=transaction_id)
+
+
+def _content(state: GroupsState) -> dict[str, Group]:
+    # When something last changed is rounded down by a rewrite that drops what was erased.
+    return {name: replace(group, changed_at_ms=0) for name, group in state.groups.items()}
+
+
+@given(st.lists(st.one_of(st.lists(steps, min_size=1, max_size=4), st.sampled_from(("compact", "checkpoint", "pass")))))
+@settings(max_examples=120, deadline=None)
+def test_every_way_of_reading_gives_the_same(history: list[Any]) -> None:
+    """A follower, a log loaded anew with and without checkpoints, a rewrite, and the snapshot of a state all agree."""
+    store, clock, ids = MemoryStore(), _Clock(), count()
+
+    def new_id() -> str:
+        return f"id-{next(ids)}"
+
+    log, follower = (TableLog(store, consumer_offsets_table(), clock) for _ in range(2))
+    committer = Committer(log, new_id=new_id)
+    for act in history:
+        before = _content(log.state)
+        if act == "pass":
+            clock.time_ms += 1_000
+        elif act == "checkpoint" and log.state.version >= 0:
+            write_table_checkpoint(store, CONSUMER_OFFSETS_ROOT, log.state.version, clock.now_ms())
+        elif act == "compact" and log.state.version >= 0:
+            committer.commit(Compact(new_id, files_min=1))
+            assert len(log.state.files) <= 1
+            assert _content(log.state) == before
+        elif isinstance(act, list):
+            committer.commit(Decide([_decision(log.state, step) for step in act], new_id))
+        assert _content(follower.refresh()) == _content(log.state)
+        assert follower.state.files == log.state.files
+    fresh = TableLog(store, consumer_offsets_table(), clock).refresh()
+    assert (fresh.version, fresh.files, _content(fresh)) == (log.state.version, log.state.files, _content(log.state))
+    assert _content(GroupsState().after(*decode_tag(encode_tag([snapshot(fresh)])))) == _content(fresh)
+
+
+@given(st.lists(steps, min_size=1, max_size=6))
+@settings(max_examples=120, deadline=None)
+def test_decisions_that_share_a_commit_are_as_if_alone(wishes: list[tuple[str, str, Any]]) -> None:
+    """Together or one after another: the same outcomes and offsets, each judged with those before it applied."""
+    ids = count()
+    alone = GroupsState(version=7)
+    decisions, refusals = [], list[str | None]()
+    for step in wishes:
+        decision = _decision(alone, step)
+        decisions.append(decision)
+        decided = decision.decide(alone, 5)
+        refusals.append(decided.detail if isinstance(decided, TidelogError) else None)
+        if not isinstance(decided, TidelogError):
+            alone = alone.after(decided)
+    proposal = Decide(decisions, lambda: f"id-{next(ids)}").propose(GroupsState(version=7), 5)
+    together = GroupsState(version=7)
+    for action in proposal.actions:
+        tags = getattr(action, "tags", None)
+        if tags:
+            together = together.after(*decode_tag(next(iter(tags.values()))))
+    assert together.groups == alone.groups
+    assert [one.detail if isinstance(one, TidelogError) else None for one in proposal.result] == refusals
+    for decision, outcome in zip(decisions, proposal.result, strict=True):
+        assert isinstance(outcome, TidelogError) or outcome == alone.group(decision.group)
+
+
+@given(groups, offsets, st.integers(0, 5))
+def test_a_paused_coordinator_writes_nothing(name: str, rows: list[tuple[str, int, int]], others: int) -> None:
+    """Once another has claimed the group, members and deletion by the old one are refused, whatever came between."""
+    state = GroupsState(version=3)
+    claimed = Claim(group=name, coordinator="old").decide(state, 1)
+    assert not isinstance(claimed, TidelogError)
+    state = replace(state.after(claimed), version=4)
+    row = state.group(name).row
+    assert row is not None
+    assert not isinstance(Regroup(row=row).decide(state, 1), TidelogError)
+    taken = Claim(group=name, coordinator="new").decide(replace(state, version=4 + others), 1)
+    assert not isinstance(taken, TidelogError)
+    state = state.after(taken)
+    committed = CommitOffsets(group=name, offsets=tuple(_offset(name, *one) for one in rows)).decide(state, 1)
+    assert not isinstance(committed, TidelogError)
+    state = state.after(committed)
+    for late in (Regroup(row=row), Delete(group=name, epoch=row.epoch)):
+        assert isinstance(late.decide(state, 2), CoordinatorFenced)
