@@ -24,7 +24,7 @@ from tidelog.cli.app import app
 
 pytestmark = pytest.mark.processes
 
-ENDLESS = ("serve --", "--follow", "--watch", "tail orders")
+ENDLESS = ("serve --", "--follow", "--watch", "tail orders", "--every")
 ELSEWHERE = ("s3://", "--host 0.0.0.0", "tidelog collect", "tidelog demo")
 """Need a bucket, or listen to the world, or have tests of their own."""
 
@@ -167,7 +167,10 @@ def test_the_example_works_until_ctrl_c(shell: Shell, example: str) -> None:
     process = shell.start(f"exec {example}")
     try:
         assert process.stdout is not None
-        if "serve" not in example:
+        if "maintain" in example:
+            assert process.stderr is not None
+            assert any(b"round" in line for line in process.stderr)
+        elif "serve" not in example:
             while not _has_child_written(shell, process):
                 assert process.poll() is None, process.communicate()
         else:
@@ -175,7 +178,8 @@ def test_the_example_works_until_ctrl_c(shell: Shell, example: str) -> None:
         if "--max" not in example:
             process.send_signal(signal.SIGINT)
         said = process.communicate(timeout=60)
-        assert process.returncode in ({0, 130} if "serve" in example else {0 if "--max" in example else 130}), said
+        is_service = "serve" in example or "maintain" in example
+        assert process.returncode in ({0, 130} if is_service else {0 if "--max" in example else 130}), said
     finally:
         process.kill()
         process.wait()
