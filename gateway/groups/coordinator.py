@@ -211,14 +211,10 @@ class Coordinator:
 
     async def _watch_topics(self) -> None:
         groups = [group for group in self if group.sessions and not group.is_lost]
-        members = [group.row.members for group in groups]
-        found = await self._subscribed.resolve_all(members)
-        changed = [
-            group
-            for group, row_members, subscriptions in zip(groups, members, found, strict=True)
-            if group.row.members is row_members and group.would_change(subscriptions)
-        ]
-        await _each(changed, LiveGroup.topics_changed)
+        seen = await self._subscribed.look(group.row.members for group in groups)
+        # One that took in members meanwhile may seem to be: it looks once more, and writes nothing.
+        behind = [group for group in groups if group.is_behind(seen)]
+        await _each(behind, LiveGroup.topics_changed)
 
     async def _adopt(self) -> None:
         state = await self._commits.recent(ADOPTION_MS)

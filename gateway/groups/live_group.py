@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from gateway.engine.waiting import Wakeup
 from gateway.groups.bounds import LEASE_MS
 from gateway.groups.regrouping import Happened, Subscriptions, members_after, next_row
+from gateway.groups.subscription import SeenTopics
 from log_format.clock import Clock
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, TidelogError
 from log_format.group_changes import CoordinatorFenced, fenced_member, stale, unknown_member
@@ -152,12 +153,9 @@ class LiveGroup:
         self._waiting.topics_changed = True
         await self._taken_in()
 
-    def would_change(self, subscriptions: Subscriptions) -> bool:
-        """Whether these would give members others partitions than they have."""
-        if subscriptions == self._subscriptions:
-            return False
-        row = next_row(self.row, self.row.members, subscriptions, self.row.assignor or "range")
-        return row.generation != self.row.generation
+    def is_behind(self, seen: SeenTopics) -> bool:
+        """Whether its members' topics or partitions are others than when they were assigned."""
+        return self._subscriptions is None or seen.differ(self.row.members, self._subscriptions)
 
     async def heartbeat(self, member_id: str, generation: int | None) -> tuple[int, Partitions]:
         """Acknowledge ``generation`` (None: nothing); the present one, and what the member may read. Raises as ``join``."""
@@ -275,12 +273,13 @@ class LiveGroup:
         acknowledged |= taken.acknowledged
         happened = Happened(joins=taken.joins, leaves=taken.leaves, acknowledged=acknowledged)
         members = members_after(self.row, happened)
-        subscriptions = self._subscriptions = await self._resolve(members)
+        subscriptions = await self._resolve(members)
         assignor = (self.row.assignor if self.row.members and self.row.assignor else None) or self._assignor
         row = next_row(self.row, members, subscriptions, assignor)
         if row != self.row:
             row = await self._write(row)
             self._replace(row)
+        self._subscriptions = subscriptions
         _settle(taken.done, None)
 
     def _replace(self, row: GroupRow) -> None:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import regex
 
@@ -34,6 +35,33 @@ def check_pattern(pattern: str) -> str | None:
     return None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenTopics:
+    """The topics that there are, of those that some members asked for."""
+
+    counts: Mapping[str, int]
+    """How many partitions each has."""
+    matches: Mapping[str, Sequence[str]]
+    """The names that match each pattern."""
+
+    def subscriptions(self, members: Iterable[MemberRow]) -> Subscriptions:
+        """What these members subscribe to."""
+        topics = {
+            one.member_id: frozenset(name for name in self._wanted(one) if name in self.counts) for one in members
+        }
+        used = {name for some in topics.values() for name in some}
+        return Subscriptions(topics=topics, counts={name: self.counts[name] for name in sorted(used)})
+
+    def differ(self, members: Iterable[MemberRow], known: Subscriptions) -> bool:
+        """Whether these members' topics or partitions are others now. Cheap: it is asked of all groups again and again."""
+        if any(self.counts.get(name) != count for name, count in known.counts.items()):
+            return True
+        return any(name in self.counts and name not in known.counts for one in members for name in self._wanted(one))
+
+    def _wanted(self, member: MemberRow) -> Iterable[str]:
+        return member.topics if member.pattern is None else self.matches.get(member.pattern, ())
+
+
 class SubscribedTopics:
     """Belongs to the event loop."""
 
@@ -45,25 +73,23 @@ class SubscribedTopics:
 
     async def resolve(self, members: Sequence[MemberRow]) -> Subscriptions:
         """What these members subscribe to, as it is now. Raises ``BackOff``."""
-        return (await self.resolve_all([members]))[0]
+        return (await self.look([members])).subscriptions(members)
 
-    async def resolve_all(self, groups: Sequence[Sequence[MemberRow]]) -> list[Subscriptions]:
-        """The same for several groups, each topic looked at once. Raises ``BackOff``."""
+    async def look(self, groups: Iterable[Sequence[MemberRow]]) -> SeenTopics:
+        """The topics that members of these groups ask for, each looked at once. Raises ``BackOff``."""
         arrival_ms = self._clock.monotonic_ms()
-        patterns = {one.pattern for members in groups for one in members if one.pattern is not None}
-        names = await self._administration.names() if patterns else []
-        matches = {pattern: await self._matching(pattern, names) for pattern in patterns}
-
-        def wanted(member: MemberRow) -> Iterable[str]:
-            return member.topics if member.pattern is None else matches[member.pattern]
-
-        counts = await self._counts({name for members in groups for one in members for name in wanted(one)}, arrival_ms)
-        found = []
+        patterns: set[str] = set()
+        wanted: set[str] = set()
         for members in groups:
-            topics = {one.member_id: frozenset(name for name in wanted(one) if name in counts) for one in members}
-            used = {name for some in topics.values() for name in some}
-            found.append(Subscriptions(topics=topics, counts={name: counts[name] for name in sorted(used)}))
-        return found
+            for member in members:
+                if member.pattern is None:
+                    wanted.update(member.topics)
+                else:
+                    patterns.add(member.pattern)
+        names = await self._administration.names() if patterns else []
+        matches = {pattern: await self._matching(pattern, names) for pattern in sorted(patterns)}
+        wanted.update(name for found in matches.values() for name in found)
+        return SeenTopics(counts=await self._counts(wanted, arrival_ms), matches=matches)
 
     async def _counts(self, names: Iterable[str], arrival_ms: int) -> Mapping[str, int]:
         counts: dict[str, int] = {}
