@@ -42,6 +42,8 @@ class Around:
     network: Network
     ledger: Ledger
     gateway_for: Callable[[str], Service]
+    on_silence: Callable[[str, Service], None]
+    """Called when one does not answer a request about a group."""
     think: Callable[[], None]
     turns: int
 
@@ -49,7 +51,11 @@ class Around:
         self, group: str, method: str, path: str, body: Any = None, patience_ms: int = 5 * SECOND_MS
     ) -> Reply | Lost:
         """A request about a group."""
-        return self.network.call(self.gateway_for(group), method, path, body, patience_ms=patience_ms)
+        service = self.gateway_for(group)
+        reply = self.network.call(service, method, path, body, patience_ms=patience_ms)
+        if isinstance(reply, Lost):
+            self.on_silence(group, service)
+        return reply
 
 
 @dataclass(slots=True, kw_only=True)

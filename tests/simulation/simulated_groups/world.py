@@ -43,7 +43,23 @@ CALM = replace(faults.CALM, turns=14)
 FAULTY = replace(faults.FAULTY, turns=14, pause_ms_max=25 * SECOND_MS)
 STORMY = replace(faults.STORMY, turns=14, pause_ms_max=25 * SECOND_MS)
 HOSTILE = replace(faults.HOSTILE, turns=10, think_ms_max=3 * SECOND_MS)
-PASSING = replace(faults.CALM, name="passing", turns=16, pause=0.5, pause_ms_max=25 * SECOND_MS, think_ms_max=SECOND_MS)
+PASSING = replace(
+    faults.CALM,
+    name="passing",
+    turns=16,
+    think_ms_max=SECOND_MS,
+    pause=0.4,
+    pause_at_request=0.01,
+    pause_ms_max=25 * SECOND_MS,
+)
+    faults.CALM,
+    name="passing",
+    turns=16,
+    pause=0.4,
+    pause_at_request=0.01,
+    pause_ms_max=25 * SECOND_MS,
+    think_ms_max=SECOND_MS,
+)
 """Nothing is lost, but gateways stand still and others take their groups."""
 PROFILES = {CALM: 1, FAULTY: 3, STORMY: 2, PASSING: 3, HOSTILE: 1}
 
@@ -144,6 +160,7 @@ class World:
             network=self.network,
             ledger=self.ledger,
             gateway_for=gateway_for,
+            on_silence=self._silence,
             think=self._think,
             turns=self.profile.turns,
         )
@@ -293,6 +310,10 @@ class World:
         if self.rng.random() < 0.3:
             # Somebody sees it otherwise.
             self._coordinators[self.rng.choice(GROUPS)] += 1
+
+    def _silence(self, group: str, service: Service) -> None:
+        if self._is_preferred(service, group) and self.rng.random() < 0.5:
+            self._coordinators[group] += 1
 
     def _note(self, what: str, service: Service, duration_ms: int) -> None:
         self.server.seen[what] += 1
