@@ -1,0 +1,295 @@
+"""Consumer groups: rebalancing, commits, a thousand members in one group, ten thousand groups on one gateway.
+
+Beside each figure stands its floor of the same run: what the commits behind it cost as raw PUTs to the same store. The table of
+offsets takes a few commits a second at most, whatever waits shares the next: that is its own floor for many groups.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from benchmarks.acknowledgement import two_puts_ms
+from benchmarks.bodies import json_requests
+from benchmarks.group_client import Gateway, Member, Running, counted, percentile_ms, settle, steady
+from benchmarks.load import run_load
+from benchmarks.processes import Server, call, directory, gateway
+from benchmarks.report import Table
+from log_format.layout import CONSUMER_OFFSETS_ROOT, commit_version, table_log_prefix
+from log_format.stores import open_store
+
+REBALANCES = 5
+REBALANCE_PARTITIONS = 12
+POLL_WAIT_MS = 2_000
+MEMBERS = 1_000
+MEMBER_PARTITIONS = 1_000
+GROUPS = 10_000
+GROUP_PARTITIONS = 8
+CONNECTIONS = 400
+FLOOR_ROUNDS = 50
+
+
+def measure(seconds: float) -> Iterator[Table]:
+    """Four tables; each on a store of its own."""
+    for one in (_rebalances, _commits, _many_members, _many_groups):
+        with directory() as store, gateway(store) as server:
+            yield one(server, store, seconds)
+
+
+# From two members to three
+
+
+def _rebalances(server: Server, store: str, _seconds: float) -> Table:
+    table = Table(
+        f"Rebalance from 2 to 3 members over {REBALANCE_PARTITIONS} partitions under load, polls waiting",
+        ["assignor", "join to all settled p50 ms", "worst ms", "partitions moved", "floor ms (commits as raw PUTs)"],
+        notes=["Two commits of the table: the new generation, and what the others have let go of."],
+    )
+    _make_topic(server, "rebalanced", REBALANCE_PARTITIONS)
+    floor_ms = 2 * statistics.median(two_puts_ms(open_store(store), FLOOR_ROUNDS))
+    load = [text.replace(b"/topics/bench/", b"/topics/rebalanced/", 1) for text in json_requests(10, 100)]
+    for assignor in ("range", "sticky"):
+        running = Running(_rebalance, server.port, assignor=assignor)
+        run_load(server.port, load, connections=16, seconds=REBALANCES, pause_s=0.05)
+        found = running.result()
+        took = found["took_ms"]
+        table.add(
+            assignor,
+            f"{statistics.median(took):.0f}",
+            f"{max(took):.0f}",
+            f"{statistics.mean(found['moved']):.0f}",
+            f"{floor_ms:.1f}",
+        )
+    return table
+
+
+async def _rebalance(_channel: Any, port: int, assignor: str) -> dict[str, Any]:
+    took, moved = [], []
+    for number in range(REBALANCES):
+        connections = Gateway(port, 3)
+        pollers = [_Poller(connections, f"rebalanced-{assignor}-{number}", assignor) for _ in range(3)]
+        tasks = [asyncio.create_task(poller.run()) for poller in pollers[:2]]
+        await _settled(pollers[:2])
+        before = {key: place for place, poller in enumerate(pollers) for key in poller.partitions}
+        started = time.perf_counter()
+        tasks.append(asyncio.create_task(pollers[2].run()))
+        await _settled(pollers)
+        took.append((time.perf_counter() - started) * 1000)
+        after = {key: place for place, poller in enumerate(pollers) for key in poller.partitions}
+        moved.append(sum(before[key] != place for key, place in after.items()))
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await connections.close()
+    return {"took_ms": took, "moved": moved}
+
+
+class _Poller:
+    """A member that polls without rest, and commits what it got with the next poll."""
+
+    def __init__(self, connections: Gateway, group: str, assignor: str) -> None:
+        self._gateway = connections
+        self._path = f"/v1/groups/{group}/poll"
+        self._assignor = assignor
+        self.generation = 0
+        self.acknowledged = 0
+        self.partitions: set[int] = set()
+
+    async def run(self) -> None:
+        """For ever."""
+        wish: dict[str, Any] = {"topics": ["rebalanced"], "assignor": self._assignor}
+        while True:
+            body = {**wish, "max_wait_ms": POLL_WAIT_MS, "max_records": 10_000}
+            answer = await self._gateway.call("poll", "POST", self._path, body)
+            assert answer is not None, "a poll failed"
+            self.acknowledged = wish.get("generation", answer["generation"])
+            self.generation = answer["generation"]
+            self.partitions = {part["partition"] for part in answer["partitions"]}
+            commit = [
+                {"topic": part["topic"], "partition": part["partition"], "offset": part["next_offset"]}
+                for part in answer["partitions"]
+                if part.get("records")
+            ]
+            wish = {"member_id": answer["member_id"], "generation": self.generation, "commit": commit}
+
+
+def _is_settled(pollers: list[_Poller]) -> bool:
+    held = [number for poller in pollers for number in poller.partitions]
+    generations = {number for poller in pollers for number in (poller.generation, poller.acknowledged)}
+    return len(held) == REBALANCE_PARTITIONS and len(generations) == 1
+
+
+async def _settled(pollers: list[_Poller]) -> None:
+    while not _is_settled(pollers):  # noqa: ASYNC110 - an event for each answer would say no more
+        await asyncio.sleep(0.002)
+
+
+# Commits
+
+
+def _commits(server: Server, store: str, seconds: float) -> Table:
+    table = Table(
+        "Offset commits, one after another in each group",
+        [
+            "groups",
+            "offsets each",
+            "commits/s",
+            "p50 ms",
+            "p99 ms",
+            "table commits/s",
+            "CPU us/commit",
+            "floor p50 ms",
+            "p99",
+        ],
+        notes=["Floor: two raw PUTs of the same sizes to the same store."],
+    )
+    _make_topic(server, "committed", GROUP_PARTITIONS)
+    for groups in (1, 10, 100, 1_000):
+        puts = two_puts_ms(open_store(store), FLOOR_ROUNDS)
+        names = [f"{groups}-{number}" for number in range(groups)]
+        running = Running(_commit, server.port, names=names, seconds=max(seconds, 3.0))
+        running.mark()
+        before, commits, started = server.cpu_seconds(), _table_commits(store), time.perf_counter()
+        latencies = running.result()["latencies_ms"]["commit"]
+        took = time.perf_counter() - started
+        puts += two_puts_ms(open_store(store), FLOOR_ROUNDS)
+        table.add(
+            f"{groups:,}",
+            GROUP_PARTITIONS,
+            f"{len(latencies) / took:,.0f}",
+            percentile_ms(latencies, 0.5),
+            percentile_ms(latencies, 0.99),
+            f"{(_table_commits(store) - commits) / took:.1f}",
+            f"{(server.cpu_seconds() - before) / max(1, len(latencies)) * 1e6:,.0f}",
+            percentile_ms(puts, 0.5),
+            percentile_ms(puts, 0.99),
+        )
+    return table
+
+
+async def _commit(channel: Any, port: int, names: list[str], seconds: float) -> dict[str, Any]:
+    connections = Gateway(port, min(CONNECTIONS, len(names)))
+    members = [Member(connections, name, "committed") for name in names]
+    await asyncio.gather(*(member.join() for member in members))
+    await asyncio.gather(*(settle([member], GROUP_PARTITIONS) for member in members))
+    channel.send({})
+    deadline = time.perf_counter() + seconds
+
+    async def drive(member: Member) -> None:
+        while time.perf_counter() < deadline:
+            await member.commit()
+
+    await asyncio.gather(*(drive(member) for member in members))
+    await connections.close()
+    return counted(connections.answers)
+
+
+# Many members, many groups
+
+_STEADY = [
+    "seconds",
+    "requests/s",
+    "heartbeat p50 ms",
+    "p99 ms",
+    "commit p50 ms",
+    "p99 ms",
+    "gateway CPU",
+    "other answers",
+]
+
+
+def _many_members(server: Server, store: str, seconds: float) -> Table:
+    table = Table(
+        f"{MEMBERS:,} members in one group, {MEMBER_PARTITIONS:,} partitions",
+        ["what", *_STEADY, "table commits", "gateway RSS peak MiB"],
+        notes=["A second of the steady phase has as many heartbeats as the gateway's interval asks for."],
+    )
+    _make_topic(server, "crowd", MEMBER_PARTITIONS)
+    running = Running(_crowd, server.port, seconds=max(seconds * 3, 10.0))
+    _phases(table, running, server, store)
+    return table
+
+
+async def _crowd(channel: Any, port: int, seconds: float) -> dict[str, Any]:
+    connections = Gateway(port, CONNECTIONS)
+    members = [Member(connections, "crowd", "crowd") for _ in range(MEMBERS)]
+
+    async def storm() -> None:
+        await asyncio.gather(*(member.join() for member in members))
+        await settle(members, MEMBER_PARTITIONS)
+
+    async def leave() -> None:
+        await members.pop(MEMBERS // 2).leave()
+        await settle(members, MEMBER_PARTITIONS)
+
+    await _phase(channel, connections, "all join, until settled", storm())
+    await _phase(channel, connections, "steady", steady(members, seconds, commits=True))
+    await _phase(channel, connections, "one leaves, until settled", leave())
+    return {}
+
+
+def _many_groups(server: Server, store: str, seconds: float) -> Table:
+    table = Table(
+        f"{GROUPS:,} groups of one member on one gateway, {GROUP_PARTITIONS} partitions each",
+        ["what", *_STEADY, "table commits", "gateway RSS peak MiB"],
+        notes=["Steady: heartbeats in the gateway's interval, and each group commits all its offsets every 5 s."],
+    )
+    _make_topic(server, "many", GROUP_PARTITIONS)
+    running = Running(_swarm, server.port, seconds=max(seconds * 3, 15.0))
+    _phases(table, running, server, store)
+    return table
+
+
+async def _swarm(channel: Any, port: int, seconds: float) -> dict[str, Any]:
+    connections = Gateway(port, CONNECTIONS)
+    members = [Member(connections, f"group-{number}", "many") for number in range(GROUPS)]
+
+    async def storm() -> None:
+        await asyncio.gather(*(member.join() for member in members))
+
+    await _phase(channel, connections, "all join", storm())
+    await _phase(channel, connections, "steady", steady(members, seconds, commits=True))
+    return {}
+
+
+async def _phase(channel: Any, connections: Gateway, what: str, work: Any) -> None:
+    connections.answers.clear()
+    channel.send({"begins": what})
+    await work
+    channel.send(counted(connections.answers))
+
+
+def _phases(table: Table, running: Running, server: Server, store: str) -> None:
+    """A row for each phase that the client announces."""
+    while "begins" in (mark := running.mark()):
+        cpu, commits, started = server.cpu_seconds(), _table_commits(store), time.perf_counter()
+        found = running.mark()
+        took = time.perf_counter() - started
+        latencies = found["latencies_ms"]
+        beats, committed = latencies.get("heartbeat", []), latencies.get("commit", [])
+        table.add(
+            mark["begins"],
+            f"{took:.1f}",
+            f"{sum(map(len, latencies.values())) / took:,.0f}",
+            percentile_ms(beats, 0.5),
+            percentile_ms(beats, 0.99),
+            percentile_ms(committed, 0.5),
+            percentile_ms(committed, 0.99),
+            f"{(server.cpu_seconds() - cpu) / took:.0%}",
+            found["others"],
+            _table_commits(store) - commits,
+            f"{server.rss_peak_bytes() / 2**20:,.0f}",
+        )
+    running.join()
+
+
+def _make_topic(server: Server, name: str, partition_count: int) -> None:
+    call(server.port, "POST", "/v1/topics", {"name": name, "partition_count": partition_count})
+
+
+def _table_commits(store: str) -> int:
+    listed = open_store(store).list(table_log_prefix(CONSUMER_OFFSETS_ROOT))
+    return sum(commit_version(info.key) is not None for info in listed)
