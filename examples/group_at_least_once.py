@@ -1,0 +1,41 @@
+"""Each record is dealt with at least once: commit behind it. After a crash the last ones come again, and none is missing.
+
+``python examples/group_at_least_once.py results.txt`` writes a line for each record of ``orders``. Start it several times: the
+processes share the partitions. It is what ``enable_auto_commit`` does, too; committing by hand says when. Ctrl-C ends it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from io import FileIO
+from pathlib import Path
+
+from tidelog import Consumer, Record
+from tidelog.errors import StaleGeneration, UnknownMember
+
+
+def main(results: str, session_timeout_ms: int = 45_000) -> None:
+    """Write the records down until Ctrl-C."""
+    with (
+        Path(results).open("ab", buffering=0) as file,
+        Consumer(
+            "orders", group="at-least-once", enable_auto_commit=False, session_timeout_ms=session_timeout_ms
+        ) as consumer,
+        contextlib.suppress(KeyboardInterrupt),
+    ):
+        while True:
+            for record in consumer.poll(timeout_ms=1_000, max_records=10):
+                write_down(file, record)
+            # Another member has the partitions since, and does these records again: the next poll tells.
+            with contextlib.suppress(StaleGeneration, UnknownMember):
+                consumer.commit()
+
+
+def write_down(file: FileIO, record: Record) -> None:
+    """What this example does with a record."""
+    file.write(b"%d@%d %s\n" % (record.partition, record.offset, record.value))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], *map(int, sys.argv[2:]))
