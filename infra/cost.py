@@ -45,7 +45,7 @@ PRICES: Final = {
 FLUSH_MS: Final = 250
 FLUSH_MIB: Final = 8
 GATEWAY_MIB_PER_SECOND: Final = 25
-"""Below half of what one gateway and a MinIO took on two shared cores, in JSON of 1,000 records of 1 KiB (benchmarks/README.md)."""
+"""Below half of what one gateway and MinIO took on two shared cores, JSON x 1,000, 1 KiB (benchmarks/README.md)."""
 GETS_PER_SEGMENT: Final = 4
 """Spark's stream: a commit and a segment in two ranges; maintenance: the segment once."""
 MERGED_MIB: Final = 128

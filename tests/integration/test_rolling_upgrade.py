@@ -1,0 +1,191 @@
+"""Gateways of two versions on one bucket: one after another is replaced under load, and nobody notices.
+
+The older version is the newest released one (a tag ``v*``), or, while there is none, the last commit that is an hour older than
+this one; where the history is not there, this version itself. It is taken from git and run from a directory of its own.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+
+from log_format.clock import SystemClock
+from log_format.errors import TidelogError
+from log_format.stores import open_store
+from log_format.verify import verify_topic
+from tidelog import Admin, Consumer, Producer
+
+pytestmark = [pytest.mark.minio, pytest.mark.processes]
+
+ROOT = Path(__file__).resolve().parents[2]
+PRODUCERS = 2
+RECORDS_BETWEEN = 15
+"""Acknowledged by each producer between two steps of the upgrade."""
+SECONDS_MAX = 90
+
+
+def _git(*arguments: str) -> bytes:
+    command = ["git", "-c", "safe.directory=*", *arguments]
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=60).stdout
+
+
+def older_commit() -> str:
+    """What the older gateways run."""
+    tags = _git("tag", "--list", "v*", "--sort=-version:refname", "--merged", "HEAD").decode().split()
+    if tags:
+        return tags[0]
+    seconds = int(_git("log", "-1", "--format=%ct").decode())
+    found = _git("rev-list", "-1", f"--before={seconds - 3600}", "HEAD").decode().strip()
+    return found or "HEAD"
+
+
+@pytest.fixture(scope="module")
+def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sources of the older version."""
+    directory = tmp_path_factory.mktemp("older")
+    with tarfile.open(fileobj=io.BytesIO(_git("archive", older_commit(), "gateway", "log_format"))) as archive:
+        archive.extractall(directory, filter="data")
+    return directory
+
+
+@dataclass
+class Gateways:
+    """Processes on one store."""
+
+    store_uri: str
+    logs: Path
+    running: list[tuple[subprocess.Popen[bytes], str]] = field(default_factory=list)
+
+    def start(self, sources: Path, port: str = "0") -> str:
+        """One more, of these sources; its URL once it is ready."""
+        arguments = ["--store", self.store_uri, "--port", port, "--heartbeat-ms", "500", "--log-level", "warning"]
+        environment = {**os.environ, "PYTHONPATH": str(sources)}
+        check = "import gateway, sys; assert gateway.__file__.startswith(sys.argv[1]), gateway.__file__"
+        subprocess.run(
+            [sys.executable, "-c", check, str(sources)], cwd=sources, env=environment, check=True, timeout=60
+        )
+        with (self.logs / f"{len(list(self.logs.iterdir()))}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "gateway", *arguments],
+                cwd=sources, env=environment, stdout=subprocess.PIPE, stderr=log,
+            )  # fmt: skip
+        assert process.stdout is not None
+        line = process.stdout.readline().decode()
+        assert " listens on " in line, Path(log.name).read_text()
+        url = line.split(" listens on ")[1].split()[0]
+        self.running.append((process, url))
+        assert httpx.get(f"{url}/readyz", timeout=60).status_code == 200
+        return url
+
+    def replace_oldest(self, sources: Path) -> None:
+        """SIGTERM to the one that runs longest, which must drain and end well; then another at its address."""
+        process, url = self.running.pop(0)
+        process.terminate()
+        assert process.wait(SECONDS_MAX) == 0
+        assert process.stdout is not None
+        process.stdout.close()
+        self.start(sources, url.rpartition(":")[2])
+
+    def stop_all(self) -> None:
+        """At a test's end, however it ends."""
+        for process, _ in self.running:
+            process.kill()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+
+
+@pytest.fixture
+def gateways(s3_uri: str, tmp_path: Path) -> Iterator[Gateways]:
+    """None yet, on an empty bucket."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    found = Gateways(s3_uri, logs)
+    yield found
+    found.stop_all()
+
+
+class Load:
+    """Producers that send record after record, each when the last one is acknowledged, until told to stop."""
+
+    def __init__(self, urls: list[str]) -> None:
+        self._urls = urls
+        self._ending = threading.Event()
+        self.acknowledged: list[list[str]] = [[] for _ in range(PRODUCERS)]
+        self.errors: list[TidelogError] = []
+        self._threads = [threading.Thread(target=self._send, args=(number,)) for number in range(PRODUCERS)]
+        for thread in self._threads:
+            thread.start()
+
+    def _send(self, number: int) -> None:
+        try:
+            with Producer(self._urls, linger_ms=0) as producer:
+                count = 0
+                while not self._ending.is_set():
+                    value = f"{number}:{count}"
+                    producer.send("orders", value, key=str(number)).result(SECONDS_MAX)
+                    self.acknowledged[number].append(value)
+                    count += 1
+        except TidelogError as error:
+            self.errors.append(error)
+
+    def go_on(self) -> None:
+        """Return when each producer has had more records acknowledged, or one has failed."""
+        wanted = [len(values) + RECORDS_BETWEEN for values in self.acknowledged]
+        deadline = time.monotonic() + SECONDS_MAX
+        while not self.errors and any(
+            len(values) < least for values, least in zip(self.acknowledged, wanted, strict=True)
+        ):
+            assert time.monotonic() < deadline, [len(values) for values in self.acknowledged]
+            self._ending.wait(0.05)
+
+    def end(self) -> None:
+        """Stop; every request has had its answer."""
+        self._ending.set()
+        for thread in self._threads:
+            thread.join(SECONDS_MAX)
+            assert not thread.is_alive()
+
+
+def test_gateways_are_replaced_one_after_another(gateways: Gateways, older: Path) -> None:
+    """Two of the older version give way to two of this one, and, as when a release is taken back, to the older one again: no
+    request fails in the SDK, none is lost, none is there twice, and each producer's records keep their order."""
+    urls = [gateways.start(older), gateways.start(older)]
+    with Admin(urls) as admin:
+        admin.create_topic("orders", 2, config={"flush.ms": 20})
+    load = Load(urls)
+    try:
+        load.go_on()
+        for sources in (ROOT, ROOT, older):
+            gateways.replace_oldest(sources)
+            load.go_on()
+    finally:
+        load.end()
+    assert load.errors == []
+    read = _read_all([url for _, url in gateways.running], sum(map(len, load.acknowledged)))
+    for number, values in enumerate(load.acknowledged):
+        assert [value for value in read if value.startswith(f"{number}:")] == values
+    assert verify_topic(open_store(gateways.store_uri), "orders", clock=SystemClock()).ok
+
+
+def _read_all(urls: list[str], count: int) -> list[str]:
+    read: list[str] = []
+    with Consumer("orders", bootstrap_servers=urls, auto_offset_reset="earliest") as consumer:
+        idle = 0
+        while len(read) < count or idle < 2:
+            found = consumer.poll(timeout_ms=500)
+            read += [record.value.decode() for record in found if record.value is not None]
+            idle = idle + 1 if not found else 0
+            assert idle < 20, (len(read), count)
+    return read
