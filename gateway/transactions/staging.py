@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ from log_format.store import ObjectStore
 
 MEMORY_WAIT_MS_MAX: Final = 10_000
 """How long a commit waits for memory before it is refused (503, nothing happened)."""
+
+READS_AT_ONCE: Final = 4
+"""Staged objects of a transaction that are read side by side: the threads are those that look at logs, too."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -95,7 +99,19 @@ class Staging:
 
     async def read(self, transaction_id: str, names: Sequence[str]) -> Staged:
         """The staged requests, in the order of ``names``. Raises ``BackOff``, ``CorruptData``."""
-        return await self._call(self._read, transaction_id, names)
+        turns = asyncio.Semaphore(READS_AT_ONCE)
+
+        async def one(name: str) -> StagedRecords | StagedOffsets:
+            async with turns:
+                return await self._call(self._read, f"{staged_prefix(transaction_id)}{name}")
+
+        staged = Staged([], [])
+        for found in await asyncio.gather(*map(one, names)):
+            if isinstance(found, StagedOffsets):
+                staged.offsets.append(found)
+            else:
+                staged.records.append(found)
+        return staged
 
     async def transaction_ids(self) -> list[str]:
         """The transactions for which anything is staged. Raises ``BackOff``."""
@@ -134,19 +150,12 @@ class Staging:
     def _put(self, key: str, data: bytes) -> None:
         self._store.put(key, data)
 
-    def _read(self, transaction_id: str, names: Sequence[str]) -> Staged:
-        staged = Staged([], [])
+    def _read(self, key: str) -> StagedRecords | StagedOffsets:
         try:
-            for name in names:
-                key = f"{staged_prefix(transaction_id)}{name}"
-                data = self._store.get(key)
-                if name.endswith(SUFFIX):
-                    staged.offsets.append(decode_offsets(data, key))
-                else:
-                    staged.records.append(decode_staged(data, key))
-            return staged
+            data = self._store.get(key)
         except ObjectMissing as problem:
             raise CorruptData(f"The staged records {problem.key} are missing.", object=problem.key) from problem
+        return decode_offsets(data, key) if key.endswith(SUFFIX) else decode_staged(data, key)
 
     def _delete(self, transaction_id: str) -> None:
         for info in list(self._store.list(staged_prefix(transaction_id))):
