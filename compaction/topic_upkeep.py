@@ -13,7 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from compaction.collection import plan_segments
+from compaction.collection import Why, plan_segments
 from compaction.deletions import delete_all
 from compaction.key_plan import KeyCompaction, plan_key_compactions
 from compaction.log_cleanup import plan_log
@@ -27,10 +27,12 @@ from log_format.change import NewId
 from log_format.clock import Clock
 from log_format.committer import Committer
 from log_format.errors import BackOff
+from log_format.fence import Fence
 from log_format.live_segments import LiveSegment, live_segments, removed_segments
 from log_format.retention import ApplyRetention, expired_offsets
 from log_format.rewrite import Rewrite, RewriteOutcome, Uploaded
 from log_format.store import ObjectStore
+from log_format.table import NO_LOG
 from log_format.topic_log import TopicLog
 from log_format.topic_state import TopicState
 
@@ -237,9 +239,12 @@ class TopicUpkeep:
     def _collect(self, totals: Totals) -> None:
         """Delete segments that nobody needs, and the log's beginning."""
         root = layout.topic_root(self.topic)
-        # Listed first: what comes into the table meanwhile is then seen to be in it.
+        before = self._log.refresh().version
+        # Listed before the log is read: what comes into the table meanwhile is then seen to be in it.
         stored = [info for below in (layout.SEGMENTS, layout.COMPACTED) for info in self._store.list(f"{root}{below}")]
         state, reconciled = self._look()
+        if state.version == NO_LOG:
+            return
         retention_ms = state.config.integer("deleted.file.retention.ms")
         now_ms = self._clock.now_ms()
         segments = plan_segments(
@@ -250,6 +255,8 @@ class TopicUpkeep:
             retention_ms=retention_ms,
             now_ms=now_ms,
         )
+        if not self._is_dry_run and any(deletion.why is Why.ORPHAN for deletion in segments):
+            self._committer.commit(Fence(version=before))
         commits = plan_log(self._store.list(layout.log_prefix(self.topic)), retention_ms=retention_ms, now_ms=now_ms)
         for deletions in (segments, commits):
             delete_all(self._store, deletions, report=self._report, totals=totals, is_dry_run=self._is_dry_run)

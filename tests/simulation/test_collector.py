@@ -1,0 +1,232 @@
+"""The collector of orphans racing committers that sleep for hours at any request: what is in the log stays readable.
+
+Each request of each actor may be preceded by a pause, of milliseconds or of more than a day, in which others do whole rounds
+of their own. One seed is one history.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import compaction.topic_upkeep
+from compaction.collection import plan_segments
+from compaction.job import Job
+from compaction.policy import Policy
+from compaction.report import CollectedEvents
+from compaction.workers import InThisProcess
+from log_format import limits
+from log_format.append import Append, Batch
+from log_format.change import Proposal
+from log_format.committer import Committer
+from log_format.errors import TidelogError
+from log_format.fence import Fence
+from log_format.records import BATCH_SCHEMA
+from log_format.store import ObjectInfo
+from log_format.stores.memory import MemoryStore
+from log_format.topic_changes import CreateTopic
+from log_format.topic_config import TopicConfig
+from log_format.topic_log import TopicLog
+from log_format.verify import verify_topic
+
+HISTORIES = 45
+PLANTED_SEEDS_MAX = 600
+HOUR_MS = 3_600_000
+PAUSES_MS = (0, 0, 10, 60_000, HOUR_MS // 2, 2 * HOUR_MS, 25 * HOUR_MS, 30 * HOUR_MS)
+PAUSE_SHARE = 0.1
+DEPTH_MAX = 3
+STEPS = 12
+PAUSES_MAX = 12
+
+
+class WorldClock:
+    """All actors' clock."""
+
+    def __init__(self) -> None:
+        self.ms = 1_763_683_200_000
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic_ms(self) -> int:
+        return self.ms
+
+    def sleep_ms(self, duration_ms: int) -> None:
+        self.ms += duration_ms
+
+
+class PausingStore:
+    """One actor's way to the store: before a request is sent, the actor may sleep while the world goes on."""
+
+    def __init__(self, objects: MemoryStore, pause: Callable[[], None]) -> None:
+        self._objects = objects
+        self._pause = pause
+        self.uri = objects.uri
+
+    def get(self, key: str) -> bytes:
+        self._pause()
+        return self._objects.get(key)
+
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        self._pause()
+        return self._objects.get_range(key, start, end)
+
+    def head(self, key: str) -> ObjectInfo:
+        self._pause()
+        return self._objects.head(key)
+
+    def put(self, key: str, data: bytes) -> None:
+        self._pause()
+        self._objects.put(key, data)
+
+    def put_if_absent(self, key: str, data: bytes) -> None:
+        self._pause()
+        self._objects.put_if_absent(key, data)
+
+    def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
+        self._pause()
+        return iter(list(self._objects.list(prefix, start_after=start_after)))
+
+    def list_directories(self, prefix: str) -> Iterator[str]:
+        self._pause()
+        return iter(list(self._objects.list_directories(prefix)))
+
+    def delete(self, key: str) -> None:
+        self._pause()
+        self._objects.delete(key)
+
+
+class World:
+    """Two who append and two who maintain, none of which does two things at once."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.clock = WorldClock()
+        self.objects = MemoryStore(clock=self.clock)
+        self.numbers = count(1)
+        self.acknowledged: dict[int, bytes] = {}
+        self.busy: set[int] = set()
+        self.depth = 0
+        self.pauses_left = PAUSES_MAX
+        self.actors = [self.appender(), self.appender(), self.maintainer(), self.maintainer()]
+        config = TopicConfig.parse({"deleted.file.retention.ms": 0, "retention.ms": -1})
+        log = TopicLog(self.objects, "t", self.clock)
+        change = CreateTopic(name="t", partition_count=1, config=config, topic_id="topic")
+        Committer(log, new_id=self.new_id).commit(change)
+
+    def new_id(self) -> str:
+        return f"id-{next(self.numbers)}"
+
+    def run(self) -> None:
+        for _ in range(STEPS):
+            self.somebody()
+        assert verify_topic(self.objects, "t", clock=self.clock).problems == ()
+        state = TopicLog(self.objects, "t", self.clock).refresh()
+        assert all(offset < state.high_watermark(0) for offset in self.acknowledged)
+
+    def somebody(self) -> None:
+        """One of those who do nothing just now does something, and perhaps sleeps in the middle of it."""
+        who = self.rng.randrange(len(self.actors))
+        if who in self.busy:
+            return
+        self.busy.add(who)
+        self.depth += 1
+        try:
+            self.actors[who]()
+        finally:
+            self.depth -= 1
+            self.busy.discard(who)
+
+    def pause(self) -> None:
+        if self.pauses_left and self.rng.random() < PAUSE_SHARE:
+            self.pauses_left -= 1
+            parts = [self.rng.choice(PAUSES_MS) for _ in range(2)]
+            self.clock.ms += parts[0]
+            if self.depth < DEPTH_MAX:
+                self.somebody()
+                self.somebody()
+            self.clock.ms += parts[1]
+
+    def appender(self) -> Callable[[], None]:
+        log = TopicLog(PausingStore(self.objects, self.pause), "t", self.clock)
+        committer = Committer(log, new_id=self.new_id, jitter=lambda: 1.0)
+
+        def append() -> None:
+            value = b"%d" % next(self.numbers)
+            columns = [
+                pa.array([self.clock.ms * 1000], BATCH_SCHEMA.field("timestamp").type),
+                pa.nulls(1, pa.binary()),
+                pa.array([value], pa.binary()),
+                pa.nulls(1, BATCH_SCHEMA.field("headers").type),
+            ]
+            batch = Batch(
+                topic_id="topic",
+                records=pa.table(columns, schema=BATCH_SCHEMA),
+                partitions=np.zeros(1, np.int32),
+                record_bytes_max=10,
+            )
+            try:
+                (outcome,) = committer.commit(Append([batch], self.new_id)).result
+            except TidelogError:
+                return
+            if isinstance(outcome, tuple):
+                assert outcome[0].base_offset not in self.acknowledged
+                self.acknowledged[outcome[0].base_offset] = value
+
+        return append
+
+    def maintainer(self) -> Callable[[], None]:
+        store = PausingStore(self.objects, self.pause)
+        job = Job(
+            store=store,
+            workers=InThisProcess(store),
+            clock=self.clock,
+            report=CollectedEvents(),
+            policy=Policy(flushed_min=2, sources_max=3, fan_in=2),
+            only=["t"],
+            new_id=self.new_id,
+        )
+        return lambda: job.run_round(collect=True) and None
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_whatever_is_collected_nothing_in_the_log_is_lost(part: int) -> None:
+    """Every segment in the table is there, whole, after any history; and every acknowledged record below the end."""
+    for seed in range(part, HISTORIES, 3):
+        print(f"seed {seed}")
+        World(seed).run()
+
+
+def without_grace(*arguments: Any, **more: Any) -> Any:
+    """A collector that takes what no commit names at once."""
+    return plan_segments(*arguments, **{**more, "grace_ms": 0})
+
+
+def unfenced(fence: Fence, state: Any, now_ms: int) -> Proposal[None]:
+    """A collector that trusts the ages alone."""
+    return Proposal(operation="FENCE", actions=(), result=None)
+
+
+@pytest.mark.parametrize("fault", ["no grace", "no fence", "committer takes old segments"])
+def test_a_collector_or_committer_without_its_side_of_the_grace_is_found_out(
+    fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of the three is needed: without any of them some history loses records."""
+    if fault == "no grace":
+        monkeypatch.setattr(compaction.topic_upkeep, "plan_segments", without_grace)
+    elif fault == "no fence":
+        monkeypatch.setattr(Fence, "propose", unfenced)
+    else:
+        monkeypatch.setattr(limits, "SEGMENT_AGE_MAX_MS", 10**15)
+    for seed in range(PLANTED_SEEDS_MAX):
+        try:
+            World(seed).run()
+        except AssertionError:
+            return
+    pytest.fail(f"{PLANTED_SEEDS_MAX} histories do not show it")
