@@ -1,0 +1,106 @@
+"""The drills of docs/operations.md: a copy made under load is whole, a topic goes back to a version, damage is named."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from log_format.clock import SystemClock
+from log_format.stores import open_store
+from log_format.stores.local import LocalStore
+from log_format.verify import verify_topic
+
+COPY = Path(__file__).resolve().parents[2] / "scripts" / "copy_log.py"
+
+
+def copy(source: str, target: str, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", str(COPY), source, target, *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture
+def store_uris(tmp_path: Path) -> tuple[str, str]:
+    """A store to copy from, and one to copy to."""
+    return (tmp_path / "source").as_uri(), (tmp_path / "target").as_uri()
+
+
+def append(writer: Any, count: int, start: int = 0) -> None:
+    for number in range(start, start + count):
+        writer.append([(number % 2, number, None, str(number).encode())])
+
+
+def test_a_copy_made_under_load_is_whole(store_uris: tuple[str, str], topic_writer: Callable[..., Any]) -> None:
+    """Every topic of the copy is proved, has at least what was there when it began, and deleted topics stay deleted."""
+    source, target = store_uris
+    orders, gone = topic_writer(source, "orders"), topic_writer(source, "gone")
+    append(gone, 3)
+    gone.delete()
+    append(orders, 20)
+    ending = threading.Event()
+
+    def write_on() -> None:
+        number = 20
+        while not ending.wait(0.005):
+            append(orders, 1, number)
+            number += 1
+
+    writer = threading.Thread(target=write_on)
+    writer.start()
+    try:
+        done = copy(source, target)
+    finally:
+        ending.set()
+        writer.join()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "gone: deleted" in done.stdout
+    copied = verify_topic(open_store(target), "orders", clock=SystemClock())
+    whole = verify_topic(open_store(source), "orders", clock=SystemClock())
+    assert (copied.ok, whole.ok) == (True, True)
+    assert 20 <= copied.record_count <= whole.record_count
+
+
+def test_a_copy_goes_on_where_it_broke_off(store_uris: tuple[str, str], topic_writer: Callable[..., Any]) -> None:
+    """Run again, it brings what came since, and what the first run lost on its way."""
+    source, target = store_uris
+    orders = topic_writer(source, "orders")
+    append(orders, 5)
+    assert copy(source, target).returncode == 0
+    store = open_store(target)
+    store.delete(next(info.key for info in store.list("topics/orders/segments/")))
+    append(orders, 5, 5)
+    assert copy(source, target).returncode == 0
+    assert verify_topic(store, "orders", clock=SystemClock()).record_count == 10
+
+
+def test_a_topic_goes_back_to_a_version(store_uris: tuple[str, str], topic_writer: Callable[..., Any]) -> None:
+    """With ``--version`` the copy has what the topic had then, and can be written to from there."""
+    source, target = store_uris
+    orders = topic_writer(source, "orders")
+    append(orders, 4)
+    version = orders.log.state.version
+    append(orders, 4, 4)
+    done = copy(source, target, "--topic", "orders", "--version", str(version))
+    assert done.returncode == 0, done.stderr
+    report = verify_topic(open_store(target), "orders", clock=SystemClock())
+    assert (report.ok, report.record_count, report.orphan_count) == (True, 4, 4)
+
+
+def test_what_can_not_be_restored_is_said(store_uris: tuple[str, str], topic_writer: Callable[..., Any]) -> None:
+    """A segment that is gone is named and fails the copy; so does a topic that never was, and a version without its topic."""
+    source, target = store_uris
+    append(topic_writer(source, "orders"), 3)
+    store = open_store(source)
+    assert isinstance(store, LocalStore)
+    lost = next(info.key for info in store.list("topics/orders/segments/"))
+    store.delete(lost)
+    done = copy(source, target)
+    assert done.returncode == 1
+    assert lost.rpartition("/")[2] in done.stderr
+    assert copy(source, target, "--topic", "never").returncode == 1
+    assert copy(source, target, "--version", "1").returncode == 2
