@@ -4,7 +4,8 @@
    leaves it in doubt, and the same commit again clears that up. Every other error of a commit says that nothing appeared.
 2. A commit is repeated until its outcome is known: the gateway answers the same commit the same way.
 3. Of two processes with one transactional id the one that began last goes on. The other one is told so by its next call, and
-   refuses everything from then on. One that finds at a beginning that another was there meanwhile counts as the older.
+   refuses everything from then on. One that finds at a beginning that another was there meanwhile refuses everything, too:
+   what it knows may be old. (The other one is fenced by that beginning: the gateways can't tell who is the newer.)
 
 Source: HTTP API, section 5; the states are those of Kafka's transactional producer (KIP-98).
 """
@@ -241,10 +242,10 @@ class Transactions:
             try:
                 taken = self._send(where, body, deadline, repeatable=False).decode(kind)
                 break
-            except OutcomeUnknown:
-                doubtful_count += 1
-                if deadline.near:
+            except GatewayError as error:
+                if not error.may_have_happened or deadline.near:
                     raise
+                doubtful_count += 1
         last, self._last = self._last, Issued(taken.producer_id, taken.epoch)
         if last is None or last.producer_id != taken.producer_id:
             return taken
