@@ -52,14 +52,6 @@ PASSING = replace(
     pause_at_request=0.01,
     pause_ms_max=25 * SECOND_MS,
 )
-    faults.CALM,
-    name="passing",
-    turns=16,
-    pause=0.4,
-    pause_at_request=0.01,
-    pause_ms_max=25 * SECOND_MS,
-    think_ms_max=SECOND_MS,
-)
 """Nothing is lost, but gateways stand still and others take their groups."""
 PROFILES = {CALM: 1, FAULTY: 3, STORMY: 2, PASSING: 3, HOSTILE: 1}
 
