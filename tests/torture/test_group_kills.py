@@ -90,7 +90,8 @@ def test_a_killed_gateway_costs_a_rebalance_at_most(start: Callable[..., Gateway
     gateways = start(1)
     stopping = threading.Event()
     members = [
-        GroupMember(f"m{number}", gateways.urls, "g", "t", session_ms=30_000, stopping=stopping) for number in range(2)
+        GroupMember(f"m{number}", gateways.urls, "g", "t", session_ms=30_000, work_seconds=0.02, stopping=stopping)
+        for number in range(2)
     ]
     feeder = Feeder(gateways.urls, "t", PARTITIONS, stopping)
     try:
@@ -116,14 +117,16 @@ def test_coordinators_killed_and_frozen(start: Callable[..., Gateways]) -> None:
     gateways = start(2, "--heartbeat-ms", "500")
     stopping, fed = threading.Event(), threading.Event()
     members = [
-        GroupMember(f"m{number}", gateways.urls, "g", "t", session_ms=SESSION_MS, stopping=stopping)
-        for number in range(3)
+        GroupMember(f"m{number}", gateways.urls, "g", "t", session_ms=SESSION_MS, work_seconds=work, stopping=stopping)
+        for number, work in enumerate((0.5, 0.3, 0.0))
     ]
     feeder = Feeder(gateways.urls, "t", PARTITIONS, fed)
     try:
-        for thread in (feeder, *members):
-            thread.start()
-        _eventually(_more_polls(members, 5))
+        feeder.start()
+        for count, member in enumerate(members, 1):
+            # One after another, so that each takes partitions from members at work.
+            member.start()
+            _eventually(_more_polls(members[:count], 2))
         for process in gateways.processes:
             process.signal(signal.SIGSTOP)
             time.sleep(SESSION_MS / 1000 + 1.5)

@@ -33,10 +33,19 @@ def call(http: urllib3.PoolManager, method: str, url: str, body: Json | None = N
 
 
 class GroupMember(threading.Thread):
-    """One consumer; it joins again when it is out, so it may have several histories."""
+    """One consumer; it joins again when it is out, so it may have several histories. ``work_seconds``: what it takes to process
+    an answer; a member at work holds what it has, and hears of nothing."""
 
     def __init__(
-        self, name: str, urls: Sequence[str], group: str, topic: str, *, session_ms: int, stopping: threading.Event
+        self,
+        name: str,
+        urls: Sequence[str],
+        group: str,
+        topic: str,
+        *,
+        session_ms: int,
+        work_seconds: float,
+        stopping: threading.Event,
     ) -> None:
         super().__init__(name=name, daemon=True)
         self.histories: list[MemberHistory] = []
@@ -46,6 +55,7 @@ class GroupMember(threading.Thread):
         self._path = f"/v1/groups/{group}/poll"
         self._topic = topic
         self._session_ms = session_ms
+        self._work_seconds = work_seconds
         self._stopping = stopping
         self._http = urllib3.PoolManager(retries=False, timeout=urllib3.Timeout(connect=1, read=3))
         self._generation = 0
@@ -113,6 +123,8 @@ class GroupMember(threading.Thread):
             history.processed += [(now, part["partition"], record["offset"]) for record in part["records"]]
             if part["records"]:
                 self._commit[part["partition"]] = part["next_offset"]
+        if held:
+            time.sleep(self._work_seconds)
 
     def _another(self) -> None:
         self._urls.append(self._urls.pop(0))
