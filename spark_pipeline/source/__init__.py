@@ -2,14 +2,17 @@
 
 ===============  =====================================================================================
 ``options``      what ``option(…)`` says, parsed; refusals name the option
-``store_access``  the store and its reader in a Python process of Spark's
+``store_access`` the store and its reader in a Python process of Spark's
 ``topics``       the topics that are read, each with its log, kept fresh commit by commit
 ``positions``    where to begin and to end: offsets, timestamps, ``earliest``, ``latest``
 ``offsets``      positions as Kafka's source writes them: ``{"topic": {"0": 123}}``
 ``limit``        how much a micro-batch takes
+``loss``         records that are gone before they were read
+``planning``     from positions to tasks
 ``plan``         offsets -> tasks
 ``task``         one task: ranges of segments -> Arrow batches
 ``filters``      what of a query's filters the plan can use
+``progress``     how far a query is, as a group's committed offsets
 ``batch``        the reader of ``spark.read``
 ``stream``       the reader of ``spark.readStream``
 ===============  =====================================================================================

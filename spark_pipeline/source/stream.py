@@ -30,6 +30,7 @@ from spark_pipeline.source.offsets import Positions, count, from_json, to_json
 from spark_pipeline.source.options import SourceOptions
 from spark_pipeline.source.planning import planned
 from spark_pipeline.source.positions import starting_positions
+from spark_pipeline.source.progress import GroupProgress
 from spark_pipeline.source.store_access import opened, segment_reader
 from spark_pipeline.source.task import ReadTask, read_task
 from spark_pipeline.source.topics import Topics, TopicsView
@@ -47,6 +48,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._view: TopicsView | None = None
         self._target: Positions | None = None
         """With Trigger.AvailableNow: where the query ends."""
+        self._progress: GroupProgress | None = None
+        self._noted: Positions | None = None
         self._batch_at: float | None = None
         """When (monotonic, seconds) a batch was let through last, for ``minOffsetsPerTrigger``."""
 
@@ -71,6 +74,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         began = from_json(start)
         view = self._view if self._target is not None and self._view is not None else self._look()
         end = view.ends() if self._target is None else self._target
+        self._note(began, view)
         begin = readable_starts(began, view, fail=self._options.fail_on_data_loss)
         if self._target is not None:
             end = {
@@ -81,6 +85,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         if isinstance(limit, ReadMaxRows):
             end = limited(begin, end, limit.max_rows)
+        if self._progress is not None and end == began:
+            self._progress.settle()  # nothing to do meanwhile, and Spark ends this process abruptly when the query does
         return to_json(end)
 
     def reportLatestOffset(self) -> _Stored | None:  # noqa: N802
@@ -103,10 +109,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_task(partition, options.store, self._schema, fail_on_data_loss=options.fail_on_data_loss)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing is kept for a micro-batch."""
+        """Nothing is kept for a micro-batch. (Spark calls this when the next one begins, too late for ``groupId``.)"""
 
     def stop(self) -> None:
         """End what runs beside."""
+        if self._progress is not None:
+            self._progress.close()
         if self._topics is not None:
             self._topics.close()
 
@@ -115,6 +123,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._topics = Topics(opened(self._options.store), self._options.subscription)
         self._view = self._topics.look()
         return self._view
+
+    def _note(self, position: Positions, view: TopicsView) -> None:
+        """With ``groupId``: tell the group where the query is. Every batch before has ended when Spark asks for the next one."""
+        if self._options.group is None or position == self._noted:
+            return
+        if self._progress is None:
+            self._progress = GroupProgress(opened(self._options.store), self._options.group)
+        self._progress.note(position, view)
+        self._noted = position
 
     def _waits(self, available: int) -> bool:
         """Whether less than ``minOffsetsPerTrigger`` is there, and ``maxTriggerDelay`` is not over yet."""

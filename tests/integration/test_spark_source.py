@@ -15,9 +15,12 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from log_format.clock import SystemClock
+from log_format.groups_state import consumer_offsets_table
 from log_format.records import BATCH_SCHEMA
 from log_format.segment_reader import SegmentReader
-from spark_pipeline import read_topic
+from log_format.table_log import TableLog
+from spark_pipeline import lag, read_topic
 from spark_pipeline.schemas import KAFKA_SOURCE
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -230,6 +233,21 @@ def test_a_topic_made_anew_is_data_loss(spark: SparkSession, tmp_path: Path, top
     with pytest.raises(PySparkException, match=r"t/0 was read up to 10, and holds \[0, 4\) now"):
         drain(strict, tmp_path / "checkpoint")
     assert drain(lenient, tmp_path / "checkpoint") == [[("t", 0, offset) for offset in range(4)]]
+
+
+def test_progress_is_the_groups_and_lag_is_known(spark: SparkSession, tmp_path: Path, topic_writer: Writer) -> None:
+    """With groupId the query's position is where every other consumer's is; ``lag`` says what is left."""
+    store = (tmp_path / "store").as_uri()
+    writer = topic_writer(store, "t")
+    writer.append(some(30, 0) + some(10, 1))
+    records = stream(spark, store, subscribe="t", groupId="a-job", maxOffsetsPerTrigger=20)
+    writing = records.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writing.trigger(availableNow=True).start()
+    query.awaitTermination()
+    group = TableLog(writer.log.store, consumer_offsets_table(), SystemClock()).refresh().group("a-job")
+    assert {key: row.offset for key, row in group.offsets.items()} == {("t", 0): 30, ("t", 1): 10}
+    assert {row.topic_id for row in group.offsets.values()} == {writer.log.state.topic_id}
+    assert lag(query) == {"t": {0: 0, 1: 0}}
 
 
 def test_credentials_are_in_no_plan(

@@ -1,0 +1,86 @@
+"""A query's progress as the committed offsets of a group (``groupId``), where the rest of the system looks for it.
+
+It is for people and alarms: the query itself goes by its checkpoint, and a commit that fails is tried with the next batch. It
+runs beside the query, so that it delays no batch; while one commit is under way only the newest position waits. The group must
+have no members: who consumes as one does not let others move its offsets.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+from log_format.clock import SystemClock
+from log_format.committer import Committer
+from log_format.errors import TidelogError
+from log_format.group_changes import CommitOffsets, Decide
+from log_format.group_row import OffsetRow
+from log_format.groups_state import consumer_offsets_table
+from log_format.store import ObjectStore
+from log_format.table_log import TableLog
+from spark_pipeline.source.offsets import Positions
+from spark_pipeline.source.topics import TopicsView
+
+_log = logging.getLogger("spark_pipeline.source")
+
+
+class GroupProgress:
+    """Commits positions for one group. ``note`` never blocks and never raises."""
+
+    def __init__(self, store: ObjectStore, group: str) -> None:
+        self._group = group
+        self._clock = SystemClock()
+        self._committer = Committer(
+            TableLog(store, consumer_offsets_table(), self._clock), new_id=_new_id, engine="tidelog-spark"
+        )
+        self._lock = threading.Lock()
+        self._newest: tuple[OffsetRow, ...] = ()
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="tidelog-group-progress")
+
+    def note(self, end: Positions, view: TopicsView) -> None:
+        """The query has processed everything before ``end``."""
+        now_ms = self._clock.now_ms()
+        rows = tuple(
+            OffsetRow(
+                group=self._group,
+                topic=topic,
+                partition=partition,
+                topic_id=str(view.states[topic].topic_id),
+                offset=offset,
+                committed_at_ms=now_ms,
+            )
+            for topic, of in end.items()
+            if topic in view.states
+            for partition, offset in of.items()
+        )
+        with self._lock:
+            self._newest = rows
+        self._pool.submit(self._commit)
+
+    def settle(self) -> None:
+        """Return when what was noted is committed, or was tried."""
+        self._pool.submit(lambda: None).result()
+
+    def close(self) -> None:
+        """Commit what was noted last, and end."""
+        self._pool.shutdown()
+
+    def _commit(self) -> None:
+        with self._lock:
+            rows, self._newest = self._newest, ()
+        if not rows:
+            return
+        try:
+            decision = CommitOffsets(group=self._group, offsets=rows)
+            (outcome,) = self._committer.commit(Decide([decision], _new_id)).result
+            refused = outcome if isinstance(outcome, TidelogError) else None
+        except TidelogError as failed:
+            refused = failed
+        if refused is not None:
+            _log.warning("the progress of group %s is not committed: %s", self._group, refused.detail)
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex
