@@ -14,7 +14,7 @@ from unittest import mock
 
 import psutil
 
-from benchmarks import acknowledgement, fetch, gateways, processes, produce, sdk, spark, startup
+from benchmarks import acknowledgement, fetch, gateways, groups, processes, produce, sdk, spark, startup
 from benchmarks.report import Table
 from log_format.stores import open_store
 from log_format.version import __version__
@@ -42,6 +42,8 @@ def _on_directory(seconds: float, names: set[str]) -> Iterator[Table]:
     if "gateways" in names:
         with processes.directory() as store:
             yield from gateways.measure(store, min(seconds, gateways.SECONDS_MAX))
+    if "groups" in names:
+        yield from groups.measure(seconds)
 
 
 def _on_minio(seconds: float, names: set[str]) -> Iterator[Table]:
@@ -61,7 +63,7 @@ def _on_minio(seconds: float, names: set[str]) -> Iterator[Table]:
 
 def main() -> int:
     """Run what was asked for."""
-    known = ["produce", "ack", "fetch", "startup", "memory", "gateways", "requests", "sdk", "spark"]
+    known = ["produce", "ack", "fetch", "startup", "memory", "gateways", "groups", "requests", "sdk", "spark"]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", default=known, help=f"of {', '.join(known)}; all without")
     parser.add_argument("--store", choices=["directory", "minio", "both"], default="both")
