@@ -11,12 +11,12 @@ from typing import Final
 
 from compaction.collection import plan_staged
 from compaction.deletions import delete_all
-from compaction.log_cleanup import plan_log
 from compaction.policy import Policy
 from compaction.report import Reporter, Totals
+from compaction.system_tables import TABLES, plan_table
 from compaction.topic_upkeep import TopicUpkeep
 from compaction.workers import Workers
-from log_format import layout, limits
+from log_format import layout
 from log_format.clock import Clock
 from log_format.errors import StoreError, TidelogError
 from log_format.store import ObjectStore
@@ -25,8 +25,6 @@ from log_format.transactions_state import transactions_table
 
 TOPICS_REMEMBERED_MAX: Final = 512
 """Topics whose state is kept between rounds; others are loaded anew."""
-
-SYSTEM_TABLES: Final = (layout.TRANSACTIONS_ROOT, layout.CONSUMER_OFFSETS_ROOT)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -89,7 +87,7 @@ class Job:
         return known
 
     def _collect_system(self, totals: Totals) -> None:
-        """What transactions left behind, and the beginnings of the system tables' logs."""
+        """What transactions left behind, and what the tables beside the topics need no more."""
         now_ms = self.clock.now_ms()
         staged = list(self.store.list(f"{layout.TRANSACTIONS_ROOT}staged/"))
         deletions = []
@@ -97,7 +95,6 @@ class Job:
             transactions = TableLog(self.store, transactions_table(), self.clock).refresh().transactions
             committing = {name for name, row in transactions.items() if not row.has_ended}
             deletions += plan_staged(staged, committing=committing, now_ms=now_ms)
-        for root in SYSTEM_TABLES:
-            stored = self.store.list(layout.table_log_prefix(root))
-            deletions += plan_log(stored, retention_ms=limits.DELETED_FILE_RETENTION_MS, now_ms=now_ms)
+        for table, folders in TABLES:
+            deletions += plan_table(self.store, table, folders, self.clock)
         delete_all(self.store, deletions, report=self.report, totals=totals, is_dry_run=self.is_dry_run)

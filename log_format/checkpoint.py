@@ -111,7 +111,7 @@ def write_table_checkpoint(store: ObjectStore, root: str, version: int, now_ms: 
     Nothing happens when there is one of a later version. Raises ``StoreUnavailable``, ``CorruptData``.
     """
     hint = hinted_checkpoint(store, root)
-    reconciled = _reconciled_log(store, root, version, now_ms)
+    reconciled = reconciled_table(store, root, version, now_ms)
     if reconciled is None:
         return
     sink = pa.BufferOutputStream()
@@ -132,10 +132,11 @@ def reconciled_log(store: ObjectStore, topic: str, version: int, now_ms: int) ->
 
     Tombstones older than seven days before ``now_ms`` are left out. Raises ``StoreUnavailable``, ``CorruptData``.
     """
-    return _reconciled_log(store, layout.topic_root(topic), version, now_ms)
+    return reconciled_table(store, layout.topic_root(topic), version, now_ms)
 
 
-def _reconciled_log(store: ObjectStore, root: str, version: int, now_ms: int) -> pa.Table | None:
+def reconciled_table(store: ObjectStore, root: str, version: int, now_ms: int) -> pa.Table | None:
+    """``reconciled_log`` of the table below ``root``."""
     hint = hinted_checkpoint(store, root)
     base = _newest_version(store, root, hint)
     for _ in range(limits.LOAD_ATTEMPTS_MAX):
