@@ -10,6 +10,7 @@
     system/gateways/<gateway id>.json                                     who is alive (a hint)
     system/transactions/                                                  a table: the decisions of transactions
     system/consumer_offsets/                                              a table: what each group has consumed
+    system/spark/                                                         queries that write, and records on their way
 """
 
 from __future__ import annotations
