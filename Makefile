@@ -29,7 +29,8 @@ test: minio-server $(STAMP) lint ## Run every check and every test (needs Go onc
 	.venv/bin/pytest -n 2 --dist loadgroup $(ARGS)
 
 simulate: $(STAMP) ## Run SEEDS (default 10000) histories of whole gateways under misfortune
-	TIDELOG_SERVICE_SEEDS=$(or $(SEEDS),10000) .venv/bin/pytest -n 2 tests/simulation/test_service_simulation.py -k guarantees $(ARGS)
+	TIDELOG_SERVICE_SEEDS=$(or $(SEEDS),10000) TIDELOG_GROUP_SEEDS=$(or $(SEEDS),10000) .venv/bin/pytest -n 2 \
+		tests/simulation/test_service_simulation.py tests/simulation/test_group_simulation.py -k guarantees $(ARGS)
 
 torture: minio-server $(STAMP) ## Kill, freeze and cut off real processes for SECONDS (default 300), then judge
 	.venv/bin/python tests/torture --seconds $(or $(SECONDS),300) $(ARGS)
