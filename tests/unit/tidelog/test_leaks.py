@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tidelog import Admin, Consumer, Producer, aio
+from tidelog import Admin, Consumer, Producer, Record, aio
 from tidelog.endpoints import Endpoints
 from tidelog.errors import UnknownTopic
 from tidelog.owners import Owners
@@ -85,6 +85,29 @@ def test_many_clients_leave_nothing_behind(gateway: Any, cut: bool) -> None:
     assert reached(lambda: not client_threads())
     assert reached(lambda: socket_count() <= before)  # fewer: what tests before this one left has ended
     assert len(kept) == 45
+
+
+def test_members_of_groups_leave_nothing_behind(gateway: Any) -> None:
+    """Heartbeats, commits beside the reading, a leave that is lost, transactions that are left open."""
+    topic = gateway.create("t")
+    topic.records[0] = [Record("t", 0, at, at, b"k", b"v") for at in range(20)]
+    before = socket_count()
+    kept: list[Any] = []
+    for number in range(10):
+        if number % 2:
+            gateway.misbehave("DELETE", gateway.lose(done=False))
+        with (
+            Producer(gateway.url, transactional_id="id") as producer,
+            Consumer("t", bootstrap_servers=gateway.url, group=f"g{number}", auto_commit_interval_ms=0) as consumer,
+        ):
+            kept += [producer, consumer]
+            producer.begin_transaction()
+            producer.send("t", str(number))
+            while sum(len(each) for each in (consumer.poll(1_000, 7), consumer.poll(0, 7))) > 10:
+                pass
+    assert reached(lambda: not client_threads())
+    assert reached(lambda: socket_count() <= before)  # fewer: what tests before this one left has ended
+    assert len(kept) == 20
 
 
 def test_asyncio_clients_leave_nothing_behind(gateway: Any) -> None:
