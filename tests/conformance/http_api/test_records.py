@@ -164,12 +164,15 @@ def test_the_route_wins_over_the_record_and_the_record_over_the_key(api: Any) ->
 
 
 def test_without_key_and_partition_requests_take_turns(api: Any) -> None:
-    """Sticky round-robin, request by request: all of a request to one partition, the next one to the next."""
+    """Sticky round-robin, request by request: all of a request to one partition, the next one to the next. Of several gateways
+    that serve the requests each takes turns by itself."""
+    gateway_count = len(api.http.get("/v1/cluster").json()["gateways"])
     topic = api.topic(3)
     chosen = []
     for _ in range(6):
         partitions = api.produce(topic, {"value": "x"}, {"value": "y"}).json()["partitions"]
         assert len(partitions) == 1
         chosen.append(partitions[0]["partition"])
-    assert sorted(chosen) == [0, 0, 1, 1, 2, 2]
+    counts = [chosen.count(partition) for partition in range(3)]
+    assert max(counts) - min(counts) <= (0 if gateway_count == 1 else gateway_count)
     assert chosen[:3] == chosen[3:]
