@@ -35,7 +35,8 @@ from log_format.delta import (
 from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable
 from log_format.run import Run, SegmentRef
 from log_format.store import ObjectStore
-from log_format.topic_state import EMPTY_REQUEST_APP_ID, TopicState
+from log_format.topic_config import TopicConfig
+from log_format.topic_state import EMPTY_REQUEST_APP_ID, PARTITION_COUNT_PROPERTY, TopicState
 
 _TEXT_MAP: Final = pa.map_(pa.string(), pa.string())
 _TXN: Final = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])
@@ -86,8 +87,6 @@ _REQUIRED: Final = (
     ("metaData", "id"),
     ("metaData", "schemaString"),
 )
-_TOMBSTONES_KEPT_MS: Final = 7 * 24 * 3_600_000
-"""Delta's default of ``delta.deletedFileRetentionDuration``."""
 
 
 def last_checkpoint_version(store: ObjectStore, topic: str) -> int | None:
@@ -130,7 +129,7 @@ def write_table_checkpoint(store: ObjectStore, root: str, version: int, now_ms: 
 def reconciled_log(store: ObjectStore, topic: str, version: int, now_ms: int) -> pa.Table | None:
     """A topic's log up to ``version``, reconciled (``SCHEMA``); None when there is a checkpoint of a later version.
 
-    Tombstones older than seven days before ``now_ms`` are left out. Raises ``StoreUnavailable``, ``CorruptData``.
+    Tombstones of files that may be deleted for a while at ``now_ms`` are left out. Raises ``StoreUnavailable``, ``CorruptData``.
     """
     return reconciled_table(store, layout.topic_root(topic), version, now_ms)
 
@@ -209,7 +208,8 @@ def reconcile(table: pa.Table, commits: Iterable[Commit], now_ms: int) -> pa.Tab
     kept = _present(table, "add")
     if len(kept) and gone:
         kept = kept.filter(pc.invert(pc.is_in(pc.struct_field(kept, "path"), pa.array(list(gone), pa.string()))))
-    oldest_ms = now_ms - _TOMBSTONES_KEPT_MS
+    configuration = dict(metadata["configuration"] or ()) if metadata else {}
+    oldest_ms = now_ms - _tombstones_kept_ms(configuration)
     tombstones = [remove for remove in removes.values() if (remove["deletionTimestamp"] or 0) >= oldest_ms]
     parts = [
         ("protocol", pa.array([protocol], _PROTOCOL)),
@@ -221,6 +221,15 @@ def reconcile(table: pa.Table, commits: Iterable[Commit], now_ms: int) -> pa.Tab
     ]
     rows = [_rows(name, values) for name, values in parts if len(values)]
     return with_memory(pa.concat_tables(rows or [SCHEMA.empty_table()]), memory)
+
+
+def _tombstones_kept_ms(configuration: Mapping[str, str]) -> int:
+    """How long removed files are named: a topic's until they may be deleted and a little longer, since they become orphans then;
+    other tables, of which nobody collects orphans, are small."""
+    if PARTITION_COUNT_PROPERTY not in configuration:
+        return limits.SYSTEM_TOMBSTONES_KEPT_MS
+    retention_ms = TopicConfig.from_properties(configuration).integer("deleted.file.retention.ms")
+    return retention_ms + limits.TOMBSTONE_MARGIN_MS
 
 
 def read_checkpoint(data: bytes, topic: str, version: int) -> TopicState:

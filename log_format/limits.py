@@ -47,9 +47,16 @@ ORPHAN_GRACE_MS: Final = 24 * 3_600_000
 DELETED_FILE_RETENTION_MS: Final = 24 * 3_600_000
 """Default of ``deleted.file.retention.ms``: how far a reader of the table may lag, or travel back."""
 
-TOMBSTONES_KEPT_MS: Final = 7 * 24 * 3_600_000
-"""Checkpoints keep a removed segment's tombstone so long (Delta's ``delta.deletedFileRetentionDuration``), so
-``deleted.file.retention.ms`` can't be more: without its tombstone a segment is an orphan."""
+DELETED_FILE_RETENTION_MS_MAX: Final = 7 * 24 * 3_600_000
+"""Largest ``deleted.file.retention.ms``: each removed segment is named by every checkpoint for so long."""
+
+TOMBSTONE_MARGIN_MS: Final = 3_600_000
+"""Checkpoints name a removed segment for ``deleted.file.retention.ms`` and so much longer: several rounds of collection. Not for
+ever, since a busy topic's merges remove some 14,000 an hour. Without its tombstone a segment is an orphan."""
+
+SYSTEM_TOMBSTONES_KEPT_MS: Final = 7 * 24 * 3_600_000
+"""Checkpoints of the system tables name a removed file so long (Delta's ``delta.deletedFileRetentionDuration``): that is how
+long maintenance may be away."""
 
 LOG_KEPT_MS_MIN: Final = 3_600_000
 """Superseded commits are kept at least so long after the checkpoint that covers them."""
@@ -74,7 +81,7 @@ assert RECORD_BYTES_DEFAULT <= REQUEST_BYTES_MAX
 assert HEAD_TRUSTED_MS * 10 <= LOG_KEPT_MS_MIN
 assert LOAD_MS_MAX * 2 <= LOG_KEPT_MS_MIN
 assert SEGMENT_AGE_MAX_MS * 10 <= ORPHAN_GRACE_MS
-assert DELETED_FILE_RETENTION_MS <= TOMBSTONES_KEPT_MS
+assert DELETED_FILE_RETENTION_MS <= DELETED_FILE_RETENTION_MS_MAX
 
 PRODUCERS_PER_TOPIC_MAX: Final = 16_384
 """Producers that a topic remembers; beyond it the least recently used is forgotten. One takes about 1 KiB of memory."""

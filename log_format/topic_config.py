@@ -73,7 +73,9 @@ SETTINGS: Final[Mapping[str, IntegerSetting | ChoiceSetting]] = MappingProxyType
         "message.timestamp.type": ChoiceSetting("CreateTime", ("CreateTime", "LogAppendTime")),
         "producer.id.expiration.ms": IntegerSetting(limits.PRODUCER_EXPIRATION_MS, 1),
         "owners": IntegerSetting(1, 1, limits.TOPIC_OWNERS_MAX),
-        "deleted.file.retention.ms": IntegerSetting(limits.DELETED_FILE_RETENTION_MS, 0, limits.TOMBSTONES_KEPT_MS),
+        "deleted.file.retention.ms": IntegerSetting(
+            limits.DELETED_FILE_RETENTION_MS, 0, limits.DELETED_FILE_RETENTION_MS_MAX
+        ),
     }
 )
 

@@ -232,6 +232,8 @@ def test_collection_and_clean_up_say_why_before_they_delete(bench: Any) -> None:
     job.run_round(collect=True)
     assert bench.events("checkpoint")
     assert not bench.events("delete")
+    bench.clock.ms += HOUR + 1
+    job.run_round(collect=True)
     bench.clock.ms += 25 * HOUR
     bench.append((0, b"k", b"more"))
     job.run_round(collect=True)
