@@ -176,7 +176,7 @@ def _consumer(topic: str, group: str | None, copying: GroupCopy, url: str | None
 
 @contextlib.contextmanager
 def _last_commit(copying: GroupCopy, consumer: Consumer, group: str | None) -> Iterator[None]:
-    """What was written lasts by now: the group goes on behind it, however this ended."""
+    """The group goes on behind what was written, however this ended, if that lasts."""
     try:
         yield
     finally:
@@ -232,11 +232,13 @@ def _kept(sink: Sink, copied: Copied, output: Path | None, *, as_json: bool, gro
     except BaseException:
         if copied.record_count:
             sink.close()
+            copied.lasts = True
             _report(copied, output, time.monotonic() - began, as_json, group)
         else:
             sink.discard()
         raise
     sink.close()
+    copied.lasts = True
     _report(copied, output, time.monotonic() - began, as_json, group)
 
 

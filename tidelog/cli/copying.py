@@ -22,6 +22,8 @@ class Copied:
 
     record_count: int = 0
     positions: dict[TopicPartition, int] = field(default_factory=dict)
+    lasts: bool = False
+    """Whether what was written is where it should be, whole."""
 
     def next_offsets(self) -> str:
         """For ``--from``."""

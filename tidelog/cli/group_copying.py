@@ -38,7 +38,9 @@ class GroupCopy:
             self.commit(consumer)
 
     def commit(self, consumer: Consumer) -> None:
-        """What was written of the partitions that are still held. Raises ``GatewayError``."""
+        """What was written, if it lasts, of the partitions that are still held. Raises ``GatewayError``."""
+        if not (self._commits_on_the_way or self._copied.lasts):
+            return
         held = consumer.assignment()
         positions = {place: offset for place, offset in self._copied.positions.items() if place in held}
         changed = {place: offset for place, offset in positions.items() if self._committed.get(place) != offset}
