@@ -1,0 +1,157 @@
+"""The simulation of groups can fail: each of these defects, planted into the real gateway, breaks G7 in some history."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pytest
+from simulated.faults import Profile
+from simulated.truth import Violation
+from simulated_groups.world import PASSING, simulate_groups
+from simulated_service.service import Code
+
+from gateway.engine.shared_commits import SharedCommits
+from gateway.groups.committed import Committed
+from gateway.groups.coordinator import Coordinator
+from gateway.groups.live_group import LiveGroup, Session
+from log_format.group_changes import CommitOffsets
+from log_format.group_holdings import Holdings
+from log_format.group_row import GroupChanges
+from log_format.groups_state import GroupsState, snapshot
+
+SEEDS_MAX = 60
+
+
+@pytest.fixture(autouse=True)
+def _quiet_gateways() -> Iterator[None]:
+    """Gateways log what fails, and here everything does."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def _gives_before_it_is_let_go(self: Holdings, _member_id: str, partitions: Any) -> Any:
+    return partitions
+
+
+async def _swallowed(work: Any) -> None:
+    await asyncio.gather(work, return_exceptions=True)
+
+
+async def _without_a_lease(self: Coordinator, name: str) -> LiveGroup:
+    group = self._groups.get(name)
+    return group if group is not None and not group.is_lost else await _live(self, name)
+
+
+async def _still_without_a_lease(self: Coordinator, group: LiveGroup) -> bool:
+    return not group.is_lost
+
+
+def _takes_over_without_grace(self: LiveGroup, row: Any, **arguments: Any) -> None:
+    _begin(self, row, **arguments)
+    for session in self.sessions.values():
+        session.seen_ms -= session.timeout_ms
+
+
+async def _commits_by_memory(
+    self: Committed, name: str, offsets: Any, member_id: Any, generation: Any, **arguments: Any
+) -> None:
+    """Judges the member by what the coordinator has in memory, and writes as if nobody's."""
+    if member_id is None:
+        return await _commit(self, name, offsets, member_id, generation, **arguments)
+    rows = await self.rows(name, offsets, member_id, generation)
+    decision = _UnjudgedCommit(group=name, offsets=rows, instead_of=arguments.get("instead_of"))
+    await self._commits.decide(decision)
+    return None
+
+
+class _UnjudgedCommit(CommitOffsets):
+    def decide(self, _state: Any, now_ms: int) -> Any:
+        return GroupChanges(offsets=tuple(msgspec.structs.replace(row, committed_at_ms=now_ms) for row in self.offsets))
+
+
+async def _answers_before_the_commit(self: SharedCommits[Any, Any, Any], decision: Any) -> Any:
+    if not isinstance(decision, CommitOffsets) or decision.member is None:
+        return await _decide(self, decision)
+    self._early = asyncio.create_task(_swallowed(_decide(self, decision)))  # type: ignore[attr-defined]
+    return self.log.state.group(decision.group)
+
+
+def _forgets_in_a_rewrite(state: GroupsState) -> GroupChanges:
+    """Leaves out the last offset of all."""
+    whole = snapshot(state)
+    return msgspec.structs.replace(whole, offsets=whole.offsets[:-1])
+
+
+def _ends_sessions_early(self: Session, now_ms: int) -> int:
+    return min(_deadline(self, now_ms), self.seen_ms + self.timeout_ms // 2)
+
+
+_begin, _live = LiveGroup.__init__, Coordinator.live
+_commit, _decide, _deadline = Committed.commit, SharedCommits.decide, Session.deadline_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A defect, and the histories in which it shows soon."""
+
+    profile: Profile
+    targets: tuple[tuple[str, Any], ...]
+    first_seed: int = 0
+    """Where to begin to look, so that it does not take long."""
+
+
+_COORDINATOR = "gateway.groups.coordinator.Coordinator"
+PLANTED: dict[str, Planted] = {
+    "gives what nobody let go of": Planted(
+        PASSING, (("log_format.group_holdings.Holdings._kept", _gives_before_it_is_let_go),)
+    ),
+    "has no lease": Planted(
+        PASSING,
+        ((f"{_COORDINATOR}.live", _without_a_lease), (f"{_COORDINATOR}.still", _still_without_a_lease)),
+        first_seed=40,
+    ),
+    "fences no coordinator": Planted(PASSING, (("log_format.group_changes._fenced", lambda *_: None),), first_seed=18),
+    "takes over without grace": Planted(
+        PASSING, (("gateway.groups.live_group.LiveGroup.__init__", _takes_over_without_grace),), first_seed=9
+    ),
+    "judges commits by memory only": Planted(
+        PASSING, (("gateway.groups.committed.Committed.commit", _commits_by_memory),), first_seed=18
+    ),
+    "lets anybody commit": Planted(
+        PASSING,
+        (
+            ("log_format.group_changes.judge_commit", lambda *_: None),
+            ("gateway.groups.live_group.LiveGroup.check_commit", lambda *_: None),
+        ),
+    ),
+    "answers before the commit": Planted(
+        PASSING, (("gateway.engine.shared_commits.SharedCommits.decide", _answers_before_the_commit),)
+    ),
+    "forgets an offset in a rewrite": Planted(PASSING, (("log_format.group_changes.snapshot", _forgets_in_a_rewrite),)),
+    "ends sessions early": Planted(
+        PASSING,
+        (
+            ("gateway.groups.live_group.Session.over_ms", property(lambda self: 0)),
+            ("gateway.groups.live_group.Session.deadline_ms", _ends_sessions_early),
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_fault_is_found(name: str) -> None:
+    """The simulation sees every one of these defects."""
+    planted = PLANTED[name]
+    for seed in range(planted.first_seed, planted.first_seed + SEEDS_MAX):
+        try:
+            simulate_groups(seed, profile=planted.profile, code=Code(planted=planted.targets))
+        except Violation as problem:
+            print(f"seed {seed}: {problem}")
+            return
+    pytest.fail("no history shows it")
