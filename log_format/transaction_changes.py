@@ -32,7 +32,7 @@ from log_format.transaction_row import (
     encode_tag,
     schema_string,
 )
-from log_format.transactions_state import NAME, TransactionsState
+from log_format.transactions_state import NAME, TransactionsEdit, TransactionsState, TransactionsView
 
 Outcome = TransactionRow | TidelogError
 """The row that holds now, or why nothing was decided."""
@@ -49,7 +49,7 @@ class NotFinished(BackOff):
 class Decision(Protocol):
     """A wish about one transaction or transactional id."""
 
-    def decide(self, state: TransactionsState, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
+    def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
         """The rows to write (none: it holds already, or is refused) and the outcome. Pure."""
         ...
 
@@ -64,7 +64,7 @@ class Begin:
     """Taken when the transactional id is new."""
     timeout_ms: int = 0
 
-    def decide(self, state: TransactionsState, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
+    def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
         """The fenced transaction's row and the new one; ``NotFinished`` while the one before is decided and not at its end."""
         known = state.producers.get(self.transactional_id)
         rows: list[TransactionRow] = []
@@ -93,7 +93,7 @@ class DecideCommit:
     transaction_id: str
     staged: tuple[str, ...]
 
-    def decide(self, state: TransactionsState, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
+    def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
         """``committing``; one that was decided to commit before keeps its first decision."""
         row = state.transactions.get(self.transaction_id)
         if row is not None and row.state in ("committing", "committed"):
@@ -122,7 +122,7 @@ class CommitAtOnce:
     staged: tuple[str, ...]
     stamp: ProducerStamp | None
 
-    def decide(self, state: TransactionsState, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
+    def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
         """``committing``; the row of another transaction where the request was committed before."""
         known = state.transactions.get(self.transaction_id)
         if known is not None and known.state == "aborted":
@@ -155,7 +155,7 @@ class Forbid:
 
     transaction_id: str
 
-    def decide(self, state: TransactionsState, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
+    def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
         """``aborted``, unless there is a row already."""
         known = state.transactions.get(self.transaction_id)
         if known is not None:
@@ -181,7 +181,7 @@ class DecideAbort:
     transaction_id: str
     reason: Reason
 
-    def decide(self, state: TransactionsState, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
+    def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
         """``aborted``; refused once it is decided to commit, and for one that was fenced."""
         row = state.transactions.get(self.transaction_id)
         if row is None:
@@ -201,7 +201,7 @@ class Finish:
     transaction_id: str
     places: tuple[Place, ...]
 
-    def decide(self, state: TransactionsState, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
+    def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
         """``committed``; the first answer stays."""
         row = state.transactions.get(self.transaction_id)
         if row is None:
@@ -234,10 +234,11 @@ class Decide:
         """One ``add`` with the rows; nothing when no decision needs one. Refusals are in the result."""
         rows: list[TransactionRow] = []
         outcomes: list[Outcome] = []
-        ahead = state
+        ahead = TransactionsEdit(state)
         for decision in self._decisions:
             more, outcome = decision.decide(ahead, now_ms)
-            ahead = ahead.with_rows(more) if more else ahead
+            for row in more:
+                ahead.take(row)
             rows += more
             outcomes.append(outcome)
         if not rows:
@@ -264,7 +265,7 @@ class Decide:
         )
 
 
-def judge_request(state: TransactionsState, stamp: ProducerStamp, now_ms: int) -> Outcome | None:
+def judge_request(state: TransactionsView, stamp: ProducerStamp, now_ms: int) -> Outcome | None:
     """What a producer's request that is a transaction became already, or why it is refused; None: it is the next one."""
     verdict = SequenceCheck(state.requests, now_ms, limits.PRODUCER_EXPIRATION_MS).judge(stamp)
     if verdict is None:
@@ -276,14 +277,14 @@ def judge_request(state: TransactionsState, stamp: ProducerStamp, now_ms: int) -
     return row or out_of_order(stamp, state.requests.expected_sequence(stamp.producer_id, stamp.epoch))
 
 
-def request_before(state: TransactionsState, stamp: ProducerStamp) -> TransactionRow | None:
+def request_before(state: TransactionsView, stamp: ProducerStamp) -> TransactionRow | None:
     """The producer's request before this one if it is not at its end: this one's records must not come before its own."""
     before = state.by_stamp.get(stamp._replace(sequence=stamp.sequence - 1))
     row = None if before is None else state.transactions.get(before)
     return row if row is not None and not row.has_ended else None
 
 
-def usable(state: TransactionsState, transaction_id: str, now_ms: int) -> Outcome:
+def usable(state: TransactionsView, transaction_id: str, now_ms: int) -> Outcome:
     """The row of an open transaction, or the refusal to use it."""
     row = state.transactions.get(transaction_id)
     if row is None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 import pyarrow.compute as pc
 
@@ -73,7 +73,7 @@ class TransactionsState:
 
     def with_rows(self, rows: Iterable[TransactionRow]) -> Self:
         """The state after these rows, what is too old forgotten; version and files as they are."""
-        edit = _Edit(self)
+        edit = TransactionsEdit(self)
         newest_ms = 0
         for row in rows:
             newest_ms = max(newest_ms, row.recorded_at_ms)
@@ -90,15 +90,46 @@ class TransactionsState:
         )
 
 
-class _Edit:
-    """A state that is being changed."""
+class TransactionsView(Protocol):
+    """What a decision is judged by. Only good until the next change."""
+
+    @property
+    def version(self) -> int:
+        """Of the table, as far as it is known to stand."""
+        ...
+
+    @property
+    def transactions(self) -> Mapping[str, TransactionRow]:
+        """By transaction id."""
+        ...
+
+    @property
+    def producers(self) -> Mapping[str, TransactionRow]:
+        """By transactional id: a row of its newest epoch."""
+        ...
+
+    @property
+    def requests(self) -> Producers:
+        """See ``TransactionsState``."""
+        ...
+
+    @property
+    def by_stamp(self) -> Mapping[ProducerStamp, str]:
+        """See ``TransactionsState``."""
+        ...
+
+
+class TransactionsEdit:
+    """A state that is being changed, one row after another, at the price of one copy."""
 
     def __init__(self, state: TransactionsState) -> None:
+        self.version = state.version
         self.transactions, self.producers = dict(state.transactions), dict(state.producers)
         self.requests, self.by_stamp = state.requests, dict(state.by_stamp)
         self.unfinished, self.passing = dict(state.unfinished), dict(state.passing)
 
     def take(self, row: TransactionRow) -> None:
+        """Put the row in the place of what it replaces."""
         if row.transaction_id:
             self.transactions.pop(row.transaction_id, None)
             self.transactions[row.transaction_id] = row

@@ -30,7 +30,7 @@ from log_format.transaction_changes import (
 )
 from log_format.transaction_compaction import Compact
 from log_format.transaction_row import Place, TransactionRow
-from log_format.transactions_state import TransactionsState, transactions_table
+from log_format.transactions_state import TransactionsState, TransactionsView, transactions_table
 
 NOW_MS = 1_800_000_000_000
 WHO = producer_id.issue(producer_id.PLAIN, NOW_MS, "0" * 20, b"key")
@@ -129,7 +129,7 @@ class _Rows:
     def __init__(self, rows: list[TransactionRow]) -> None:
         self._rows = rows
 
-    def decide(self, _state: TransactionsState, _now_ms: int) -> tuple[list[TransactionRow], TransactionRow]:
+    def decide(self, state: TransactionsView, now_ms: int) -> tuple[list[TransactionRow], TransactionRow]:
         return self._rows, self._rows[-1]
 
 
