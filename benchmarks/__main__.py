@@ -1,4 +1,4 @@
-"""``python -m benchmarks [NAME …]``: run, print, and with ``--write`` replace the results in benchmarks/README.md."""
+"""``python -m benchmarks [NAME …]``: run, print, and with ``--write`` replace these results in benchmarks/README.md."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from unittest import mock
 import psutil
 
 from benchmarks import acknowledgement, fetch, gateways, groups, processes, produce, sdk, spark, startup
-from benchmarks.report import Table
+from benchmarks.report import Table, with_results
 from log_format.stores import open_store
 from log_format.version import __version__
 
 README = Path(__file__).with_name("README.md")
-START, END = "<!-- results -->", "<!-- end of results -->"
 
 
 def _on_directory(seconds: float, names: set[str]) -> Iterator[Table]:
@@ -68,7 +67,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", default=known, help=f"of {', '.join(known)}; all without")
     parser.add_argument("--store", choices=["directory", "minio", "both"], default="both")
     parser.add_argument("--seconds", type=float, default=3.0, help="of each load (default 3)")
-    parser.add_argument("--write", action="store_true", help="replace the results in benchmarks/README.md")
+    parser.add_argument("--write", action="store_true", help="replace these results in benchmarks/README.md")
     arguments = parser.parse_args()
     names = set(arguments.names)
     if unknown := names - set(known):
@@ -88,9 +87,7 @@ def main() -> int:
             f"{psutil.virtual_memory().total / 2**30:.0f} GiB, Python {platform.python_version()}; the load generator, "
             f"the gateway and the store share the cores, and other work may run beside them."
         )
-        text = README.read_text()
-        head, tail = text.split(START)[0], text.split(END)[1]
-        README.write_text(f"{head}{START}\n{about}\n\n" + "\n".join(table.markdown() for table in tables) + END + tail)
+        README.write_text(with_results(README.read_text(), about, tables))
     return 0
 
 

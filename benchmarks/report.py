@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
+
+START: Final = "<!-- results -->"
+END: Final = "<!-- end of results -->"
+_TITLE: Final = "### "
 
 
 @dataclass(slots=True)
@@ -28,3 +34,22 @@ class Table:
         lines += ["| " + " | ".join(row) + " |" for row in self.rows]
         lines += ["", *self.notes] if self.notes else []
         return "\n".join(lines) + "\n"
+
+
+def with_results(document: str, about: str, tables: Sequence[Table]) -> str:
+    """The document with these tables between ``START`` and ``END``: in place of those with their titles, new ones at the end.
+
+    ``about`` is of this run: tables that it did not measure say in their last line when they were.
+    """
+    head, rest = document.split(START)
+    before, tail = rest.split(END)
+    earlier, *sections = before.split(f"\n{_TITLE}")
+    measured = {table.title: table.markdown() for table in tables}
+    kept = {}
+    for section in sections:
+        title = section.partition("\n")[0]
+        text = f"{_TITLE}{section.rstrip()}\n"
+        is_dated = "\nMeasured: " in text
+        kept[title] = measured.pop(title, text if is_dated else f"{text}\nMeasured: {earlier.strip()}\n")
+    results = "\n".join([*kept.values(), *measured.values()])
+    return f"{head}{START}\n{about}\n\n{results}{END}{tail}"
