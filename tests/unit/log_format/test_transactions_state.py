@@ -21,8 +21,8 @@ from log_format.transaction_row import Place, TransactionRow, decode_tag, encode
 from log_format.transactions_state import TransactionsState, transactions_table
 
 
-def _begin(transaction_id: str | None = "t1", who: str = "mine") -> Begin:
-    return Begin(transactional_id=who, transaction_id=transaction_id, new_producer_id=f"p-{who}", timeout_ms=1000)
+def _begin(transaction_id: str | None = "t1", who: str = "mine", timeout_ms: int = 1000) -> Begin:
+    return Begin(transactional_id=who, transaction_id=transaction_id, new_producer_id=f"p-{who}", timeout_ms=timeout_ms)
 
 
 def _after(now_ms: int, state: TransactionsState, *decisions: Decision) -> tuple[TransactionsState, list[Any]]:
@@ -85,7 +85,7 @@ def test_every_version_is_a_delta_table(tmp_path: Path) -> None:
     log = TableLog(store, transactions_table(), SystemClock())
     committer = Committer(log, new_id=lambda: f"id-{next(ids)}")
     steps: list[list[Decision]] = [
-        [_begin(), _begin("t2", "other")],
+        [_begin(timeout_ms=900_000), _begin("t2", "other", timeout_ms=900_000)],
         [DecideCommit(transaction_id="t1", staged=("s",)), DecideAbort(transaction_id="t2", reason="asked")],
         [Finish(transaction_id="t1", places=(Place("flights", 1, 0, 3),)), _begin(None)],
     ]
