@@ -109,7 +109,7 @@ class Planted:
 _COORDINATOR = "gateway.groups.coordinator.Coordinator"
 PLANTED: dict[str, Planted] = {
     "gives what nobody let go of": Planted(
-        PASSING, (("log_format.group_holdings.Holdings._kept", _gives_before_it_is_let_go),)
+        PASSING, (("log_format.group_holdings.Holdings._kept", _gives_before_it_is_let_go),), first_seed=2
     ),
     "has no lease": Planted(
         PASSING,
@@ -129,6 +129,7 @@ PLANTED: dict[str, Planted] = {
             ("log_format.group_changes.judge_commit", lambda *_: None),
             ("gateway.groups.live_group.LiveGroup.check_commit", lambda *_: None),
         ),
+        first_seed=1,
     ),
     "answers before the commit": Planted(
         PASSING, (("gateway.engine.shared_commits.SharedCommits.decide", _answers_before_the_commit),)
@@ -140,6 +141,7 @@ PLANTED: dict[str, Planted] = {
             ("gateway.groups.live_group.Session.over_ms", property(lambda self: 0)),
             ("gateway.groups.live_group.Session.deadline_ms", _ends_sessions_early),
         ),
+        first_seed=2,
     ),
 }
 
