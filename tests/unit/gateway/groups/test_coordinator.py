@@ -1,0 +1,133 @@
+"""What a coordinator does beside requests: groups that nobody uses are forgotten after seven days, and no other."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+import gateway.engine  # noqa: F401 - the engine and its groups import each other, and this is the way in
+from gateway.groups import coordinator as module
+from gateway.groups.bounds import OFFSETS_RETENTION_MS
+from gateway.groups.coordinator import Coordinator
+from gateway.groups.metrics import GroupMetrics
+from gateway.groups.regrouping import Subscriptions
+from log_format.errors import TidelogError
+from log_format.group_changes import GroupDecision
+from log_format.group_row import GroupChanges, GroupRow, MemberRow, OffsetRow, PendingOffsets
+from log_format.groups_state import Group, GroupsState
+
+NOW_MS = 1_763_683_200_000
+
+
+class _Clock:
+    def now_ms(self) -> int:
+        return NOW_MS
+
+    def monotonic_ms(self) -> int:
+        return 0
+
+    def sleep_ms(self, duration_ms: int) -> None:
+        raise AssertionError(duration_ms)
+
+
+class _Commits:
+    """The table in memory; every look is at its head. ``are_gone``: none of ``expected`` is in it any more."""
+
+    def __init__(self, state: GroupsState, expected: set[str]) -> None:
+        self.state = state
+        self.are_gone = asyncio.Event()
+        self._expected = expected
+
+    async def recent(self, _age_ms_max: int) -> GroupsState:
+        return self.state
+
+    async def decide(self, decision: GroupDecision) -> Group:
+        changes = decision.decide(self.state, NOW_MS)
+        if isinstance(changes, TidelogError):
+            raise changes
+        self.state = self.state.after(changes)
+        if not self._expected & self.state.groups.keys():
+            self.are_gone.set()
+        return self.state.group(decision.group)
+
+
+class _Topics:
+    async def resolve(self, _members: Any) -> Subscriptions:
+        return Subscriptions(topics={}, counts={})
+
+    async def resolve_all(self, groups: Any) -> list[Subscriptions]:
+        return [Subscriptions(topics={}, counts={}) for _ in groups]
+
+
+def _offset(group: str, age_ms: int) -> OffsetRow:
+    return OffsetRow(group=group, topic="t", partition=0, topic_id="i", offset=1, committed_at_ms=NOW_MS - age_ms)
+
+
+def _row(group: str, age_ms: int, *members: MemberRow) -> GroupRow:
+    return GroupRow(
+        group=group,
+        epoch=1,
+        coordinator="another",
+        generation=1,
+        assignor=None,
+        members=members,
+        changed_at_ms=NOW_MS - age_ms,
+    )
+
+
+MEMBER = MemberRow(
+    member_id="m",
+    client_id=None,
+    instance_id=None,
+    topics=("t",),
+    pattern=None,
+    session_timeout_ms=1_000_000,
+    target={},
+    held={},
+    acknowledged=1,
+)
+
+
+def test_what_nobody_uses_is_forgotten_after_seven_days(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not a millisecond earlier; never with members, while a transaction is pending, or where another gateway is preferred."""
+    old_ms = OFFSETS_RETENTION_MS + 1
+    pending = PendingOffsets(
+        transaction_id="x",
+        group="pending",
+        offsets=(_offset("pending", old_ms),),
+        prepared_at_ms=NOW_MS - old_ms,
+    )
+    changes = GroupChanges(
+        groups=(_row("left", old_ms), _row("alive", old_ms, MEMBER), _row("left lately", 5)),
+        offsets=(
+            _offset("left", old_ms),
+            _offset("alive", old_ms),
+            _offset("committed only", old_ms),
+            _offset("just in time", OFFSETS_RETENTION_MS),
+            _offset("left lately", old_ms),
+            _offset("another's", old_ms),
+        ),
+        pending=(pending,),
+    )
+    commits = _Commits(GroupsState(version=9).after(changes), {"left", "committed only"})
+    monkeypatch.setattr(module, "EXPIRY_MS", 1)
+
+    async def run() -> None:
+        coordinator: Any = Coordinator(
+            commits,  # type: ignore[arg-type]
+            _Topics(),  # type: ignore[arg-type]
+            clock=_Clock(),
+            coordinator_id="me",
+            metrics=GroupMetrics(CollectorRegistry()),
+        )
+        coordinator.is_preferred = lambda name: name != "another's"
+        coordinator.start()
+        async with asyncio.timeout(60):
+            await commits.are_gone.wait()
+        await coordinator.drain()
+
+    asyncio.run(run())
+    assert commits.state.groups.keys() == {"alive", "just in time", "left lately", "pending", "another's"}
