@@ -20,8 +20,8 @@ import pytest
 from simulated_groups.world import PROFILES, simulate_groups
 
 ONE_SEED = os.environ.get("TIDELOG_GROUP_SEED")
-SEEDS = range(int(os.environ.get("TIDELOG_GROUP_SEEDS", "30"))) if ONE_SEED is None else [int(ONE_SEED)]
-PARTS = min(6, len(SEEDS))
+SEEDS = range(int(os.environ.get("TIDELOG_GROUP_SEEDS", "20"))) if ONE_SEED is None else [int(ONE_SEED)]
+PARTS = min(5, len(SEEDS))
 EVENTFUL_SEEDS = 3
 """Of each profile."""
 
