@@ -43,6 +43,9 @@ OWNERS_AGE_MS_MAX: Final = 30_000
 OWNERS_DOUBT_MS: Final = 1_000
 """And this long after an address failed."""
 
+OWNERS_ASKED_MAX: Final = 3
+"""Gateways that are asked one after the other until one answers."""
+
 OWNERS_TIMEOUT_MS: Final = 3_000
 """How long one question of that kind may take; nothing waits for it."""
 

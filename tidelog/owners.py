@@ -1,6 +1,7 @@
 """Which gateway a topic's records should be sent to, learned from ``GET /v1/cluster`` beside the requests.
 
-1. It only saves a hop and conflicts: any gateway takes any request, so nothing ever waits for what is learned here.
+1. It saves a hop and conflicts: any gateway takes any request, so nothing ever waits for what is learned here. And it outlives
+   the bootstrap addresses: as long as one gateway that was learned is there, the client goes on, and learns of others from it.
 2. An address that a gateway advertises is used only after the gateway of that id answered there for the same store: behind a load
    balancer it may lead nowhere, or to somebody else. Then the bootstrap addresses are kept to, quietly.
 3. What is known is asked for again after ``OWNERS_AGE_MS_MAX``, and soon after an address failed.
@@ -80,12 +81,22 @@ class Owners:
     def _learn(self) -> None:
         known: dict[str, Endpoint | None] | None = None
         try:
-            cluster = _ask(self._endpoints.choose())
-            if cluster is not None:
-                gateways = cluster.gateways[: limits.GATEWAYS_KNOWN_MAX]
-                known = {one.id: self._reached(one, cluster) for one in gateways} if len(gateways) > 1 else {}
+            for asked in self._to_ask():
+                cluster = _ask(asked)
+                if cluster is not None:
+                    gateways = cluster.gateways[: limits.GATEWAYS_KNOWN_MAX]
+                    # The only one needs no choice, as long as it is at an address that was given.
+                    is_only = len(gateways) == 1 and self._endpoints.of_url(asked.url) is not None
+                    known = {} if is_only else {one.id: self._reached(one, cluster) for one in gateways}
+                    break
         finally:
             self._take_in(known)
+
+    def _to_ask(self) -> list[Endpoint]:
+        """Who may know: a bootstrap address, and where that fails the gateways that were learned, which may outlive them all."""
+        given = self._endpoints.choose()
+        learned = [one for one in self._known.values() if one is not None and one is not given]
+        return sorted([given, *learned], key=Endpoint.resting_ms)[: limits.OWNERS_ASKED_MAX]
 
     def _take_in(self, known: dict[str, Endpoint | None] | None) -> None:
         with self._lock:
@@ -93,7 +104,8 @@ class Owners:
             if known is not None:
                 self._known = known
             self._learning = False
-            self._learn_at_s = time.monotonic() + limits.OWNERS_AGE_MS_MAX / 1000
+            pause_ms = limits.OWNERS_AGE_MS_MAX if known is not None else limits.OWNERS_DOUBT_MS
+            self._learn_at_s = time.monotonic() + pause_ms / 1000
             closed = self._closed
         given_up = (known or {}) if closed else old if known is not None else {}
         for endpoint in given_up.values():

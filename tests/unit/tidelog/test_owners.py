@@ -115,3 +115,33 @@ def test_behind_a_balancer_the_addresses_given_are_kept_to(
     learned(owners)
     assert [owners.endpoint_for(topic) for topic in TOPICS] == [None] * len(TOPICS)
     assert owners.another() is None
+
+
+def test_what_was_learned_outlives_the_addresses_given(
+    gateways: list[Gateway], owners_of: Callable[..., Owners], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every bootstrap address is gone: a gateway that was learned tells of the next one, also when it is the only one left."""
+    monkeypatch.setattr("tidelog.limits.OWNERS_AGE_MS_MAX", 0)
+    monkeypatch.setattr("tidelog.limits.OWNERS_DOUBT_MS", 0)
+    first, second = gateways
+    for gateway in gateways:
+        gateway.cluster = cluster("s", a=first.url, b=second.url)
+    third = Gateway()
+    owners = owners_of(first.url)
+    try:
+        learned(owners)
+        first.server.shutdown()
+        first.server.server_close()
+        for gateway in (second, third):
+            gateway.cluster = cluster("s", b=second.url, c=third.url)
+        learned(owners)
+        found = {endpoint.url for topic in TOPICS if (endpoint := owners.endpoint_for(topic)) is not None}
+        assert third.url in found
+        third.cluster = second.cluster = cluster("s", b=second.url)
+        learned(owners)
+        learned(owners)
+        another = owners.another()
+        assert another is not None
+        assert another.url == second.url
+    finally:
+        third.end()
