@@ -34,3 +34,13 @@ async def unless_disconnected(request: Request, work: Coroutine[Any, Any, T]) ->
 async def _disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+async def still_connected(request: Request) -> None:
+    """Raise ``ClientDisconnect`` when the client has gone: it may have gone on elsewhere. The body must have been read."""
+    watch = asyncio.create_task(_disconnected(request))
+    await asyncio.sleep(0)
+    if watch.done():
+        raise ClientDisconnect
+    watch.cancel()
+    await asyncio.wait((watch,))

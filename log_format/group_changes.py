@@ -111,11 +111,16 @@ class CommitOffsets:
     """The offsets become the group's when this transaction is committed; until then they are pending."""
     instead_of: Mapping[tuple[str, int], int | None] | None = None
     """Only where these are the offsets of ``offsets`` now, for the same incarnation of the topic (None: none)."""
+    epoch: int | None = None
+    """The coordinator's when it took the request: one that a gateway has had in its hands since before another took the
+    group over is refused, since its sender may have gone on there."""
 
     def decide(self, state: GroupsView, now_ms: int) -> GroupChanges | TidelogError:
         """The offsets, with the time."""
         group = state.group(self.group)
         keys = [row.key for row in self.offsets]
+        if self.epoch is not None and group.epoch != self.epoch:
+            return CoordinatorFenced(self.group)
         refusal = judge_commit(self.group, group, keys, self.member, self.generation)
         if refusal is not None:
             return refusal

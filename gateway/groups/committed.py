@@ -110,8 +110,8 @@ class Committed:
         Raises ``RequestRefused`` (``STALE_GENERATION``, ``UNKNOWN_MEMBER``, ``FENCED_MEMBER``, ``UNKNOWN_TOPIC``,
         ``UNKNOWN_PARTITION``, ``OFFSET_OUT_OF_RANGE``), ``BackOff``, ``OutcomeUnknown``.
         """
-        if not offsets and member_id is None:
-            await self._coordinator.live(name)
+        coordinated = transaction_id is None and (member_id is not None or not offsets)
+        epoch = (await self._coordinator.live(name)).row.epoch if coordinated else None
         decision = CommitOffsets(
             group=name,
             offsets=await self.rows(name, offsets, member_id, generation),
@@ -119,6 +119,7 @@ class Committed:
             generation=generation,
             instead_of=instead_of,
             transaction_id=transaction_id,
+            epoch=epoch,
         )
         await self._commits.decide(decision)
         self._metrics.committed_offsets.inc(len(offsets))

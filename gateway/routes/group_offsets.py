@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.direct_route import DirectRoute
+from gateway.disconnect import still_connected
 from gateway.engine_access import engine_of
 from gateway.groups.bounds import METADATA_BYTES_MAX, OFFSETS_PER_REQUEST_MAX, SUBSCRIBED_TOPICS_MAX
 from gateway.groups.committed import Key, NextOffset, ResetTo
@@ -120,6 +121,7 @@ async def commit_offsets(request: Request) -> Response:
     if member_id is not None:
         # So that the coordinator's memory is asked too: it knows what was acknowledged just now.
         await groups.existing(name)
+    await still_connected(request)
     await groups.committed.commit(name, offsets, member_id, generation)
     return json_response({"offsets": _offsets(await groups.committed.offsets(name))})
 

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 
 from gateway.codec.media_type import JSON, negotiate
 from gateway.direct_route import DirectRoute
-from gateway.disconnect import unless_disconnected
+from gateway.disconnect import still_connected, unless_disconnected
 from gateway.engine.engine import LogEngine
 from gateway.engine.fetching import FetchLimits
 from gateway.engine_access import engine_of
@@ -97,6 +97,8 @@ async def poll(request: Request) -> ASGIApp:
     negotiate(request.headers.get("accept"), (JSON,))
     members = await json_members(request)
     wish, joining = _wish(members)
+    if wish.commit:
+        await still_connected(request)
     work = _polled(shell, engine, name, wish, joining)
     polled = await (work if wish.limits.wait_ms_max == 0 else unless_disconnected(request, work))
     opening = msgspec.json.encode(
