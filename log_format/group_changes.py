@@ -119,9 +119,8 @@ class CommitOffsets:
         """The offsets, with the time."""
         group = state.group(self.group)
         keys = [row.key for row in self.offsets]
-        if self.epoch is not None and group.epoch != self.epoch:
-            return CoordinatorFenced(self.group)
-        refusal = judge_commit(self.group, group, keys, self.member, self.generation)
+        refusal = _fenced(state, self.group, self.epoch) if self.epoch is not None else None
+        refusal = refusal or judge_commit(self.group, group, keys, self.member, self.generation)
         if refusal is not None:
             return refusal
         if self.instead_of is not None:

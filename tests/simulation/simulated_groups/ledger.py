@@ -4,7 +4,7 @@
    is out, or its session has ended by its own clock, measured from the sending of the last request that was answered. A static
    member's next instance takes its place at once: that they are not two is their owner's word.
 2. No record is skipped: whoever commits has processed; so whatever is below a committed offset was processed by somebody.
-3. A committed offset goes back by a reset only, or by a request of the same member that it lost sight of.
+3. A committed offset goes back by a reset only.
 4. A zombie commits nothing: not after another has taken the partition.
 5. What is acknowledged is in the table, all partitions of one request in one version; what is refused never comes.
 6. A rewrite of the table changes nothing.
@@ -174,9 +174,7 @@ class Ledger:
         if not is_begun and self._under_way[row.member, place, row.offset] <= 0:
             raise Violation(f"{row.member} has {row.offset} committed for {place}, which it does not ask for")
         if before is not None and before.offset is not None and row.offset < before.offset:
-            self.told["went back by a lost request"] += 1
-            if before.member != row.member:
-                raise Violation(f"{row.member} put {place} back from {before.offset} to {row.offset}")
+            raise Violation(f"{row.member} put {place} back from {before.offset} to {row.offset}")
         skipped = set(range(row.offset)) - self._processed[place]
         if skipped:
             raise Violation(f"{row.member} has {row.offset} committed for {place}: nobody processed {sorted(skipped)}")
