@@ -49,7 +49,7 @@ def with_results(document: str, about: str, tables: Sequence[Table]) -> str:
     for section in sections:
         title = section.partition("\n")[0]
         text = f"{_TITLE}{section.rstrip()}\n"
-        is_dated = "\nMeasured: " in text
-        kept[title] = measured.pop(title, text if is_dated else f"{text}\nMeasured: {earlier.strip()}\n")
+        is_old = "\nMeasured: " not in text and earlier.strip() != about
+        kept[title] = measured.pop(title, f"{text}\nMeasured: {earlier.strip()}\n" if is_old else text)
     results = "\n".join([*kept.values(), *measured.values()])
     return f"{head}{START}\n{about}\n\n{results}{END}{tail}"
