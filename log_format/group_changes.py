@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -16,8 +15,6 @@ from typing import Protocol
 import msgspec
 
 from log_format.change import NewId, Proposal
-from log_format.delta import Action, Add, MetaData, Remove
-from log_format.delta import Protocol as TableProtocol
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
 from log_format.group_row import (
     TAG_GROUPS,
@@ -30,7 +27,7 @@ from log_format.group_row import (
     schema_string,
 )
 from log_format.groups_state import NAME, Group, GroupsEdit, GroupsState, GroupsView, snapshot
-from log_format.table import NO_LOG
+from log_format.system_table import CompactTable, Contents, data_file, with_table
 
 Outcome = Group | TidelogError
 """The group as it is then, or why nothing was decided."""
@@ -178,16 +175,6 @@ class Delete:
         return GroupChanges(offsets=erased, deleted=(self.group,))
 
 
-@dataclass(slots=True)
-class StagedRows:
-    """The data file of a commit, for the committer."""
-
-    path: str
-    data: bytes
-    uploaded_at_ms: int | None = None
-    is_too_old: bool = False
-
-
 class Decide:
     """Decisions that share a commit. The result has an outcome for each."""
 
@@ -213,44 +200,18 @@ class Decide:
         ]
         if not all_changes:
             return Proposal(operation="WRITE", actions=(), result=outcomes)
-        file, add = _file(all_changes, "offsets", self._new_id, state, now_ms, data_change=True)
-        actions: list[Action] = [add] if state.version != NO_LOG else [TableProtocol(), self._metadata(now_ms), add]
+        path = f"offsets/{self._new_id()}.parquet"
+        file, add = data_file(state, _contents(all_changes), path, now_ms, data_change=True)
+        actions = with_table(state, add, name=NAME, schema=schema_string(), new_id=self._new_id, now_ms=now_ms)
         return Proposal(operation="WRITE", actions=actions, result=outcomes, segment=file)
 
-    def _metadata(self, now_ms: int) -> MetaData:
-        return MetaData(
-            id=self._new_id(),
-            name=NAME,
-            schema_string=schema_string(),
-            configuration={"delta.enableExpiredLogCleanup": "false"},
-            created_time=now_ms,
-        )
 
+class Compact(CompactTable[GroupsState]):
+    """See ``CompactTable``."""
 
-class Compact:
-    """Put what holds now into one file in place of all others. The result is how many it replaces."""
-
-    def __init__(self, new_id: NewId, *, files_min: int) -> None:
-        self._new_id = new_id
-        self._files_min = files_min
-
-    def propose(self, state: GroupsState, now_ms: int) -> Proposal[int]:
-        """One ``add``, a ``remove`` for each live file; nothing while there are fewer than ``files_min``."""
-        if len(state.files) < self._files_min:
-            return Proposal(operation="OPTIMIZE", actions=(), result=0)
-        file, add = _file([snapshot(state)], "compacted", self._new_id, state, now_ms, data_change=False)
-        removes = [
-            Remove(
-                path=path,
-                deletion_timestamp=now_ms,
-                data_change=False,
-                extended_file_metadata=True,
-                partition_values={},
-                size=size,
-            )
-            for path, size in state.files.items()
-        ]
-        return Proposal(operation="OPTIMIZE", actions=[add, *removes], result=len(removes), segment=file)
+    def contents(self, state: GroupsState) -> Contents:
+        """All groups as they are."""
+        return _contents([snapshot(state)])
 
 
 def judge_commit(
@@ -303,23 +264,6 @@ def _fenced(state: GroupsView, group: str, epoch: int) -> TidelogError | None:
     return None if state.group(group).epoch == epoch else CoordinatorFenced(group)
 
 
-def _file(
-    all_changes: Sequence[GroupChanges],
-    folder: str,
-    new_id: NewId,
-    state: GroupsState,
-    now_ms: int,
-    *,
-    data_change: bool,
-) -> tuple[StagedRows, Add]:
+def _contents(all_changes: Sequence[GroupChanges]) -> Contents:
     rows = [row for changes in all_changes for row in changes.offsets]
-    file = StagedRows(path=f"{folder}/{new_id()}.parquet", data=encode_rows(rows))
-    add = Add(
-        path=file.path,
-        size=len(file.data),
-        modification_time=max(now_ms, state.modification_time_ms + 1),
-        data_change=data_change,
-        stats=json.dumps({"numRecords": len(rows)}),
-        tags={TAG_GROUPS: encode_tag(all_changes)},
-    )
-    return file, add
+    return Contents(data=encode_rows(rows), row_count=len(rows), tags={TAG_GROUPS: encode_tag(all_changes)})

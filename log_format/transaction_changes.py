@@ -7,7 +7,6 @@ id and epoch name one transaction).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,11 +16,9 @@ import msgspec
 from log_format import limits
 from log_format.appended import Duplicate
 from log_format.change import NewId, Proposal
-from log_format.delta import Action, Add, MetaData
-from log_format.delta import Protocol as TableProtocol
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
 from log_format.producers import ProducerStamp, SequenceCheck, out_of_order
-from log_format.table import NO_LOG
+from log_format.system_table import Contents, data_file, with_table
 from log_format.transaction_row import (
     NO_SEQUENCE,
     TAG_TRANSACTIONS,
@@ -212,16 +209,6 @@ class Finish:
         return [done], done
 
 
-@dataclass(slots=True)
-class StagedRows:
-    """The data file of a commit, for the committer."""
-
-    path: str
-    data: bytes
-    uploaded_at_ms: int | None = None
-    is_too_old: bool = False
-
-
 class Decide:
     """Decisions that share a commit. The result has an outcome for each."""
 
@@ -243,26 +230,10 @@ class Decide:
             outcomes.append(outcome)
         if not rows:
             return Proposal(operation="WRITE", actions=(), result=outcomes)
-        file = StagedRows(path=f"decisions/{self._new_id()}.parquet", data=encode_rows(rows))
-        add = Add(
-            path=file.path,
-            size=len(file.data),
-            modification_time=max(now_ms, state.modification_time_ms + 1),
-            data_change=True,
-            stats=json.dumps({"numRecords": len(rows)}),
-            tags={TAG_TRANSACTIONS: encode_tag(rows)},
-        )
-        actions: list[Action] = [add] if state.version != NO_LOG else [TableProtocol(), self._metadata(now_ms), add]
+        contents = Contents(data=encode_rows(rows), row_count=len(rows), tags={TAG_TRANSACTIONS: encode_tag(rows)})
+        file, add = data_file(state, contents, f"decisions/{self._new_id()}.parquet", now_ms, data_change=True)
+        actions = with_table(state, add, name=NAME, schema=schema_string(), new_id=self._new_id, now_ms=now_ms)
         return Proposal(operation="WRITE", actions=actions, result=outcomes, segment=file)
-
-    def _metadata(self, now_ms: int) -> MetaData:
-        return MetaData(
-            id=self._new_id(),
-            name=NAME,
-            schema_string=schema_string(),
-            configuration={"delta.enableExpiredLogCleanup": "false"},
-            created_time=now_ms,
-        )
 
 
 def judge_request(state: TransactionsView, stamp: ProducerStamp, now_ms: int) -> Outcome | None:

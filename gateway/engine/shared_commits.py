@@ -27,6 +27,9 @@ from log_format.table_log import TableLog
 DECISIONS_WAITING_MAX = 4_096
 """Decisions that wait for the next commit; each is a request."""
 
+FILES_MIN = 200
+"""Live data files after which a system table is compacted."""
+
 DecisionT = TypeVar("DecisionT")
 OutcomeT = TypeVar("OutcomeT")
 ResultT = TypeVar("ResultT")

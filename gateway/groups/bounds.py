@@ -66,8 +66,5 @@ COMMIT_PACE: Final = Pace(burst=20, per_second=5.0)
 COMPACTION_MS: Final = 10_000
 """How often it is looked whether the table should be compacted."""
 
-FILES_MIN: Final = 200
-"""Live data files after which the table is compacted."""
-
 assert LEASE_MS <= SESSION_TIMEOUT_MS_MIN
 assert TOPICS_WATCHED_MS * 2 <= 5_000

@@ -14,8 +14,8 @@ from gateway.engine.administration import Administration
 from gateway.engine.fetching import Fetching
 from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
-from gateway.engine.shared_commits import SharedCommits, TableAccess
-from gateway.groups.bounds import COMMIT_PACE, COMPACTION_MS, FILES_MIN, HEARTBEAT_MS_MAX, MEMBERS_MAX
+from gateway.engine.shared_commits import FILES_MIN, SharedCommits, TableAccess
+from gateway.groups.bounds import COMMIT_PACE, COMPACTION_MS, HEARTBEAT_MS_MAX, MEMBERS_MAX
 from gateway.groups.committed import Committed, unknown_group
 from gateway.groups.coordinator import Coordinator, GroupCommits
 from gateway.groups.live_group import LiveGroup

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from gateway.engine.shared_commits import FILES_MIN
 from gateway.transactions.decider import Decider
 from gateway.transactions.finishing import Finishing
 from gateway.transactions.group_offsets import GroupOffsets
@@ -25,8 +26,6 @@ PAUSE_MS = 10_000
 """Between two looks."""
 LEFT_ALONE_MS = 15_000
 """How long a decided transaction is left to the gateway that decided it, and what is staged to the one that staged it."""
-FILES_MIN = 200
-"""Live data files after which the table is compacted."""
 
 
 class Sweeping:
