@@ -230,22 +230,24 @@ class OpenTopic:
             task.exception()
 
     async def _poll(self) -> None:
-        while self.waiters:
-            observed_ms = self.log.observed_ms or 0
-            pause_ms = observed_ms + self._log_poll_ms - self._clock.monotonic_ms()
-            if pause_ms > 0:
-                await asyncio.sleep(pause_ms / 1000)
-                continue
-            try:
-                await self._look.after_now()
-            except BackOff:
-                await asyncio.sleep(self._log_poll_ms / 1000)
-            except TidelogError as error:
-                _log.error("topic %s can't be followed: %s", self.name, error.detail)
-                self.waiters.wake_all()
-                return
+        try:
+            while self.waiters:
+                observed_ms = self.log.observed_ms or 0
+                pause_ms = observed_ms + self._log_poll_ms - self._clock.monotonic_ms()
+                if pause_ms > 0:
+                    await asyncio.sleep(pause_ms / 1000)
+                    continue
+                try:
+                    await self._look.after_now()
+                except BackOff:
+                    await asyncio.sleep(self._log_poll_ms / 1000)
+                except TidelogError as error:
+                    _log.error("topic %s can't be followed: %s", self.name, error.detail)
+                    self.waiters.wake_all()
+                    return
+        finally:
+            self._polling = None  # not in a callback: who begins to wait before that is called would wait for no look
 
     def _polling_ended(self, task: asyncio.Task[None]) -> None:
-        self._polling = None
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("looking for commits failed", exc_info=error)

@@ -136,7 +136,7 @@ class Writer:
         self._metrics.buffered_bytes.inc(size)
         if self._running is None:
             self._running = asyncio.create_task(self._run())
-            self._running.add_done_callback(self._ended)
+            self._running.add_done_callback(_report)
         elif self._buffer_bytes >= self._flush_bytes():
             self._due_now.set()
         return pending
@@ -178,14 +178,12 @@ class Writer:
                     self._committing = asyncio.create_task(self._commit(flush))
                     self._committing.add_done_callback(self._commit_ended)
         finally:
+            # Not in a callback of the task: what is submitted before that is called would wait for a run that is over.
+            self._running = None
             for pending in self._buffer:
                 self._settle_unknown(pending)
             self._buffer.clear()
             self._buffer_bytes = 0
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._running = None
-        _report(task)
 
     def _commit_ended(self, task: asyncio.Task[None]) -> None:
         self._committing = None

@@ -294,3 +294,26 @@ def test_who_loses_commits_in_a_row_says_so(tools: Any) -> None:
             await gateway.engine.drain()
 
     tools.run(scenario)
+
+
+def test_a_batch_that_comes_as_a_run_ends_is_not_forgotten(tools: Any) -> None:
+    """The turn of the loop in which the writer's task returns, and its callbacks are yet to be called: a flush begins all the same."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        topic = await gateway.topic(flush_ms=0)
+        loop = asyncio.get_running_loop()
+        late: list[Any] = []
+
+        def make(loop: asyncio.AbstractEventLoop, coroutine: Any, **more: Any) -> Any:
+            task = asyncio.Task(coroutine, loop=loop, **more)
+            if coroutine.__qualname__ == "Writer._commit" and not late:
+                loop.call_soon(lambda: late.append(gateway.submit(topic, [b"late"])))
+            return task
+
+        loop.set_task_factory(make)
+        await gateway.append(topic, [b"first"])
+        assert await asyncio.wait_for(late[0].settled, timeout=5) == (Appended(0, 1, 1),)
+        await gateway.engine.drain()
+
+    tools.run(scenario)
