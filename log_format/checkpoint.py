@@ -15,9 +15,9 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from log_format import layout, limits
+from log_format.checkpoint_file import decode_checkpoint_file, encode_checkpoint_file
 from log_format.checkpoint_hint import hinted_version
 from log_format.checkpoint_memory import KEYS, NO_MEMORY, memory_of, with_memory
 from log_format.delta import (
@@ -113,13 +113,7 @@ def write_table_checkpoint(store: ObjectStore, root: str, version: int, now_ms: 
     reconciled = reconciled_table(store, root, version, now_ms)
     if reconciled is None:
         return
-    sink = pa.BufferOutputStream()
-    options = {"compression": "zstd", "store_schema": False, "write_page_checksum": True}
-    with pq.ParquetWriter(sink, reconciled.schema, **options) as writer:
-        writer.write_table(reconciled)
-        # Without the Arrow schema pyarrow leaves the table's own metadata out as well.
-        writer.add_key_value_metadata(reconciled.schema.metadata or {})
-    data = sink.getvalue().to_pybytes()
+    data = encode_checkpoint_file(reconciled)
     store.put(layout.table_checkpoint_key(root, version), data)
     if hint is None or hint < version:
         body = {"version": version, "size": reconciled.num_rows, "sizeInBytes": len(data)}
@@ -184,8 +178,9 @@ def reconcile(table: pa.Table, commits: Iterable[Commit], now_ms: int) -> pa.Tab
     memory = memory_of(table)
     txns = {txn["appId"]: txn for txn in _present(table, "txn").to_pylist()}
     adds: dict[str, dict[str, Any]] = {}
-    removes = {remove["path"]: remove for remove in _present(table, "remove").to_pylist()}
+    removes: dict[str, dict[str, Any]] = {}
     gone: set[str] = set()
+    back: set[str] = set()
     for commit in commits:
         if commit.protocol is not None:
             protocol = _protocol(commit.protocol)
@@ -204,23 +199,32 @@ def reconcile(table: pa.Table, commits: Iterable[Commit], now_ms: int) -> pa.Tab
             removes[remove.path] = _remove(remove)
         for add in commit.adds:
             removes.pop(add.path, None)
+            back.add(add.path)
             adds[add.path] = _add(add)
-    kept = _present(table, "add")
-    if len(kept) and gone:
-        kept = kept.filter(pc.invert(pc.is_in(pc.struct_field(kept, "path"), pa.array(list(gone), pa.string()))))
+    kept = _without(_present(table, "add"), gone)
     configuration = dict(metadata["configuration"] or ()) if metadata else {}
     oldest_ms = now_ms - _tombstones_kept_ms(configuration)
-    tombstones = [remove for remove in removes.values() if (remove["deletionTimestamp"] or 0) >= oldest_ms]
+    # There may be hundreds of thousands of them: those of the checkpoint before stay columns.
+    tombstones = _without(_present(table, "remove"), gone | back)
+    tombstones = pa.concat_arrays([tombstones, pa.array(list(removes.values()), _REMOVE)])
+    removed_ms = pc.fill_null(pc.struct_field(tombstones, "deletionTimestamp"), 0)
+    tombstones = tombstones.filter(pc.greater_equal(removed_ms, oldest_ms))
     parts = [
         ("protocol", pa.array([protocol], _PROTOCOL)),
         ("metaData", pa.array([metadata], _METADATA)),
         ("txn", pa.array([txn for txn in txns.values() if memory.transactions.needs(txn["appId"])], _TXN)),
-        ("remove", pa.array(tombstones, _REMOVE)),
         ("add", kept),
         ("add", pa.array(list(adds.values()), _ADD)),
+        ("remove", tombstones),
     ]
     rows = [_rows(name, values) for name, values in parts if len(values)]
     return with_memory(pa.concat_tables(rows or [SCHEMA.empty_table()]), memory)
+
+
+def _without(actions: pa.Array, paths: set[str]) -> pa.Array:
+    if not len(actions) or not paths:
+        return actions
+    return actions.filter(pc.invert(pc.is_in(pc.struct_field(actions, "path"), pa.array(list(paths), pa.string()))))
 
 
 def _tombstones_kept_ms(configuration: Mapping[str, str]) -> int:
@@ -234,7 +238,7 @@ def _tombstones_kept_ms(configuration: Mapping[str, str]) -> int:
 
 def read_checkpoint(data: bytes, topic: str, version: int) -> TopicState:
     """The state that a checkpoint gives. Raises ``CorruptData``."""
-    table = decode_checkpoint(data, layout.topic_root(topic), version, topic=topic)
+    table = decode_checkpoint(data, layout.topic_root(topic), version, with_tombstones=False, topic=topic)
     metadata_row = _last(table, "metaData")
     if metadata_row is None:
         raise CorruptData(f"The checkpoint {version} of topic {topic!r} has no metaData.", topic=topic)
@@ -290,10 +294,13 @@ def is_due(version: int, checkpoint_version: int | None, segment_count: int) -> 
     return since >= interval
 
 
-def decode_checkpoint(data: bytes, root: str, version: int, **fields: Any) -> pa.Table:
-    """The rows of a checkpoint: ``SCHEMA``. Raises ``CorruptData`` that names the object, with ``fields``."""
+def decode_checkpoint(data: bytes, root: str, version: int, *, with_tombstones: bool = True, **fields: Any) -> pa.Table:
+    """The rows of a checkpoint: ``SCHEMA``; without tombstones, where they lie apart, when nobody wants them.
+
+    Raises ``CorruptData`` that names the object, with ``fields``.
+    """
     try:
-        table = pq.read_table(pa.BufferReader(data), use_threads=False, page_checksum_verification=True)
+        table = decode_checkpoint_file(data, with_tombstones=with_tombstones)
         conforming = pa.table([_conforming(table, field) for field in SCHEMA], schema=SCHEMA)
         conforming.validate(full=True)
         conforming = conforming.replace_schema_metadata(
