@@ -54,11 +54,13 @@ def _entries(
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Keys and entries right below ``directory``, in key order; the key of a directory ends with a slash."""
     found: list[tuple[bytes, str, os.DirEntry[str]]] = []
-    path = root / directory
+    path, start = root / directory, after.decode()
     try:
         visit(path)
         with os.scandir(path) as entries:
             for entry in entries:
+                if _is_before(directory + entry.name, start):
+                    continue  # first, since that is most of a long log
                 if (key := _key(directory, entry)) is None:
                     continue
                 if _is_wanted(raw := key.encode(), wanted, after):
@@ -83,6 +85,11 @@ def _key(directory: str, entry: os.DirEntry[str]) -> str | None:
         return key if entry.is_file(follow_symlinks=False) else None
     except (ValueError, FileNotFoundError):
         return None
+
+
+def _is_before(name: str, start: str) -> bool:
+    """Whether an object of this name, or whatever lies in a directory of this name, comes before ``start``."""
+    return name < start and not start.startswith(name)
 
 
 def _is_wanted(raw: bytes, wanted: bytes, after: bytes) -> bool:
