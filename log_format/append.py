@@ -3,8 +3,8 @@
 A batch is the records of one produce request for this topic. Its records for one partition get consecutive offsets in the
 order in which they came, and the batches of an append follow each other in the order given; everything in one append
 becomes visible together. A batch that does not stand against the head any more (the topic was replaced, a record is larger
-than the topic now allows, its producer's sequence is out of order) is refused by itself, one that is in the log already is
-answered with its places; the others are committed.
+than the topic now allows, or lacks the key that the topic now needs, its producer's sequence is out of order) is refused by
+itself, one that is in the log already is answered with its places; the others are committed.
 
 Offsets are inside the segment, so it depends on where each partition stands: ``stage`` encodes for expected next offsets
 before the commit's turn has come, and ``propose`` encodes anew when another committer got there first.
@@ -230,6 +230,11 @@ def _refusal(batch: Batch, state: TopicState) -> TidelogError | None:
             f"A record of {batch.record_bytes_max} bytes is above the topic's max.message.bytes, {limit}.",
             code=ErrorCode.RECORD_TOO_LARGE,
             limit_bytes=limit,
+        )
+    if state.config.needs_keys and batch.transaction is None and batch.records.column("key").null_count:
+        # What a decided transaction brings was judged when it was staged, and can't be refused any more.
+        return RequestRefused(
+            f"Topic {state.topic!r} compacts keys, and a record has none.", code=ErrorCode.INVALID_RECORD
         )
     return None
 

@@ -180,6 +180,11 @@ class TopicConfig:
         assert isinstance(value, str)
         return value
 
+    @property
+    def needs_keys(self) -> bool:
+        """Whether a new record must have a key: ``cleanup.policy`` has ``compact``, and one without would stay for ever."""
+        return "compact" in self.choice("cleanup.policy")
+
 
 def _pointer(name: str) -> str:
     """A member's name as a JSON pointer's token (RFC 6901, section 3)."""

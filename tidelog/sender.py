@@ -24,6 +24,7 @@ from tidelog.encode import ARROW, Compression, encode, encode_table
 from tidelog.errors import (
     DeliveryTimeout,
     GatewayError,
+    InvalidRecord,
     RecordTooLarge,
     RequestTooLarge,
     UnexpectedAnswer,
@@ -121,7 +122,7 @@ class Sender:
             if not self._smaller(error, len(columns)):
                 return [error] * len(columns)
             return self._post_halves(batch, columns, round_, facts, is_last=is_last)
-        except (UnknownPartition, RecordTooLarge) as error:
+        except (UnknownPartition, RecordTooLarge, InvalidRecord) as error:
             if facts.asked_at >= batch.opened_at:
                 return [error] * len(columns)
             # What was known of the topic is old, and the refusal changed nothing.
@@ -202,6 +203,11 @@ def _refused(batch: RecordBatch, columns: RecordColumns, facts: TopicFacts) -> d
                 limit = facts.record_bytes_max
                 what = f"The record has {size} bytes, the max.message.bytes of {batch.topic!r} is {limit}."
                 refused[index] = RecordTooLarge(what, topic=batch.topic, limit_bytes=limit)
+    if facts.needs_keys and None in columns.keys:
+        for index, key in enumerate(columns.keys):
+            if key is None:
+                what = f"Topic {batch.topic!r} compacts keys, and the record has none."
+                refused[index] = InvalidRecord(what, topic=batch.topic)
     return refused
 
 

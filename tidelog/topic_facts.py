@@ -20,6 +20,7 @@ class TopicFacts:
     partition_count: int
     record_bytes_max: int
     gateway_stamps: bool
+    needs_keys: bool
     asked_at: float
 
 
@@ -53,6 +54,7 @@ class TopicFactsCache:
             partition_count=described.partition_count,
             record_bytes_max=int(described.config.get("max.message.bytes", RECORD_BYTES_DEFAULT)),
             gateway_stamps=described.config.get("message.timestamp.type") == "LogAppendTime",
+            needs_keys="compact" in str(described.config.get("cleanup.policy", "")),
             asked_at=asked_at,
         )
         with self._lock:

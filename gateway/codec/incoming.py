@@ -44,11 +44,14 @@ class Places:
     kind: PlaceKind
     lines: Sequence[int] | npt.NDArray[np.int64] | None = None
     """With ``LINE``: the line of each record; None when record i is on line i + 1."""
+    within: str = ""
+    """With ``POINTER``: where in the whole body the object with ``records`` is."""
 
     def note(self, bad: BadRecords, index: int, member: str, what: str) -> None:
         """Note that ``member`` (or, when empty, the whole) of the record at ``index`` is wrong."""
         if self.kind is PlaceKind.POINTER:
-            bad.add(f"/records/{index}/{member}" if member else f"/records/{index}", what)
+            where = f"{self.within}/records/{index}"
+            bad.add(f"{where}/{member}" if member else where, what)
         elif self.kind is PlaceKind.LINE:
             line = index + 1 if self.lines is None else int(self.lines[index])
             bad.add(f"line {line}", f"{member} {what}" if member else what)

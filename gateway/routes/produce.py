@@ -25,6 +25,7 @@ from gateway.codec.json_body import decode_json
 from gateway.codec.media_type import ARROW_STREAM, JSON, NDJSON, OCTET_STREAM, TEXT_PLAIN, content_type
 from gateway.codec.ndjson_body import decode_ndjson
 from gateway.codec.raw_body import decode_raw
+from gateway.codec.record_key import refuse_keyless
 from gateway.codec.record_size import refuse_large
 from gateway.codec.route import route
 from gateway.direct_route import DirectRoute
@@ -335,6 +336,8 @@ def _batch(incoming: IncomingRecords, state: TopicState, sent: Sent, turn: int) 
         stamp = sent.asked.headers.stamp
         return Batch(topic_id=state.topic_id, records=nothing, partitions=nowhere, record_bytes_max=0, stamp=stamp)
     refuse_large(incoming, state.config.integer("max.message.bytes"))
+    if state.config.needs_keys:
+        refuse_keyless(incoming)
     records, partitions = route(
         incoming,
         partition_count=state.partition_count,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -158,12 +159,13 @@ def _group_offsets(members: Members) -> list[StagedOffsets]:
 
 
 def _named(where: str, decode: Callable[[], IncomingRecords]) -> IncomingRecords:
-    """What ``decode`` gives; its refusals name the places within the whole body."""
+    """What ``decode`` gives; refusals, also later ones, name the places within the whole body."""
     try:
-        return decode()
+        incoming = decode()
     except RequestRefused as refusal:
         errors: list[dict[str, Any]] = refusal.fields.get("errors", [])
         for error in errors:
             if error["where"].startswith("/"):
                 error["where"] = where + error["where"]
         raise
+    return replace(incoming, places=replace(incoming.places, within=where))

@@ -73,6 +73,8 @@ def stage(rows: Iterable[pa.RecordBatch], options: SinkOptions, job_id: str) -> 
                 f"A record of {largest} bytes is above max.message.bytes of topic {topic!r}.",
                 code=ErrorCode.RECORD_TOO_LARGE,
             )
+        if state.config.needs_keys and records.records.column("key").null_count:
+            raise RequestRefused(f"Topic {topic!r} compacts keys, and a row has none.", code=ErrorCode.INVALID_RECORD)
         waiting.setdefault(topic, []).append(records)
         sizes[topic] = sizes.get(topic, 0) + records.records.nbytes
         if sizes[topic] >= OBJECT_BYTES:

@@ -25,7 +25,7 @@ from log_format import checkpoint, producer_id
 from log_format.append import Append, Batch
 from log_format.appended import Duplicate
 from log_format.committer import Committer
-from log_format.errors import TidelogError
+from log_format.errors import RequestRefused, TidelogError
 from log_format.live_segments import live_segments
 from log_format.producers import ProducerStamp
 from log_format.records import BATCH_SCHEMA
@@ -133,6 +133,10 @@ class MaintenanceMachine(RuleBasedStateMachine):
             timestamp_ms = self.clock.now_ms() - late_hours * HOUR_MS
             batch = self.batch(rows, timestamp_ms)
             (outcome,) = self.committer.commit(Append([batch], self.new_id)).result
+            if self.log.state.config.needs_keys and any(key < 0 for _, key, _ in rows):
+                assert isinstance(outcome, RequestRefused)
+                self.sequence -= 1  # it is not used up
+                continue
             assert not isinstance(outcome, TidelogError | Duplicate)
             for place in outcome:
                 of_partition = self.model[place.partition]

@@ -8,12 +8,14 @@ import weakref
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from log_format.append import Append
+from log_format.append import Append, Batch
 from log_format.appended import Appended
+from log_format.applied_transactions import TransactionStamp
 from log_format.errors import ErrorCode, TopicReplaced, UnknownTopic
-from log_format.records import RECORD_SCHEMA
+from log_format.records import BATCH_SCHEMA, RECORD_SCHEMA
 from log_format.topic_changes import AlterTopic, DeleteTopic
 
 
@@ -186,3 +188,25 @@ def test_a_flush_is_freed_without_the_garbage_collector(bench: Any) -> None:
         assert freed() is None
     finally:
         gc.enable()
+
+
+def test_a_batch_without_keys_is_judged_by_the_policy_at_the_head(bench: Any) -> None:
+    """Where keys are compacted one without is refused, by itself; what a decided transaction brings is not, since it must be in."""
+    gateway = bench.create(1, cleanup_policy="compact")
+    keyless = bench.batch(gateway, {0: [b"a"]})
+    keyed = Batch(
+        topic_id=keyless.topic_id,
+        records=keyless.records.set_column(1, BATCH_SCHEMA.field("key"), [pa.array([b"k"])]),
+        partitions=keyless.partitions,
+        record_bytes_max=2,
+    )
+    decided = Batch(
+        topic_id=keyless.topic_id,
+        records=keyless.records,
+        partitions=keyless.partitions,
+        record_bytes_max=0,
+        transaction=TransactionStamp("t-1", 5, 0),
+    )
+    refused, *stored = gateway.committer.commit(Append([keyless, keyed, decided], bench.new_id)).result
+    assert refused.code is ErrorCode.INVALID_RECORD
+    assert stored == [(Appended(0, 0, 1),), (Appended(0, 1, 1),)]
