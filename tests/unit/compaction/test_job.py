@@ -83,7 +83,7 @@ def test_retention_leaves_a_compacted_topic_alone(bench: Any) -> None:
 
 
 def test_key_compaction_keeps_the_newest_of_each_key(bench: Any) -> None:
-    """Offsets stay, older records without a key stay, the newest segment stays; tombstones go in their time, and then for good."""
+    """Offsets stay, as do older records without a key and the newest segment; tombstones go in their time, and then for good."""
     bench.create(1, delete_retention_ms=HOUR)
     for key, value in ((b"a", b"1"), (b"b", b"1"), (None, b"n"), (b"a", b"2"), (b"b", None), (b"c", b"1")):
         bench.append((0, key, value))

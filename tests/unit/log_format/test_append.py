@@ -191,7 +191,7 @@ def test_a_flush_is_freed_without_the_garbage_collector(bench: Any) -> None:
 
 
 def test_a_batch_without_keys_is_judged_by_the_policy_at_the_head(bench: Any) -> None:
-    """Where keys are compacted one without is refused, by itself; what a decided transaction brings is not, since it must be in."""
+    """Where keys are compacted one without is refused, by itself; what a decided transaction brings is not: it must be in."""
     gateway = bench.create(1, cleanup_policy="compact")
     keyless = bench.batch(gateway, {0: [b"a"]})
     keyed = Batch(
