@@ -44,6 +44,10 @@ class Engine(Protocol):
         """Return when the store can be read. Raises ``StoreError``, ``TidelogError``."""
         ...
 
+    async def measure(self) -> None:
+        """Bring up to date what is measured only when somebody looks at the metrics. Raises nothing."""
+        ...
+
 
 @dataclass(slots=True)
 class Stopping:

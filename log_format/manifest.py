@@ -195,6 +195,13 @@ class Manifest:
                 index += 1
             return self._located(runs, index)
 
+    def newest_timestamp_ms(self, partition: int, offset: int) -> int | None:
+        """The largest timestamp of the first run that ends behind ``offset``; None without one. O(log n)."""
+        with self._lock:
+            runs = self._partitions.get(partition)
+            index = 0 if runs is None else bisect_right(runs.ends, offset)
+            return None if runs is None or index == len(runs.ends) else runs.max_timestamps[index]
+
     def size_bytes(self, partition: int) -> int:
         """Stored bytes of the partition's runs."""
         with self._lock:

@@ -160,6 +160,11 @@ class LogEngine:
         """Return when the store can be read. Raises ``StoreUnavailable``, ``BackOff``."""
         await self._look_pool.run(self._ask_store)
 
+    async def measure(self) -> None:
+        """Look at how far groups are behind, now and then and for a bounded time. Raises nothing."""
+        if not self.draining:
+            await self.groups.lag_watch.look()
+
     async def open_topic(self, name: str) -> OpenTopic:
         """The topic as it is known here, to route records for it. Raises ``UnknownTopic``, and as ``OpenTopic.fresh``."""
         topic = await self.topics.loaded(name, self.clock.monotonic_ms())

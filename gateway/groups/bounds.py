@@ -66,5 +66,27 @@ COMMIT_PACE: Final = Pace(burst=20, per_second=5.0)
 COMPACTION_MS: Final = 10_000
 """How often it is looked whether the table should be compacted."""
 
+LAG_LOOK_MS: Final = 10_000
+"""How often lag is looked at for the metrics, however often somebody scrapes them."""
+
+LAG_FRESH_MS: Final = 5_000
+"""What was seen of a topic so long ago is good enough for that; those of groups with members were seen more recently."""
+
+LAG_WAIT_MS: Final = 5_000
+"""How long a scrape waits for a look: half of what Prometheus gives it by default."""
+
+LAG_SERIES_MAX: Final = 1_000
+"""Pairs of group and topic with series of their own, in one gateway."""
+
+LAG_TOPICS_MAX: Final = 1_000
+"""Topics of one look: half of those whose state may be in memory."""
+
+LAG_READS_MAX: Final = 64
+"""Records of one look that are read to know their age."""
+
+LAG_GROUPS_PER_STEP: Final = 256
+"""Groups after which requests get their turn."""
+
 assert LEASE_MS <= SESSION_TIMEOUT_MS_MIN
 assert TOPICS_WATCHED_MS * 2 <= 5_000
+assert LAG_FRESH_MS < LAG_LOOK_MS

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gateway.engine.open_topic import OpenTopic
-from gateway.engine.reading import Reading, ReadLimits
+from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry, is_topic_name
 from gateway.groups.bounds import LOOKS_AT_ONCE
 from gateway.groups.coordinator import Coordinator, GroupCommits
+from gateway.groups.lag_watch import written_ms
 from gateway.groups.metrics import GroupMetrics
 from log_format.clock import Clock
 from log_format.errors import ErrorCode, OffsetOutOfRange, RequestRefused, UnknownTopic
@@ -211,11 +212,9 @@ class Committed:
             first = max(committed, state.log_start(partition))
             lag_ms = 0
             if first < end:
-                limits = ReadLimits(records_max=1, bytes_max=1)
-                records = await self._reading.read(topic, state, partition, first, limits)
-                if records.record_count:
-                    read_ms = records.tables[0].column("timestamp")[0].value // 1000
-                    lag_ms = max(0, self._clock.now_ms() - read_ms)
+                time_ms = await written_ms(self._reading, topic, state, partition, first)
+                if time_ms is not None:
+                    lag_ms = max(0, self._clock.now_ms() - time_ms)
         return PartitionLag(
             topic=topic.name,
             partition=partition,

@@ -18,11 +18,13 @@ from gateway.engine.shared_commits import FILES_MIN, SharedCommits, TableAccess
 from gateway.groups.bounds import COMMIT_PACE, COMPACTION_MS, HEARTBEAT_MS_MAX, MEMBERS_MAX
 from gateway.groups.committed import Committed, unknown_group
 from gateway.groups.coordinator import Coordinator, GroupCommits
+from gateway.groups.lag_watch import LagWatch
 from gateway.groups.live_group import LiveGroup
 from gateway.groups.metrics import GroupMetrics
 from gateway.groups.polling import Polling
 from gateway.groups.subscription import SubscribedTopics
 from gateway.problem import overloaded
+from gateway.supervised import supervised
 from log_format.errors import TidelogError
 from log_format.group_changes import Compact, Decide, not_empty
 from log_format.group_holdings import Holdings
@@ -90,18 +92,20 @@ class Groups:
         subscribed = SubscribedTopics(topics, administration, clock=clock, pool=access.look_pool)
         self.coordinator = Coordinator(self.commits, subscribed, clock=clock, coordinator_id=new_id(), metrics=metrics)
         self.committed = Committed(self.commits, self.coordinator, topics, reading, clock=clock, metrics=metrics)
+        self.lag_watch = LagWatch(self.commits, self.coordinator, topics, reading, clock=clock, registry=registry)
         self.polling = Polling(self.coordinator, self.committed, fetching, topics, clock=clock)
         self._compacting: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """From now on do what is to be done beside requests."""
         self.coordinator.start()
-        self._compacting = asyncio.create_task(self._compact())
+        self._compacting = asyncio.create_task(supervised(self._compact, "the compaction of offsets"))
 
     async def drain(self) -> None:
         """End the polls; commit what was asked."""
         if self._compacting is not None:
             self._compacting.cancel()
+        self.lag_watch.stop()
         self.polling.end_waits()
         await self.coordinator.drain()
         await self.commits.drain()
@@ -176,13 +180,12 @@ class Groups:
         return found, len(names) > limit
 
     async def _compact(self) -> None:
-        while True:
-            await asyncio.sleep(COMPACTION_MS / 1000)
-            if len(self.commits.log.state.files) < FILES_MIN:
-                continue
-            with contextlib.suppress(TidelogError):
-                replaced = await self.commits.commit(Compact(self._new_id, files_min=FILES_MIN))
-                _log.info("consumer offsets: %d files became one", replaced)
+        await asyncio.sleep(COMPACTION_MS / 1000)
+        if len(self.commits.log.state.files) < FILES_MIN:
+            return
+        with contextlib.suppress(TidelogError):
+            replaced = await self.commits.commit(Compact(self._new_id, files_min=FILES_MIN))
+            _log.info("consumer offsets: %d files became one", replaced)
 
 
 def heartbeat_interval_ms(session_timeout_ms: int) -> int:

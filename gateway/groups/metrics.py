@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 
 class GroupMetrics:
-    """No label names a group: a store may have any number of them."""
+    """No label names a group: a store may have any number of them. ``lag_watch`` names those that are furthest behind."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.groups = Gauge("tidelog_groups_coordinated", "Consumer groups coordinated here.", registry=registry)

@@ -120,6 +120,7 @@ async def scrape(request: Request) -> Response:
     shell = shell_of(request)
     shell.metrics.request_memory.set(shell.request_memory.used_bytes)
     shell.metrics.answer_memory.set(shell.answer_memory.used_bytes)
+    await shell.engine.measure()
     return Response(shell.metrics.exposition(), headers={"content-type": metrics.CONTENT_TYPE})
 
 

@@ -49,6 +49,9 @@ class StubEngine:
         await asyncio.sleep(float(os.environ.get("STUB_DRAIN_SECONDS", "0")))
         self.ended.set()
 
+    async def measure(self) -> None:
+        pass
+
     async def store_answers(self) -> None:
         if not self.store_is_up:
             raise StoreUnavailable("system/probe", "connection refused", may_have_happened=False)

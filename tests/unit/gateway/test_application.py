@@ -39,6 +39,9 @@ class StubEngine:
         self.events.append("drain")
         self.draining = True
 
+    async def measure(self) -> None:
+        pass
+
     async def store_answers(self) -> None:
         self.events.append("look")
         if self.store_error is not None:

@@ -1,0 +1,247 @@
+"""How far behind consumer groups are, as metrics: looked at when somebody scrapes them, and not otherwise.
+
+1. A group is told of by the gateway that it prefers, whether it has members or not: one whose consumers all died is behind,
+   too. While gateways come and go two may tell of one group, so take the maximum.
+2. It is cheap: once in ``LAG_LOOK_MS`` at most the table's head and that of each topic with committed offsets is asked for,
+   unless it was seen just now, however many groups read it. The age of what is unread takes one read for each group and topic,
+   of the partition whose unread records seem oldest, ``LAG_READS_MAX`` at a time; a group that stands still takes none.
+3. The series are bounded: ``LAG_SERIES_MAX``, those that are furthest behind. What is left out, or could not be looked at, is
+   counted; nothing old is told as new.
+
+Belongs to the event loop. Source: the names and what they mean are those of Kafka's lag exporters (records, seconds).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from gateway.engine.open_topic import OpenTopic
+from gateway.engine.reading import Reading, ReadLimits
+from gateway.engine.registry import TopicRegistry
+from gateway.groups.bounds import (
+    LAG_FRESH_MS,
+    LAG_GROUPS_PER_STEP,
+    LAG_LOOK_MS,
+    LAG_READS_MAX,
+    LAG_SERIES_MAX,
+    LAG_TOPICS_MAX,
+    LAG_WAIT_MS,
+    LOOKS_AT_ONCE,
+)
+from gateway.groups.coordinator import Coordinator, GroupCommits
+from log_format.clock import Clock
+from log_format.errors import TidelogError
+from log_format.group_row import OffsetRow
+from log_format.topic_state import TopicState
+
+_LABELS: Final = ("group", "topic")
+_log = logging.getLogger("gateway.groups")
+
+Place = tuple[str, int, int]
+"""Of a record: id of the topic's incarnation, partition, offset."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLag:
+    """How far a group is behind in a topic: records after its committed offsets, and the age of the oldest of them.
+
+    ``age_seconds``: 0 where nothing is unread; None where it is not known.
+    """
+
+    group: str
+    topic: str
+    record_count: int
+    age_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Behind:
+    """A group in a topic. ``oldest``: where its oldest unread records seem to be; None where none are."""
+
+    group: str
+    topic: OpenTopic
+    state: TopicState
+    record_count: int
+    oldest: tuple[int, int] | None
+
+
+class LagWatch(Collector):
+    """Registered in the gateway's registry; ``look`` before each scrape."""
+
+    def __init__(
+        self,
+        commits: GroupCommits,
+        coordinator: Coordinator,
+        topics: TopicRegistry,
+        reading: Reading,
+        *,
+        clock: Clock,
+        registry: CollectorRegistry,
+    ) -> None:
+        self._commits = commits
+        self._coordinator = coordinator
+        self._topics = topics
+        self._reading = reading
+        self._clock = clock
+        self._found: Sequence[GroupLag] = ()
+        self._left_out = 0
+        self._written: dict[Place, int] = {}
+        """When the record at a place was written, for the places of the last look."""
+        self._looking: asyncio.Task[None] | None = None
+        self._looked_ms = 0
+        registry.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        """What the last look found."""
+        records = GaugeMetricFamily(
+            "tidelog_group_lag_records", "Records after a group's committed offsets of a topic.", labels=_LABELS
+        )
+        seconds = GaugeMetricFamily(
+            "tidelog_group_lag_seconds", "Age of the oldest record that a group has not read.", labels=_LABELS
+        )
+        ages = [0.0]
+        for one in self._found:
+            records.add_metric((one.group, one.topic), one.record_count)
+            if one.age_seconds is not None:
+                seconds.add_metric((one.group, one.topic), one.age_seconds)
+                ages.append(one.age_seconds)
+        yield records
+        yield seconds
+        yield GaugeMetricFamily("tidelog_group_lag_seconds_max", "The largest of tidelog_group_lag_seconds.", max(ages))
+        yield GaugeMetricFamily(
+            "tidelog_group_lag_left_out", "Pairs of group and topic without lag: too many, or not seen.", self._left_out
+        )
+
+    async def look(self) -> None:
+        """Bring the metrics up to date, unless that was done just now or takes longer than ``LAG_WAIT_MS``. Raises nothing."""
+        now_ms = self._clock.monotonic_ms()
+        if self._looking is None or (self._looking.done() and now_ms - self._looked_ms >= LAG_LOOK_MS):
+            self._looked_ms = now_ms
+            self._looking = asyncio.create_task(self._look())
+            self._looking.add_done_callback(_ended)
+        await asyncio.wait((self._looking,), timeout=LAG_WAIT_MS / 1000)
+
+    def stop(self) -> None:
+        """End a look that is under way."""
+        if self._looking is not None:
+            self._looking.cancel()
+
+    async def _look(self) -> None:
+        found: Sequence[GroupLag] = ()
+        try:
+            found = await self._lags()
+        except TidelogError as problem:
+            _log.warning("the lag of groups is not known: %s", problem.detail)
+        finally:
+            self._found = found
+
+    async def _lags(self) -> list[GroupLag]:
+        wanted = await self._offsets_by_topic()
+        pair_count = sum(map(len, wanted.values()))
+        names = sorted(wanted)[:LAG_TOPICS_MAX]
+        seen_ms = self._clock.monotonic_ms() - LAG_FRESH_MS
+        turns = asyncio.Semaphore(LOOKS_AT_ONCE)
+
+        async def look(name: str) -> list[_Behind]:
+            async with turns:
+                try:
+                    topic = await self._topics.fresh(name, seen_ms)
+                except TidelogError as problem:
+                    _log.warning("the lag of groups in topic %s is not known: %s", name, problem.detail)
+                    return []
+            return [found for group, rows in wanted[name] if (found := _behind(group, topic, rows)) is not None]
+
+        looked = await asyncio.gather(*(look(name) for name in names))
+        behind = [one for some in looked for one in some]
+        shown = heapq.nlargest(LAG_SERIES_MAX, behind, key=lambda one: one.record_count)
+        ages = await self._ages(shown)
+        self._left_out = pair_count - len(shown)
+        return [
+            GroupLag(group=one.group, topic=one.topic.name, record_count=one.record_count, age_seconds=age)
+            for one, age in zip(shown, ages, strict=True)
+        ]
+
+    async def _offsets_by_topic(self) -> dict[str, list[tuple[str, list[OffsetRow]]]]:
+        """Committed offsets of the groups that this gateway tells of, by topic and then by group. Raises ``BackOff``."""
+        state = await self._commits.recent(LAG_FRESH_MS)
+        wanted: dict[str, list[tuple[str, list[OffsetRow]]]] = {}
+        for number, (name, group) in enumerate(state.groups.items()):
+            if number % LAG_GROUPS_PER_STEP == 0:
+                await asyncio.sleep(0)
+            if not group.offsets or not self._coordinator.is_preferred(name):
+                continue
+            by_topic: dict[str, list[OffsetRow]] = {}
+            for row in group.offsets.values():
+                by_topic.setdefault(row.topic, []).append(row)
+            for topic, rows in by_topic.items():
+                wanted.setdefault(topic, []).append((name, rows))
+        return wanted
+
+    async def _ages(self, shown: Sequence[_Behind]) -> list[float | None]:
+        """Seconds, of each. What was read before is remembered while it is the oldest still."""
+        written = {place: self._written[place] for one in shown if (place := _place(one)) in self._written}
+        unknown = {place: one for one in shown if (place := _place(one)) is not None and place not in written}
+        asked = list(unknown.items())[:LAG_READS_MAX]
+        times = await asyncio.gather(*(self._written_ms(one) for _, one in asked))
+        written |= {place: time for (place, _), time in zip(asked, times, strict=True) if time is not None}
+        self._written = written
+        now_ms = self._clock.now_ms()
+        return [
+            0.0 if place is None else max(0, now_ms - written[place]) / 1000 if place in written else None
+            for place in map(_place, shown)
+        ]
+
+    async def _written_ms(self, one: _Behind) -> int | None:
+        assert one.oldest is not None
+        partition, offset = one.oldest
+        try:
+            return await written_ms(self._reading, one.topic, one.state, partition, offset)
+        except TidelogError:
+            return None
+
+
+async def written_ms(reading: Reading, topic: OpenTopic, state: TopicState, partition: int, offset: int) -> int | None:
+    """The timestamp of the first record from ``offset`` on, milliseconds; None without one. Raises as ``Reading.read``."""
+    records = await reading.read(topic, state, partition, offset, ReadLimits(records_max=1, bytes_max=1))
+    if not records.record_count:
+        return None
+    microseconds: int = records.tables[0].column("timestamp")[0].value
+    return microseconds // 1000
+
+
+def _ended(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.error("looking at the lag of groups failed", exc_info=error)
+
+
+def _place(one: _Behind) -> Place | None:
+    return None if one.oldest is None else (one.state.topic_id or "", *one.oldest)
+
+
+def _behind(group: str, topic: OpenTopic, rows: Sequence[OffsetRow]) -> _Behind | None:
+    """How far the group is behind; None when none of its offsets is of this incarnation of the topic."""
+    state = topic.state
+    record_count, counted = 0, 0
+    oldest: tuple[int, int] | None = None
+    oldest_ms = 0
+    for row in rows:
+        if row.offset is None or row.topic_id != state.topic_id or row.partition >= state.partition_count:
+            continue
+        counted += 1
+        record_count += max(0, state.high_watermark(row.partition) - row.offset)
+        first = max(row.offset, state.log_start(row.partition))
+        newest_ms = state.manifest.newest_timestamp_ms(row.partition, first)
+        if newest_ms is not None and (oldest is None or newest_ms < oldest_ms):
+            oldest, oldest_ms = (row.partition, first), newest_ms
+    if not counted:
+        return None
+    return _Behind(group=group, topic=topic, state=state, record_count=record_count, oldest=oldest)
