@@ -16,7 +16,7 @@ class Scraped:
     """One gateway's metrics of lag after a look."""
 
     def __init__(self, gateway: Any) -> None:
-        self._found = {
+        self._found: dict[tuple[str, ...], float] = {
             (sample.name.removeprefix("tidelog_group_lag_"), *sample.labels.values()): sample.value
             for metric in gateway.engine.groups.lag_watch.collect()
             for sample in metric.samples
