@@ -1,8 +1,8 @@
 """Which segment holds an offset of a partition, and which one a timestamp.
 
-Each partition keeps its runs in order of offset, in flat arrays (40 bytes a run), so that both questions are a binary search:
-by offset over the runs' ends, by timestamp over the running maximum of their largest timestamps (timestamps need not be in
-order; the running maximum is).
+Everything is in flat columns, some 43 bytes a segment (``segment_rows``) and 30 a run (``partition_runs``), so that a topic may have
+hundreds of thousands of them. Both questions are a binary search; a segment that joins costs O(1), amortized, one that leaves a
+pass over the columns, which all those that leave at once share.
 
 Invariants: runs of one partition never overlap; runs wholly below the partition's log start are dropped; a segment stays
 listed until a ``remove`` names it, also when all its runs were dropped. Safe from any thread.
@@ -11,21 +11,16 @@ listed until a ``remove`` names it, also when all its runs were dropped. Safe fr
 from __future__ import annotations
 
 import threading
-from array import array
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from log_format.errors import CorruptData
+from log_format.partition_runs import PARTITION_BYTES, RUN_BYTES, PartitionRuns, RunColumns
 from log_format.run import Run, SegmentRef
-
-RUN_BYTES: Final = 44
-"""Six numbers, and what the arrays have in reserve for the next ones."""
-SEGMENT_BYTES: Final = 480
-"""Its reference with a path of usual length, and its place in three dictionaries: measured."""
+from log_format.segment_rows import SegmentColumns, SegmentRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,68 +32,16 @@ class Located:
     end_offset: int
 
 
-class _PartitionRuns:
-    """The runs of one partition in flat arrays."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManyRuns:
+    """Runs of any partitions, in any order, as columns of one length; ``segments`` are positions among those that they come with."""
 
-    __slots__ = ("bases", "ends", "max_timestamps", "newest", "newest_end", "running_max", "segments", "sizes")
-
-    def __init__(self) -> None:
-        self.bases = array("q")
-        self.ends = array("q")
-        self.max_timestamps = array("q")
-        self.running_max = array("q")
-        self.segments = array("I")
-        self.sizes = array("I")
-        self.newest: int | None = None
-        """The segment of the run that ends last, also when that run was dropped."""
-        self.newest_end = 0
-
-    def note(self, run: Run, segment: int) -> None:
-        """Take notice of a run, whether it is listed or not."""
-        if run.end_offset > self.newest_end:
-            self.newest, self.newest_end = segment, run.end_offset
-
-    def forget(self, segments: set[int]) -> None:
-        """Drop the runs of segments that left."""
-        if not segments.isdisjoint(self.segments):
-            self.keep(~np.isin(np.asarray(self.segments), list(segments)))
-        if self.newest in segments:
-            self.newest = self.segments[-1] if self.segments else None
-            self.newest_end = self.ends[-1] if self.ends else 0
-
-    def insert(self, run: Run, segment: int) -> None:
-        """Put the run in its place; almost always the end."""
-        index = bisect_left(self.bases, run.base_offset)
-        overlaps_before = index > 0 and self.ends[index - 1] > run.base_offset
-        overlaps_behind = index < len(self.bases) and self.bases[index] < run.end_offset
-        if overlaps_before or overlaps_behind:
-            raise CorruptData(
-                f"The log gives offsets [{run.base_offset}, {run.end_offset}) of partition {run.partition} twice."
-            )
-        self.bases.insert(index, run.base_offset)
-        self.ends.insert(index, run.end_offset)
-        self.max_timestamps.insert(index, run.max_timestamp_ms)
-        self.segments.insert(index, segment)
-        self.sizes.insert(index, run.size_bytes)
-        self.running_max.insert(index, 0)
-        self._accumulate(index)
-
-    def keep(self, mask: np.ndarray) -> None:
-        """Drop the runs where ``mask`` is false."""
-        for name in ("bases", "ends", "max_timestamps", "segments", "sizes"):
-            old: array[int] = getattr(self, name)
-            kept = array(old.typecode)
-            kept.frombytes(np.asarray(old)[mask].tobytes())
-            setattr(self, name, kept)
-        self.running_max = array("q", bytes(8 * len(self.bases)))
-        self._accumulate(0)
-
-    def _accumulate(self, start: int) -> None:
-        if start == len(self.bases) - 1:
-            before = self.running_max[start - 1] if start else self.max_timestamps[start]
-            self.running_max[start] = max(before, self.max_timestamps[start])
-        elif self.bases:
-            self.running_max = array("q", np.maximum.accumulate(np.asarray(self.max_timestamps)).tobytes())
+    partitions: npt.NDArray[np.int64]
+    bases: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64]
+    max_timestamps: npt.NDArray[np.int64]
+    segments: npt.NDArray[np.int64]
+    sizes: npt.NDArray[np.int64]
 
 
 class Manifest:
@@ -106,11 +49,8 @@ class Manifest:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._partitions: dict[int, _PartitionRuns] = {}
-        self._segments: dict[int, SegmentRef] = {}
-        self._live_runs: dict[int, int] = {}
-        self._ids: dict[str, int] = {}
-        self._next_id = 0
+        self._partitions: dict[int, PartitionRuns] = {}
+        self._segments = SegmentRows()
         self._run_count = 0
 
     def add(
@@ -118,21 +58,44 @@ class Manifest:
     ) -> None:
         """A segment joins; of its runs those wholly below ``log_starts`` are not listed. Raises ``CorruptData`` on overlap."""
         with self._lock:
-            if segment.path in self._ids:
+            row = self._segments.append(segment)
+            if row is None:
                 raise CorruptData(f"The log adds segment {segment.path} twice.", segment=segment.path)
-            identity = self._next_id
-            self._next_id += 1
-            self._ids[segment.path] = identity
-            self._segments[identity] = segment
-            live = 0
             for run in runs:
-                of_partition = self._partitions.setdefault(run.partition, _PartitionRuns())
-                of_partition.note(run, identity)
-                if log_starts is None or run.end_offset > int(log_starts[run.partition]):
-                    of_partition.insert(run, identity)
-                    live += 1
-            self._live_runs[identity] = live
-            self._run_count += live
+                of_partition = self._partitions.setdefault(run.partition, PartitionRuns())
+                of_partition.note(run.end_offset, row)
+                if log_starts is not None and run.end_offset <= int(log_starts[run.partition]):
+                    continue
+                if not of_partition.insert(run.base_offset, run.end_offset, run.max_timestamp_ms, row, run.size_bytes):
+                    span = f"[{run.base_offset}, {run.end_offset})"
+                    raise CorruptData(f"The log gives offsets {span} of partition {run.partition} twice.")
+                self._run_count += 1
+
+    def add_many(self, segments: SegmentColumns, runs: ManyRuns, log_starts: npt.NDArray[np.int64]) -> None:
+        """Many segments join: as ``add`` of each, without an object for any. Raises ``CorruptData``; then this is good for nothing."""
+        with self._lock:
+            first = self._segments.extend(segments)
+            if first is None:
+                raise CorruptData("The log adds a segment twice.")
+            order = np.lexsort((runs.bases, runs.partitions))
+            partitions = runs.partitions[order]
+            starts = np.flatnonzero(np.diff(partitions, prepend=-1))
+            for indices in np.split(order, starts[1:]) if len(order) else []:
+                partition = int(runs.partitions[indices[0]])
+                of_partition = self._partitions.setdefault(partition, PartitionRuns())
+                last = indices[np.argmax(runs.ends[indices])]
+                of_partition.note(int(runs.ends[last]), first + int(runs.segments[last]))
+                listed = indices[runs.ends[indices] > log_starts[partition]]
+                columns = RunColumns(
+                    bases=runs.bases[listed],
+                    ends=runs.ends[listed],
+                    max_timestamps=runs.max_timestamps[listed],
+                    segments=(runs.segments[listed] + first).astype(np.uint32),
+                    sizes=runs.sizes[listed].astype(np.uint32),
+                )
+                if not of_partition.extend(columns):
+                    raise CorruptData(f"The log gives offsets of partition {partition} twice.")
+                self._run_count += len(listed)
 
     def remove(self, path: str) -> None:
         """A segment leaves, with its runs. Nothing happens when it is not listed."""
@@ -141,16 +104,18 @@ class Manifest:
     def remove_all(self, paths: Iterable[str]) -> None:
         """Segments leave, with their runs."""
         with self._lock:
-            identities = {identity for path in paths if (identity := self._ids.pop(path, None)) is not None}
-            if not identities:
+            if not [path for path in paths if self._segments.remove(path) is not None]:
                 return
-            for identity in identities:
-                del self._segments[identity]
-                del self._live_runs[identity]
+            gone = self._segments.gone()
             for runs in self._partitions.values():
-                before = len(runs.ends)
-                runs.forget(identities)
-                self._run_count -= before - len(runs.ends)
+                before = len(runs)
+                runs.forget(gone)
+                self._run_count -= before - len(runs)
+            del gone
+            numbers = self._segments.renumbered()
+            if numbers is not None:
+                for runs in self._partitions.values():
+                    runs.renumber(numbers)
 
     def replace(
         self,
@@ -168,19 +133,16 @@ class Manifest:
         """Drop the partition's runs that lie wholly below ``log_start``."""
         with self._lock:
             runs = self._partitions.get(partition)
-            count = bisect_right(runs.ends, log_start) if runs is not None else 0
-            if runs is None or count == 0:
-                return
-            for identity in runs.segments[:count]:
-                self._live_runs[identity] -= 1
-            runs.keep(np.arange(len(runs.ends)) >= count)
-            self._run_count -= count
+            count = runs.index_of(log_start) if runs is not None else 0
+            if runs is not None and count:
+                runs.drop_first(count)
+                self._run_count -= count
 
     def find(self, partition: int, offset: int) -> Located | None:
         """The first run that ends behind ``offset``: it holds the offset, or the next one that exists. O(log n)."""
         with self._lock:
             runs = self._partitions.get(partition)
-            return None if runs is None else self._located(runs, bisect_right(runs.ends, offset))
+            return None if runs is None else self._located(runs, runs.index_of(offset))
 
     def find_timestamp(self, partition: int, offset: int, timestamp_ms: int) -> Located | None:
         """The first run that ends behind ``offset`` and whose largest timestamp is at least ``timestamp_ms``. O(log n)
@@ -189,18 +151,7 @@ class Manifest:
             runs = self._partitions.get(partition)
             if runs is None:
                 return None
-            first = bisect_right(runs.ends, offset)
-            index = max(first, bisect_left(runs.running_max, timestamp_ms))
-            while index < len(runs.ends) and runs.max_timestamps[index] < timestamp_ms:
-                index += 1
-            return self._located(runs, index)
-
-    def newest_timestamp_ms(self, partition: int, offset: int) -> int | None:
-        """The largest timestamp of the first run that ends behind ``offset``; None without one. O(log n)."""
-        with self._lock:
-            runs = self._partitions.get(partition)
-            index = 0 if runs is None else bisect_right(runs.ends, offset)
-            return None if runs is None or index == len(runs.ends) else runs.max_timestamps[index]
+            return self._located(runs, runs.index_of_timestamp(timestamp_ms, runs.index_of(offset)))
 
     def size_bytes(self, partition: int) -> int:
         """Stored bytes of the partition's runs."""
@@ -215,18 +166,17 @@ class Manifest:
         """
         with self._lock:
             runs = self._partitions.get(partition)
-            if runs is None or not runs.ends:
+            if runs is None or not len(runs):
                 return 0
-            count = 0 if oldest_ms is None else bisect_left(runs.running_max, oldest_ms)
+            count = 0 if oldest_ms is None else runs.index_of_timestamp(oldest_ms)
             if bytes_max is not None:
-                sizes = np.cumsum(np.asarray(runs.sizes), dtype=np.int64)
-                count = max(count, int(np.searchsorted(sizes, sizes[-1] - bytes_max, side="right")))
+                count = max(count, runs.index_of_size(bytes_max))
             return runs.ends[count - 1] if count else 0
 
     def has_all(self, paths: Iterable[str]) -> bool:
         """Whether each of these segments is listed."""
         with self._lock:
-            return all(path in self._ids for path in paths)
+            return all(self._segments.find(path) is not None for path in paths)
 
     def paths_within(self, partition: int, start_offset: int, end_offset: int) -> set[str]:
         """The segments that hold listed runs of ``[start_offset, end_offset)``."""
@@ -234,8 +184,7 @@ class Manifest:
             runs = self._partitions.get(partition)
             if runs is None:
                 return set()
-            span = slice(bisect_right(runs.ends, start_offset), bisect_left(runs.bases, end_offset))
-            return {self._segments[identity].path for identity in runs.segments[span]}
+            return {self._segments.path(row) for row in runs.segments[runs.within(start_offset, end_offset)]}
 
     def runs(self, partition: int) -> list[Located]:
         """All runs of a partition, in order of offset."""
@@ -244,14 +193,14 @@ class Manifest:
             if runs is None:
                 return []
             return [
-                Located(self._segments[identity], base, end)
-                for base, end, identity in zip(runs.bases, runs.ends, runs.segments, strict=True)
+                Located(self._segments.segment(row), end - length, end)
+                for end, length, row in zip(runs.ends, runs.lengths, runs.segments, strict=True)
             ]
 
     def segments(self) -> list[SegmentRef]:
         """Every listed segment, in the order in which they joined."""
         with self._lock:
-            return list(self._segments.values())
+            return list(self._segments)
 
     def segment_count(self) -> int:
         """How many segments are listed."""
@@ -259,29 +208,24 @@ class Manifest:
 
     @property
     def memory_bytes(self) -> int:
-        """About how much memory this takes: ``RUN_BYTES`` for each listed run, ``SEGMENT_BYTES`` for each segment."""
-        return SEGMENT_BYTES * len(self._segments) + RUN_BYTES * self._run_count
+        """About how much memory this takes."""
+        return self._segments.memory_bytes + RUN_BYTES * self._run_count + PARTITION_BYTES * len(self._partitions)
 
     def segments_below(self, log_starts: Mapping[int, int]) -> Sequence[SegmentRef]:
         """The segments that would hold nothing readable if the log started there, but for the newest of each partition."""
         with self._lock:
-            dead: dict[int, int] = {}
-            newest = {runs.newest for runs in self._partitions.values()}
-            for partition, log_start in log_starts.items():
-                runs = self._partitions.get(partition)
-                if runs is not None:
-                    for identity in runs.segments[: bisect_right(runs.ends, log_start)]:
-                        dead[identity] = dead.get(identity, 0) + 1
-            return [
-                segment
-                for identity, segment in self._segments.items()
-                if self._live_runs[identity] - dead.get(identity, 0) == 0 and identity not in newest
-            ]
+            dead = ~self._segments.gone()
+            for partition, runs in self._partitions.items():
+                first = runs.index_of(log_starts[partition]) if partition in log_starts else 0
+                dead[np.asarray(runs.segments)[first:]] = False
+                if runs.newest is not None:
+                    dead[runs.newest] = False
+            return [self._segments.segment(row) for row in np.flatnonzero(dead).tolist()]
 
-    def _located(self, runs: _PartitionRuns, index: int) -> Located | None:
-        if index >= len(runs.ends):
+    def _located(self, runs: PartitionRuns, index: int) -> Located | None:
+        if index >= len(runs):
             return None
-        return Located(self._segments[runs.segments[index]], runs.bases[index], runs.ends[index])
+        return Located(self._segments.segment(runs.segments[index]), runs.base(index), runs.ends[index])
 
     def __iter__(self) -> Iterator[SegmentRef]:
         return iter(self.segments())
