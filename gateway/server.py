@@ -26,6 +26,7 @@ from gateway.protocol import ConnectionLimits, GatewayProtocol
 from gateway.settings import Settings
 from gateway.shell import Shell
 from gateway.structured_log import WRITER
+from gateway.supervised import supervised
 
 SWEEP_SECONDS = 1.0
 LAST_CONNECTIONS_SECONDS = 2
@@ -83,7 +84,7 @@ class GatewayServer(uvicorn.Server):
         self._shell.stopping.listening_url = url
         if self._shell.membership is not None:
             self._shell.membership.start(self._shell)
-        self._keep(self._sweep())
+        self._keep(supervised(self._sweep, "the sweep of connections"))
         # What start-up made stays: the collector need not look at it again with each full collection.
         gc.collect()
         gc.freeze()
@@ -138,16 +139,15 @@ class GatewayServer(uvicorn.Server):
             await self._shell.membership.leave()
 
     async def _sweep(self) -> None:
-        while True:
-            await asyncio.sleep(SWEEP_SECONDS)
-            now_ms = time.monotonic_ns() // 1_000_000
-            connections = list(self.server_state.connections)
-            self._shell.metrics.connections.set(len(connections))
-            for connection in connections:
-                if isinstance(connection, GatewayProtocol):
-                    connection.sweep(now_ms)
-            if resident_bytes() > self._trim_above_bytes:
-                await asyncio.to_thread(trim)
+        await asyncio.sleep(SWEEP_SECONDS)
+        now_ms = time.monotonic_ns() // 1_000_000
+        connections = list(self.server_state.connections)
+        self._shell.metrics.connections.set(len(connections))
+        for connection in connections:
+            if isinstance(connection, GatewayProtocol):
+                connection.sweep(now_ms)
+        if resident_bytes() > self._trim_above_bytes:
+            await asyncio.to_thread(trim)
 
     def _keep(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -14,6 +14,7 @@ import contextlib
 import logging
 import secrets
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -22,6 +23,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from gateway.cluster.heartbeat import Heartbeat, decode_heartbeat, encode_heartbeat, heartbeat_key
 from gateway.cluster.liveness import Liveness
 from gateway.shell import Shell
+from gateway.supervised import supervised
 from log_format import layout
 from log_format.errors import ObjectMissing, StoreError
 from log_format.store import ObjectStore
@@ -63,7 +65,7 @@ class Membership:
         """Begin to beat and to look, for the gateway of ``shell``."""
         assert self._looping is None
         self._shell = shell
-        self._looping = asyncio.get_running_loop().create_task(self._loop(shell))
+        self._looping = asyncio.get_running_loop().create_task(supervised(partial(self._round, shell), "the heartbeat"))
 
     def look_soon(self) -> None:
         """Look at the others now rather than with the next beat: something shows that the view is old."""
@@ -119,24 +121,23 @@ class Membership:
             owned_topics=shell.engine.owned_topic_count,
         )
 
-    async def _loop(self, shell: Shell) -> None:
-        while True:
-            self._soon.clear()
-            self._beat += 1
-            try:
-                seen = await asyncio.wrap_future(self._thread.submit(self._beat_and_look, self._own(shell)))
-            except StoreError as error:
-                if not self._failing:
-                    _log.warning("heartbeats can't be written or read; the last view of the gateways stays: %s", error)
-                self._failing = True
-            else:
-                self._failing = False
-                await self._take_in(shell, seen)
-            # At most once in a tenth of a beat, however much looks old.
-            await asyncio.sleep(self._beat_ms / 10_000)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._beat_ms * 0.9 / 1000):
-                    await self._soon.wait()
+    async def _round(self, shell: Shell) -> None:
+        self._soon.clear()
+        self._beat += 1
+        try:
+            seen = await asyncio.wrap_future(self._thread.submit(self._beat_and_look, self._own(shell)))
+        except StoreError as error:
+            if not self._failing:
+                _log.warning("heartbeats can't be written or read; the last view of the gateways stays: %s", error)
+            self._failing = True
+        else:
+            self._failing = False
+            await self._take_in(shell, seen)
+        # At most once in a tenth of a beat, however much looks old.
+        await asyncio.sleep(self._beat_ms / 10_000)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._beat_ms * 0.9 / 1000):
+                await self._soon.wait()
 
     async def _take_in(self, shell: Shell, seen: list[Heartbeat]) -> None:
         own_id = shell.settings.gateway_id

@@ -147,6 +147,10 @@ class SharedCommits(Generic[StateT, DecisionT, OutcomeT]):
                 await self._commit(taken)
         finally:
             self._running = None
+            left, self._waiting = self._waiting, []
+            for _, future in left:
+                # Nobody foresaw what ended this run. Who came meanwhile must not wait for the next one that comes.
+                _fail(future, BackOff(f"The commits of {self._log.table.label} met a defect: this was not decided."))
 
     async def _turn(self) -> None:
         """Wait until the pace allows a commit."""

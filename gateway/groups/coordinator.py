@@ -14,6 +14,7 @@ import asyncio
 import heapq
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from functools import partial
 from typing import TypeVar
 
 from gateway.engine.shared_commits import SharedCommits
@@ -32,6 +33,7 @@ from gateway.groups.live_group import LiveGroup
 from gateway.groups.metrics import GroupMetrics
 from gateway.groups.subscription import SubscribedTopics
 from gateway.problem import overloaded
+from gateway.supervised import supervised
 from log_format.clock import Clock
 from log_format.errors import OutcomeUnknown, TidelogError
 from log_format.group_changes import Claim, CoordinatorFenced, Delete, GroupDecision, Regroup
@@ -71,17 +73,19 @@ class Coordinator:
         self._deadlines: list[tuple[int, str]] = []
         self._expected: dict[str, int] = {}
         """The deadline that counts of each group in ``_deadlines``; others there are passed over."""
+        self._ticked_ms = clock.monotonic_ms()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
         """From now on end sessions, look for new topics, adopt groups that lost their coordinator, forget unused ones."""
-        for work, pause_ms in (
-            (self._watch_topics, TOPICS_WATCHED_MS),
-            (self._adopt, ADOPTION_MS),
-            (self._forget_unused, EXPIRY_MS),
+        for work, pause_ms, what in (
+            (self._watch_topics, TOPICS_WATCHED_MS, "the watch for topics of groups"),
+            (self._adopt, ADOPTION_MS, "the adoption of groups"),
+            (self._forget_unused, EXPIRY_MS, "forgetting unused groups"),
         ):
-            self._keep(self._repeat(work, pause_ms))
-        self._keep(self._tick())
+            self._keep(supervised(partial(self._after, pause_ms, work), what))
+        self._ticked_ms = self._clock.monotonic_ms()
+        self._keep(supervised(self._tick, "the end of sessions"))
 
     async def drain(self) -> None:
         """Stop all that; end the polls."""
@@ -167,24 +171,22 @@ class Coordinator:
     # Beside the requests
 
     async def _tick(self) -> None:
-        last_ms = self._clock.monotonic_ms()
-        while True:
-            await asyncio.sleep(TICK_MS / 1000)
-            now_ms = self._clock.monotonic_ms()
-            late_ms, last_ms = now_ms - last_ms - TICK_MS, now_ms
-            if late_ms >= PAUSE_MS_MIN:
-                for group in self:
-                    group.stood_still(late_ms)
-            while self._deadlines and self._deadlines[0][0] <= now_ms:
-                deadline_ms, name = heapq.heappop(self._deadlines)
-                if self._expected.get(name) != deadline_ms:
-                    continue
-                del self._expected[name]
-                due = self._groups.get(name)
-                if due is not None and due.has_ended_sessions(now_ms):
-                    self._keep(self._end_sessions(due))
-                elif due is not None:
-                    self.expect(due)
+        await asyncio.sleep(TICK_MS / 1000)
+        now_ms = self._clock.monotonic_ms()
+        late_ms, self._ticked_ms = now_ms - self._ticked_ms - TICK_MS, now_ms
+        if late_ms >= PAUSE_MS_MIN:
+            for group in self:
+                group.stood_still(late_ms)
+        while self._deadlines and self._deadlines[0][0] <= now_ms:
+            deadline_ms, name = heapq.heappop(self._deadlines)
+            if self._expected.get(name) != deadline_ms:
+                continue
+            del self._expected[name]
+            due = self._groups.get(name)
+            if due is not None and due.has_ended_sessions(now_ms):
+                self._keep(self._end_sessions(due))
+            elif due is not None:
+                self.expect(due)
 
     async def _end_sessions(self, group: LiveGroup) -> None:
         try:
@@ -196,8 +198,9 @@ class Coordinator:
             if ended:
                 _log.info("group %s: sessions ended: %s", group.name, ", ".join(ended))
                 self._metrics.ended_sessions.inc(len(ended))
-        except TidelogError as problem:
-            _log.warning("group %s: sessions that ended stay for now: %s", group.name, problem.detail)
+        except Exception as problem:  # noqa: BLE001 - the top of this work: nobody else would look at these sessions again
+            defect = None if isinstance(problem, TidelogError) else problem
+            _log.warning("group %s: sessions that ended stay for now: %s", group.name, problem, exc_info=defect)
             await asyncio.sleep(LEASE_MS / 1000)
         if self._groups.get(group.name) is group:
             self.expect(group)
@@ -244,14 +247,13 @@ class Coordinator:
             _log.info("%d groups were unused for %d ms: they are deleted", len(unused), OFFSETS_RETENTION_MS)
         await _each(unused, self.delete)
 
-    async def _repeat(self, work: Callable[[], Awaitable[None]], pause_ms: int) -> None:
-        while True:
-            await asyncio.sleep(pause_ms / 1000)
-            try:
-                await work()
-            except TidelogError as problem:
-                level = logging.WARNING if isinstance(problem, OutcomeUnknown) else logging.INFO
-                _log.log(level, "work on groups is put off: %s", problem.detail)
+    async def _after(self, pause_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+        await asyncio.sleep(pause_ms / 1000)
+        try:
+            await work()
+        except TidelogError as problem:
+            level = logging.WARNING if isinstance(problem, OutcomeUnknown) else logging.INFO
+            _log.log(level, "work on groups is put off: %s", problem.detail)
 
     def _keep(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)

@@ -170,9 +170,13 @@ class LiveGroup:
             # It let go of what that one took from it, and learns only now that there is a newer one.
             session.acknowledged, session.learned_ms = generation, None
         self.member(member_id)
-        if session.acknowledged < self.row.generation and session.learned_ms is None:
-            session.learned_ms = self._clock.monotonic_ms()
         return self.row.generation, self.holdings.readable(member_id)
+
+    def told(self, member_id: str, generation: int) -> None:
+        """The member is about to hear of the generation: from now on it has a session's time to acknowledge it."""
+        session = self.sessions.get(member_id)
+        if session is not None and session.acknowledged < generation and session.learned_ms is None:
+            session.learned_ms = self._clock.monotonic_ms()
 
     def check_commit(self, member_id: str, generation: int) -> None:
         """Raise ``RequestRefused`` unless the generation is the member's last, or the present one."""
@@ -266,6 +270,10 @@ class LiveGroup:
                     _settle(taken.done, OutcomeUnknown("The group's change ended without an outcome."))
         finally:
             self._running = None
+            if self._waiting:
+                # Nobody foresaw what ended this run. Who came meanwhile must not wait for the next one that comes.
+                taken, self._waiting = self._waiting, _Waiting()
+                _settle(taken.done, BackOff("The group's changes met a defect: this one was not made."))
             self.wake_all()
 
     async def _take_in(self, taken: _Waiting) -> None:

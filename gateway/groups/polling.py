@@ -105,13 +105,17 @@ class Polling:
                 answer = await self._fetched(keys, positions, limits, memory, wakeup)
                 if answer is None:
                     continue
+                is_member = False
                 try:
                     if not await self._coordinator.still(group):
                         raise CoordinatorFenced(group.name)
                     group.member(wish.member_id)
-                except TidelogError:
-                    answer.reservation.release()
-                    raise
+                    is_member = True
+                finally:
+                    if not is_member:  # also when the client went away meanwhile
+                        answer.reservation.release()
+                # Only now: what was to be done before may have taken long, and is no fault of the member.
+                group.told(wish.member_id, generation)
                 keys, answer.parts = _in_order(keys, answer.parts, failed)
                 return Polled(
                     member_id=wish.member_id, generation=generation, rebalanced=rebalanced, keys=keys, answer=answer
@@ -171,21 +175,25 @@ class Polling:
         if not wanted:
             changed = limits.wait_ms_max > 0 and await wakeup.wait(limits.wait_ms_max)
             return None if changed else FetchAnswer([], memory.reserve(0))
-        fetch = asyncio.ensure_future(self._fetching.fetch(wanted, limits, memory, self._clock.monotonic_ms()))
+        work = self._fetching.fetch(wanted, limits, memory, self._clock.monotonic_ms())
         if limits.wait_ms_max == 0:
-            return await fetch
+            return await work
+        fetch = asyncio.ensure_future(work)
         change = asyncio.ensure_future(wakeup.wait(limits.wait_ms_max + 1_000))
+        is_taken = False
         try:
             await asyncio.wait((fetch, change), return_when=asyncio.FIRST_COMPLETED)
-            if fetch.done():
-                return fetch.result()
-            fetch.cancel()
-            await asyncio.wait((fetch,))
+            if not fetch.done():
+                fetch.cancel()
+                await asyncio.wait((fetch,))
             # It may have had its answer in the very moment.
+            is_taken = True
             return None if fetch.cancelled() else fetch.result()
         finally:
             change.cancel()
-            fetch.cancel()
+            # The client may have gone away in the moment in which it was answered: nobody else gives the memory back.
+            if not is_taken and not fetch.cancel() and not fetch.cancelled() and fetch.exception() is None:
+                fetch.result().reservation.release()
 
 
 def _in_order(

@@ -43,6 +43,12 @@ def members_after(row: GroupRow, happened: Happened) -> list[MemberRow]:
     """The members, before anything is assigned anew: those who left are out, those who joined are in."""
     holdings = Holdings(row)
     by_instance = {one.instance_id: one for one in happened.joins if one.instance_id is not None}
+    outrun: dict[str, tuple[str, ...]] = {}
+    """Newest member id of an instance -> those that it was given in the same moment before, which are former ids, too."""
+    for one in happened.joins:
+        if one.instance_id is not None and by_instance[one.instance_id] is not one:
+            newest = by_instance[one.instance_id].member_id
+            outrun[newest] = (*outrun.get(newest, ()), one.member_id)
     found: list[MemberRow] = []
     taken: set[str] = set()
     for member in row.members:
@@ -62,15 +68,19 @@ def members_after(row: GroupRow, happened: Happened) -> list[MemberRow]:
                 successor,
                 target=member.target,
                 held=common(held, member.target),
-                former_ids=(*member.former_ids, member.member_id)[-FORMER_IDS_MAX:],
+                former_ids=_newest(*member.former_ids, member.member_id, *outrun.get(successor.member_id, ())),
                 acknowledged=row.generation,
             )
         )
     for one in happened.joins:
         is_newest = one.instance_id is None or by_instance[one.instance_id] is one
         if is_newest and one.member_id not in taken:
-            found.append(one)
+            found.append(msgspec.structs.replace(one, former_ids=_newest(*outrun.get(one.member_id, ()))))
     return found
+
+
+def _newest(*former_ids: str) -> tuple[str, ...]:
+    return former_ids[-FORMER_IDS_MAX:]
 
 
 def needs_generation(row: GroupRow, members: Sequence[MemberRow]) -> bool:

@@ -185,6 +185,7 @@ async def heartbeat(request: Request) -> Response:
     member_id = path_text(request, "member")
     group = await engine_of(request).groups.existing(name)
     newest, readable = await group.heartbeat(member_id, generation)
+    group.told(member_id, newest)
     interval_ms = heartbeat_interval_ms(group.member(member_id).session_timeout_ms)
     return json_response(
         {"generation": newest, "assignment": assignment_of(readable), "heartbeat_interval_ms": interval_ms}

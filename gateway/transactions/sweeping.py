@@ -9,14 +9,16 @@ import asyncio
 import logging
 
 from gateway.engine.shared_commits import FILES_MIN
+from gateway.supervised import supervised
 from gateway.transactions.decider import Decider
 from gateway.transactions.finishing import Finishing
 from gateway.transactions.group_offsets import GroupOffsets
 from gateway.transactions.staging import Staging
+from log_format import limits
 from log_format.change import NewId
 from log_format.clock import Clock
 from log_format.errors import TidelogError
-from log_format.producer_id import issued_ms
+from log_format.producer_id import JOB, issued_ms, kind_of
 from log_format.transaction_changes import DecideAbort, Forbid
 from log_format.transaction_compaction import Compact
 from log_format.transaction_row import TransactionRow
@@ -47,11 +49,12 @@ class Sweeping:
         self._group_offsets = group_offsets
         self._clock = clock
         self._new_id = new_id
+        self._left_alone_ms = 0
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """From now on look; at first for all that is decided, since who decided it may be this gateway before its restart."""
-        self._running = asyncio.create_task(self._run())
+        self._running = asyncio.create_task(supervised(self._round, "the sweep of transactions"))
 
     def stop(self) -> None:
         """Look no more."""
@@ -79,15 +82,13 @@ class Sweeping:
             replaced = await self._decider.commit(Compact(self._new_id, files_min=FILES_MIN))
             _log.info("transactions: %d files became one", replaced)
 
-    async def _run(self) -> None:
-        left_alone_ms: int | None = 0
-        while True:
-            try:
-                await self.sweep_once(left_alone_ms=left_alone_ms)
-                left_alone_ms = None
-            except TidelogError as error:
-                _log.warning("transactions can't be looked after: %s", error.detail)
-            await asyncio.sleep(PAUSE_MS / 1000)
+    async def _round(self) -> None:
+        try:
+            await self.sweep_once(left_alone_ms=self._left_alone_ms)
+            self._left_alone_ms = LEFT_ALONE_MS
+        except TidelogError as error:
+            _log.warning("transactions can't be looked after: %s", error.detail)
+        await asyncio.sleep(PAUSE_MS / 1000)
 
     async def _collect(self, transaction_id: str, row: TransactionRow | None, now_ms: int) -> None:
         """Delete what is staged for a transaction that has ended, or that nobody will decide any more."""
@@ -95,10 +96,11 @@ class Sweeping:
             since_ms = row.recorded_at_ms if row is not None else issued_ms(transaction_id)
         except ValueError:
             return  # somebody else's object
-        if now_ms - since_ms <= LEFT_ALONE_MS:
+        is_job = row is None and kind_of(transaction_id) == JOB
+        if now_ms - since_ms <= (limits.ORPHAN_GRACE_MS if is_job else LEFT_ALONE_MS):
             return
         if row is None:
-            # A transaction that is one request is staged before it has a row: from here on it gets none.
+            # A transaction that is one request, or a job's, is staged before it has a row: from here on it gets none.
             row = await self._decider.decide(Forbid(transaction_id=transaction_id))
         if row.has_ended:
             await self._finishing.clean(transaction_id)

@@ -1,0 +1,253 @@
+"""A defect in work beside the requests ends one round of it and not the work; nobody is left waiting for a run that it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from gateway.cluster.membership import Membership
+from gateway.groups import coordinator as coordinator_module
+from gateway.groups import groups as groups_module
+from gateway.groups.coordinator import Coordinator
+from gateway.groups.groups import Groups, Joining
+from gateway.groups.live_group import LiveGroup
+from gateway.server import GatewayServer
+from gateway.supervised import supervised
+from gateway.transactions import sweeping as sweeping_module
+from gateway.transactions.sweeping import Sweeping
+from log_format.errors import BackOff, TidelogError
+from log_format.group_changes import Claim
+
+JOINING = Joining(
+    topics=("t",), pattern=None, assignor="range", session_timeout_ms=1_000, client_id=None, instance_id=None
+)
+
+
+class Planted(Exception):
+    """What nobody foresaw."""
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounds follow each other at once."""
+    monkeypatch.setattr("gateway.supervised.PAUSE_AFTER_DEFECT_MS", 1)
+    for name in ("TOPICS_WATCHED_MS", "ADOPTION_MS", "EXPIRY_MS"):
+        monkeypatch.setattr(coordinator_module, name, 1)
+    monkeypatch.setattr(groups_module, "COMPACTION_MS", 1)
+    monkeypatch.setattr(sweeping_module, "PAUSE_MS", 1)
+
+
+class Failing:
+    """Stands in for a method: its first call meets a defect; ``again`` is set by the third, so two rounds came after it."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self.calls = 0
+        self.again = asyncio.Event()
+        self._method = method
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        self.calls += 1
+        if self.calls == 1:
+            raise Planted
+        if self.calls == 3:
+            self.again.set()
+        return self._method(*arguments, **named)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """The test's own time-out bounds it."""
+    while True:
+        if condition():
+            return
+        await asyncio.sleep(0.001)
+
+
+def test_one_round_after_the_other(tools: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """A defect is logged with its trace and the next round comes; only being cancelled ends the work."""
+
+    async def scenario() -> None:
+        work = Failing(lambda: asyncio.sleep(0))
+        task = asyncio.create_task(supervised(work, "the work"))
+        await work.again.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    tools.run(scenario)
+    (record,) = [one for one in caplog.records if one.levelno == logging.ERROR]
+    assert record.getMessage() == "the work met a defect, and goes on"
+    assert record.exc_info is not None
+    assert record.exc_info[0] is Planted
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [(Coordinator, "_watch_topics"), (Coordinator, "_adopt"), (Coordinator, "_forget_unused"), (Coordinator, "_tick")],
+)
+def test_a_coordinators_rounds(tools: Any, monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
+    """Sessions, topics, adoption, expiry: each goes on."""
+
+    async def scenario() -> None:
+        groups = tools.gateway().engine.groups
+        failing = Failing(getattr(groups.coordinator, name))
+        monkeypatch.setattr(groups.coordinator, name, failing)
+        groups.start()
+        await failing.again.wait()
+        await groups.drain()
+
+    tools.run(scenario)
+
+
+def test_the_compaction_of_offsets(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes on."""
+
+    async def scenario() -> None:
+        groups: Groups = tools.gateway().engine.groups
+        failing = Failing(groups._compact)
+        monkeypatch.setattr(groups, "_compact", failing)
+        groups.start()
+        await failing.again.wait()
+        await groups.drain()
+
+    tools.run(scenario)
+
+
+def test_the_sweep_of_transactions(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes on, and what was to be done at the start is done as soon as that works."""
+
+    async def scenario() -> None:
+        sweeping: Sweeping = tools.gateway().engine.sweeping
+        left_alone_ms = []
+
+        async def swept(**named: int) -> None:
+            left_alone_ms.append(named["left_alone_ms"])
+
+        failing = Failing(swept)
+        monkeypatch.setattr(sweeping, "sweep_once", failing)
+        sweeping.start()
+        await failing.again.wait()
+        sweeping.stop()
+        assert left_alone_ms[:2] == [0, sweeping_module.LEFT_ALONE_MS]
+
+    tools.run(scenario)
+
+
+def test_the_heartbeat(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes on: a gateway that serves is not taken for dead."""
+
+    async def scenario() -> None:
+        membership = Membership(tools.gateway().store, beat_ms=1, registry=CollectorRegistry())
+        failing = Failing(lambda _shell: asyncio.sleep(0))
+        monkeypatch.setattr(membership, "_round", failing)
+        membership.start(SimpleNamespace())  # type: ignore[arg-type]
+        await failing.again.wait()
+        assert membership._looping is not None
+        membership._looping.cancel()
+        membership._thread.shutdown()
+
+    tools.run(scenario)
+
+
+def test_the_sweep_of_connections(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes on: idle connections are closed."""
+    monkeypatch.setattr("gateway.server.SWEEP_SECONDS", 0.001)
+
+    async def scenario() -> None:
+        counted = Failing(lambda _count: None)
+        server: Any = object.__new__(GatewayServer)
+        server.server_state = SimpleNamespace(connections=set())
+        server._shell = SimpleNamespace(metrics=SimpleNamespace(connections=SimpleNamespace(set=counted)))
+        server._trim_above_bytes = 1 << 62
+        task = asyncio.create_task(supervised(server._sweep, "the sweep of connections"))
+        await counted.again.wait()
+        task.cancel()
+
+    tools.run(scenario)
+
+
+def test_a_session_that_met_a_defect_ends_all_the_same(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The group is looked at again, though nobody joins it any more."""
+    monkeypatch.setattr(coordinator_module, "LEASE_MS", 10)
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        await gateway.topic()
+        groups = gateway.engine.groups
+        failing = Failing(LiveGroup.end_sessions)
+        monkeypatch.setattr(LiveGroup, "end_sessions", failing)
+        groups.start()
+        group, _ = await groups.join("g", JOINING)
+        await until(lambda: not group.row.members)
+        assert failing.calls > 1
+        await groups.drain()
+
+    tools.run(scenario)
+
+
+def test_who_waits_behind_a_defect_of_a_group_is_told(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A join that came while another met a defect is refused at once, and works when it is repeated."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        await gateway.topic()
+        groups = gateway.engine.groups
+        group = await groups.coordinator.live("g")
+        resolve, begun, go_on = group._resolve, asyncio.Event(), asyncio.Event()
+
+        async def defect(_members: object) -> None:
+            begun.set()
+            await go_on.wait()
+            raise Planted
+
+        monkeypatch.setattr(group, "_resolve", defect)
+        # asyncio logs what ended the run; here it is expected.
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
+        first = asyncio.create_task(groups.join("g", JOINING))
+        await begun.wait()
+        second = asyncio.create_task(groups.join("g", JOINING))
+        await until(lambda: bool(group._waiting))
+        go_on.set()
+        with pytest.raises(TidelogError):
+            await first
+        with pytest.raises(BackOff):
+            await second
+        monkeypatch.setattr(group, "_resolve", resolve)
+        await groups.join("g", JOINING)
+
+    tools.run(scenario)
+
+
+def test_who_waits_behind_a_defect_of_a_commit_is_told(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A decision that came while others met a defect is refused at once: nothing of it happened."""
+
+    async def scenario() -> None:
+        commits = tools.gateway().engine.groups.commits
+        begun, go_on = asyncio.Event(), asyncio.Event()
+
+        async def defect(_change: object) -> None:
+            begun.set()
+            await go_on.wait()
+            raise Planted
+
+        with monkeypatch.context() as patch:
+            patch.setattr(commits, "commit", defect)
+            asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
+            first = asyncio.create_task(commits.decide(Claim(group="g", coordinator="me")))
+            await begun.wait()
+            second = asyncio.create_task(commits.decide(Claim(group="h", coordinator="me")))
+            await until(lambda: bool(commits._waiting))
+            go_on.set()
+            with pytest.raises(TidelogError):
+                await first
+            with pytest.raises(BackOff):
+                await second
+        claimed = await commits.decide(Claim(group="g", coordinator="me"))
+        assert claimed.row is not None
+
+    tools.run(scenario)
