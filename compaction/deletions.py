@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from compaction.collection import Deletion
 from compaction.report import Reporter, Totals
@@ -10,9 +11,18 @@ from log_format.store import ObjectStore
 
 
 def delete_all(
-    store: ObjectStore, deletions: Sequence[Deletion], *, report: Reporter, totals: Totals, is_dry_run: bool
+    store: ObjectStore,
+    deletions: Sequence[Deletion],
+    *,
+    report: Reporter,
+    totals: Totals,
+    at_once: int,
+    is_dry_run: bool,
 ) -> None:
-    """Delete in the order given; with ``is_dry_run`` only say what would be. Raises ``StoreUnavailable``."""
+    """Delete in the order given, in waves of ``at_once`` (1 and up); with ``is_dry_run`` only say what would be.
+
+    With one at once no thread is started. Raises ``StoreUnavailable``; then no later wave was begun.
+    """
     for deletion in deletions:
         report.event(
             "would delete" if is_dry_run else "delete",
@@ -20,9 +30,15 @@ def delete_all(
             bytes=deletion.size_bytes,
             why=deletion.why.value,
         )
-    if is_dry_run:
+    if is_dry_run or not deletions:
         return
-    for deletion in deletions:
-        store.delete(deletion.key)
-        totals.deleted_objects += 1
-        totals.deleted_bytes += deletion.size_bytes
+    if at_once == 1:
+        for deletion in deletions:
+            store.delete(deletion.key)
+            totals.deleted(deletion.size_bytes)
+        return
+    with ThreadPoolExecutor(at_once, thread_name_prefix="delete") as threads:
+        for first in range(0, len(deletions), at_once):
+            wave = deletions[first : first + at_once]
+            for deletion, _ in zip(wave, threads.map(lambda each: store.delete(each.key), wave), strict=True):
+                totals.deleted(deletion.size_bytes)

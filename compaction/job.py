@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from compaction.collection import plan_staged
+from compaction.collection import Deletion, plan_staged
 from compaction.deletions import delete_all
 from compaction.policy import Policy
 from compaction.report import Reporter, Totals
@@ -90,11 +90,22 @@ class Job:
         """What transactions left behind, and what the tables beside the topics need no more."""
         now_ms = self.clock.now_ms()
         staged = list(self.store.list(f"{layout.TRANSACTIONS_ROOT}staged/"))
-        deletions = []
         if staged:
             transactions = TableLog(self.store, transactions_table(), self.clock).refresh().transactions
             committing = {name for name, row in transactions.items() if not row.has_ended}
-            deletions += plan_staged(staged, committing=committing, now_ms=now_ms)
+            self._delete(plan_staged(staged, committing=committing, now_ms=now_ms), totals)
         for table, folders in TABLES:
-            deletions += plan_table(self.store, table, folders, self.clock)
-        delete_all(self.store, deletions, report=self.report, totals=totals, is_dry_run=self.is_dry_run)
+            plan = plan_table(self.store, table, folders, self.clock, self.new_id)
+            if plan.fence is not None and not self.is_dry_run:
+                plan.fence()
+            self._delete(plan.deletions, totals)
+
+    def _delete(self, deletions: Sequence[Deletion], totals: Totals) -> None:
+        delete_all(
+            self.store,
+            deletions,
+            report=self.report,
+            totals=totals,
+            at_once=self.policy.deletes_at_once,
+            is_dry_run=self.is_dry_run,
+        )

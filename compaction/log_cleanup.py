@@ -2,7 +2,8 @@
 
 A *keeper* is chosen: the newest checkpoint that was written at least ``LOG_KEPT_MS_MIN`` ago and whose version was committed
 before every moment that a reader may still travel back to. What lies below it goes, oldest first, so that a crash in between
-leaves no hole above it. By that every rule of docs/format.md, "Checkpoints and log clean-up", is kept.
+leaves no hole above it, and below it only among the few that were being deleted side by side. By that every rule of
+docs/format.md, "Checkpoints and log clean-up", is kept.
 """
 
 from __future__ import annotations

@@ -28,6 +28,11 @@ class Totals:
     deleted_objects: int = 0
     deleted_bytes: int = 0
 
+    def deleted(self, size_bytes: int) -> None:
+        """Count one object."""
+        self.deleted_objects += 1
+        self.deleted_bytes += size_bytes
+
     def as_dict(self) -> dict[str, int]:
         """By name."""
         return {name: getattr(self, name) for name in self.__slots__}

@@ -1,17 +1,22 @@
-"""What nobody needs any more of the tables beside the topics: files that left the table, and the beginnings of their logs.
+"""What nobody needs any more of the tables beside the topics: files that left the table, files that no commit names, and the
+beginnings of their logs.
 
-The gateways compact these tables and write their checkpoints; nothing is deleted there. A file that no commit names stays: there
-is one only where a gateway died between two requests, and no fence (``log_format.fence``) protects these tables' committers.
+The gateways compact these tables and write their checkpoints; nothing is deleted there. Their commits go through the committer
+that topics have, so the grace of orphans has the same two sides and the same fence (``compaction.collection``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from compaction.collection import Deletion, Why, plan_segments
 from compaction.log_cleanup import plan_log
 from log_format import checkpoint, layout, limits
 from log_format.clock import Clock
+from log_format.committer import Committer
+from log_format.fence import Fence
 from log_format.groups_state import consumer_offsets_table
 from log_format.live_segments import removed_segments
 from log_format.store import ObjectStore
@@ -26,18 +31,31 @@ TABLES: Final[tuple[tuple[Table[Any], tuple[str, ...]], ...]] = (
 """Each with the folders of its data files."""
 
 
-def plan_table(store: ObjectStore, table: Table[Any], folders: tuple[str, ...], clock: Clock) -> list[Deletion]:
-    """What of the table may go, in the order in which it must. Raises ``StoreUnavailable``, ``CorruptData``."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablePlan:
+    """What of a table may go, in the order in which it must; ``fence`` before, where there are orphans among it."""
+
+    deletions: tuple[Deletion, ...] = ()
+    fence: Callable[[], object] | None = None
+
+
+def plan_table(
+    store: ObjectStore, table: Table[Any], folders: tuple[str, ...], clock: Clock, new_id: Callable[[], str]
+) -> TablePlan:
+    """Look at the table. Raises ``StoreUnavailable``, ``CorruptData``; ``fence`` raises ``TidelogError``."""
+    log = TableLog(store, table, clock)
+    before = log.refresh().version
+    # Listed before the log is read: what comes into the table meanwhile is then seen to be in it.
     stored = [info for folder in folders for info in store.list(f"{table.root}{folder}")]
-    log = list(store.list(layout.table_log_prefix(table.root)))
-    state = TableLog(store, table, clock).refresh()
+    commits = list(store.list(layout.table_log_prefix(table.root)))
+    state = log.refresh()
     now_ms, retention_ms = clock.now_ms(), limits.DELETED_FILE_RETENTION_MS
-    if state.version == NO_LOG:
-        return []
+    if before == NO_LOG:
+        return TablePlan()
     reconciled = checkpoint.reconciled_table(store, table.root, state.version, now_ms)
     if reconciled is None:
-        return []  # somebody wrote a checkpoint of a later version meanwhile: the next round looks again
-    deletions = plan_segments(
+        return TablePlan()  # somebody wrote a checkpoint of a later version meanwhile: the next round looks again
+    files = plan_segments(
         stored,
         table.root,
         live=set(state.files),
@@ -45,5 +63,10 @@ def plan_table(store: ObjectStore, table: Table[Any], folders: tuple[str, ...], 
         retention_ms=retention_ms,
         now_ms=now_ms,
     )
-    gone = [deletion for deletion in deletions if deletion.why is Why.REMOVED]
-    return [*gone, *plan_log(log, retention_ms=retention_ms, now_ms=now_ms)]
+    superseded = plan_log(commits, retention_ms=retention_ms, now_ms=now_ms)
+    has_orphans = any(deletion.why is Why.ORPHAN for deletion in files)
+
+    def fence() -> object:
+        return Committer(log, new_id=new_id, engine="tidelog-maintenance").commit(Fence(version=before))
+
+    return TablePlan(deletions=(*files, *superseded), fence=fence if has_orphans else None)

@@ -259,7 +259,14 @@ class TopicUpkeep:
             self._committer.commit(Fence(version=before))
         commits = plan_log(self._store.list(layout.log_prefix(self.topic)), retention_ms=retention_ms, now_ms=now_ms)
         for deletions in (segments, commits):
-            delete_all(self._store, deletions, report=self._report, totals=totals, is_dry_run=self._is_dry_run)
+            delete_all(
+                self._store,
+                deletions,
+                report=self._report,
+                totals=totals,
+                at_once=self._policy.deletes_at_once,
+                is_dry_run=self._is_dry_run,
+            )
 
     def _look(self) -> tuple[TopicState, pa.Table]:
         """The head, as a state and as a reconciled log."""

@@ -11,18 +11,18 @@ from typing import Final
 
 from log_format.change import Proposal
 from log_format.delta import Txn
-from log_format.topic_state import TopicState
+from log_format.table import TableState
 
 FENCE_APP_ID: Final = "collected"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fence:
-    """Go on behind ``version``; fulfilled already when the log has."""
+    """Go on behind ``version`` in any table; fulfilled already when its log has."""
 
     version: int
 
-    def propose(self, state: TopicState, now_ms: int) -> Proposal[None]:
+    def propose(self, state: TableState, now_ms: int) -> Proposal[None]:
         """One ``txn`` that nobody reads. Never raises; the log must have begun."""
         assert state.version >= 0
         has_gone_on = state.version > self.version

@@ -188,7 +188,7 @@ class World:
             workers=InThisProcess(store),
             clock=self.clock,
             report=CollectedEvents(),
-            policy=Policy(flushed_min=2, sources_max=3, fan_in=2),
+            policy=Policy(flushed_min=2, sources_max=3, fan_in=2, deletes_at_once=1),
             only=["t"],
             new_id=self.new_id,
         )

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from log_format import limits
+import pytest
+
+from compaction.collection import Why
+from log_format import group_changes, limits
 from log_format.checkpoint import write_table_checkpoint
 from log_format.committer import Committer
+from log_format.groups_state import consumer_offsets_table
+from log_format.stores.memory import MemoryStore
+from log_format.table import Table
 from log_format.table_log import TableLog
 from log_format.transaction_changes import Begin, Decide
 from log_format.transaction_compaction import Compact
@@ -16,34 +23,93 @@ ROOT = "system/transactions/"
 DAY_MS = limits.DELETED_FILE_RETENTION_MS
 
 
+def _begin(bench: Any, name: str) -> Decide:
+    decision = Begin(transactional_id=name, transaction_id=f"t-{name}", new_producer_id="p", timeout_ms=60_000)
+    return Decide([decision], bench.new_id)
+
+
+def _claim(bench: Any, name: str) -> group_changes.Decide:
+    return group_changes.Decide([group_changes.Claim(group=name, coordinator="c")], bench.new_id)
+
+
 def _keys(bench: Any, folder: str) -> list[str]:
     return [info.key for info in bench.store.list(f"{ROOT}{folder}")]
 
 
 def test_what_left_the_table_goes_after_a_day(bench: Any) -> None:
-    """Files that compaction replaced and commits that a checkpoint covers are deleted, not before; nothing else ever is."""
+    """Files that compaction replaced and commits that a checkpoint covers are deleted, not before; nothing else is."""
     log = TableLog(bench.store, transactions_table(), bench.clock)
     committer = Committer(log, new_id=bench.new_id, jitter=lambda: 1.0)
 
-    def begin(name: str) -> None:
-        decision = Begin(transactional_id=name, transaction_id=f"t-{name}", new_producer_id="p", timeout_ms=60_000)
-        committer.commit(Decide([decision], bench.new_id))
-
     for name in "abc":
-        begin(name)
-    bench.store.put(f"{ROOT}decisions/orphan.parquet", b"from one that died")
+        committer.commit(_begin(bench, name))
     bench.clock.ms += DAY_MS
     assert committer.commit(Compact(bench.new_id, files_min=2)).result == 3
-    begin("d")
+    committer.commit(_begin(bench, "d"))
     write_table_checkpoint(bench.store, ROOT, log.state.version, bench.clock.now_ms())
     bench.clock.ms += DAY_MS - 1
     bench.job().run_round(collect=True)
-    assert (len(_keys(bench, "decisions/")), len(_keys(bench, "compacted/"))) == (5, 1)
+    assert (len(_keys(bench, "decisions/")), len(_keys(bench, "compacted/"))) == (4, 1)
     bench.clock.ms += 2 + limits.LOG_KEPT_MS_MIN
     before = TableLog(bench.store, transactions_table(), bench.clock).refresh()
     bench.job().run_round(collect=True)
-    assert (len(_keys(bench, "decisions/")), len(_keys(bench, "compacted/"))) == (2, 1)
+    assert (len(_keys(bench, "decisions/")), len(_keys(bench, "compacted/"))) == (1, 1)
     assert [key for key in _keys(bench, "_delta_log/") if key.endswith(".json")] == [
         f"{ROOT}_delta_log/{before.version:020d}.json"
     ]
     assert TableLog(bench.store, transactions_table(), bench.clock).refresh() == before
+
+
+def test_a_file_that_no_commit_names_goes_after_its_grace(bench: Any) -> None:
+    """What a gateway left that died between two requests: not while it may be on its way into a commit, and with its reason."""
+    log = TableLog(bench.store, transactions_table(), bench.clock)
+    committer = Committer(log, new_id=bench.new_id, jitter=lambda: 1.0)
+    committer.commit(_begin(bench, "a"))
+    orphan = f"{ROOT}decisions/orphan.parquet"
+    bench.store.put(orphan, b"from one that died")
+    bench.clock.ms += limits.ORPHAN_GRACE_MS
+    bench.job().run_round(collect=True)
+    assert len(_keys(bench, "decisions/")) == 2
+    version = log.refresh().version
+    bench.clock.ms += 1
+    bench.job(is_dry_run=True).run_round(collect=True)
+    assert (len(_keys(bench, "decisions/")), log.refresh().version) == (2, version)
+    bench.job().run_round(collect=True)
+    assert orphan not in _keys(bench, "decisions/")
+    assert [event["why"] for event in bench.events("delete")] == [Why.ORPHAN.value]
+    assert log.refresh().version == version + 1
+    assert set(log.state.transactions) == {"t-a"}
+
+
+class SleepsBeforeACommit(MemoryStore):
+    """At the next commit its caller sleeps for more than a day, in which ``meanwhile`` happens."""
+
+    meanwhile: Callable[[], None] | None = None
+
+    def put_if_absent(self, key: str, data: bytes) -> None:
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+        super().put_if_absent(key, data)
+
+
+@pytest.mark.parametrize("table", [transactions_table(), consumer_offsets_table()], ids=lambda table: table.label)
+def test_a_committer_that_sleeps_through_the_grace_commits_nothing_that_is_gone(bench: Any, table: Table[Any]) -> None:
+    """Its file is collected as an orphan, so its version must be taken: it looks again, and brings another file."""
+    bench.store = store = SleepsBeforeACommit(clock=bench.clock)
+    log = TableLog(store, table, bench.clock)
+    committer = Committer(log, new_id=bench.new_id, jitter=lambda: 1.0)
+    change = _begin if table.root == ROOT else _claim
+    committer.commit(change(bench, "a"))
+
+    def meanwhile() -> None:
+        bench.clock.ms += limits.ORPHAN_GRACE_MS + 1
+        bench.job().run_round(collect=True)
+
+    store.meanwhile = meanwhile
+    committer.commit(change(bench, "b"))
+    assert [event["why"] for event in bench.events("delete")] == [Why.ORPHAN.value]
+    state = TableLog(store, table, bench.clock).refresh()
+    stored = {info.key.removeprefix(table.root) for info in store.list(table.root)}
+    assert len(state.files) == 2
+    assert set(state.files) <= stored
