@@ -180,7 +180,7 @@ def test_a_session_that_met_a_defect_ends_all_the_same(tools: Any, monkeypatch: 
         await gateway.topic()
         groups = gateway.engine.groups
         failing = Failing(LiveGroup.end_sessions)
-        monkeypatch.setattr(LiveGroup, "end_sessions", failing)
+        monkeypatch.setattr(LiveGroup, "end_sessions", lambda group: failing(group))  # noqa: PLW0108 - so it is a method
         groups.start()
         group, _ = await groups.join("g", JOINING)
         await until(lambda: not group.row.members)
