@@ -1,0 +1,102 @@
+"""Records -> rows, or the reasons why they are none.
+
+What is decided follows from the record and the schema alone, so a micro-batch that is repeated decides the same.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.functions import array as array_
+from pyspark.sql.functions import (
+    array_except,
+    coalesce,
+    col,
+    concat_ws,
+    expr,
+    get_json_object,
+    is_valid_utf8,
+    json_object_keys,
+    lit,
+    size,
+    substring,
+    when,
+)
+from pyspark.sql.types import StructType
+
+from spark_pipeline.jobs.pipeline.record_schema import RecordSchema
+from spark_pipeline.jobs.pipeline.strict_json import CORRUPT, is_no_string, is_one_value, parsed, typed
+
+REASON: Final = "_reason"
+"""Null for a record that fits, else why it does not."""
+
+REASON_CHARACTERS_MAX: Final = 1_000
+
+_TEXT: Final = "_text"
+_PARSED: Final = "_parsed"
+
+
+def judge(records: DataFrame, schema: RecordSchema) -> DataFrame:
+    """Kafka's columns with headers -> the same with ``_`` before their names, the schema's columns and ``REASON`` (string).
+
+    The schema's columns are as the record has them when ``REASON`` is null; else they say nothing.
+    """
+    given = [col(name).alias(f"_{name}") for name in records.columns]
+    read = records.select(*given, col("value").cast("string").alias(_TEXT))
+    kept = [f"_{name}" for name in records.columns]
+    read = read.select(*kept, _TEXT, parsed(col(_TEXT), schema.columns).alias(_PARSED))
+    columns = [typed(col(_PARSED)[field.name], field.dataType).alias(field.name) for field in schema.columns]
+    rows = read.select(*kept, _TEXT, _PARSED, *columns)
+    return rows.select(*kept, *schema.columns.fieldNames(), reason(schema).alias(REASON))
+
+
+def reason(schema: RecordSchema) -> Column:
+    """Why the record does not fit: the first thing that is wrong with its form, else all that is wrong with its members."""
+    text, value = col(_TEXT), col(_PARSED)
+    form = (
+        when(text.isNull(), lit("has no value"))
+        .when(~is_valid_utf8(text), lit("is not UTF-8"))
+        .when(~is_one_value(text), lit("is not JSON"))
+        .when(~coalesce(text.rlike(r"^\s*\{"), lit(False)), lit("is not a JSON object"))
+        .when(value[CORRUPT].isNotNull(), _misfits(text, value, schema.columns))
+    )
+    members = concat_ws("; ", *_wrong_strings(value, schema.columns), *_broken(text, schema))
+    return substring(coalesce(form, when(members != "", members)), 1, REASON_CHARACTERS_MAX)
+
+
+def _misfits(text: Column, value: Column, columns: StructType) -> Column:
+    """Which members are not of their type: those that are there and could not be read."""
+    found = [
+        when(
+            get_json_object(text, _json_path(field.name)).isNotNull() & value[field.name].isNull(),
+            lit(f"{field.name}: is no {field.dataType.simpleString()}"),
+        )
+        for field in columns
+    ]
+    named = concat_ws("; ", *found)
+    return when(named != "", named).otherwise("has a member that is not of its type")
+
+
+def _wrong_strings(value: Column, columns: StructType) -> list[Column]:
+    wrong = [(field, is_no_string(value[field.name], field.dataType)) for field in columns]
+    return [
+        when(condition, lit(f"{field.name}: is no {field.dataType.simpleString()}"))
+        for field, condition in wrong
+        if condition is not None
+    ]
+
+
+def _broken(text: Column, schema: RecordSchema) -> list[Column]:
+    found = [when(expr(rule.broken), lit(rule.reason)) for rule in schema.rules]
+    if schema.is_closed:
+        known = array_(*[lit(name) for name in schema.columns.fieldNames()])
+        others = array_except(json_object_keys(text), known)
+        found.append(
+            when(size(others) > 0, concat_ws(" ", lit("has members that are unknown:"), concat_ws(", ", others)))
+        )
+    return found
+
+
+def _json_path(name: str) -> str:
+    return f"$['{name}']"

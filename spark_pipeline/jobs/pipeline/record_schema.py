@@ -1,0 +1,90 @@
+"""Which records fit: the columns of their values, and the rules that hold for them.
+
+A rule is a SQL expression over the columns and the reason that a dead letter gives when it is true; one that is null, since a
+column is, is not broken. Source: SQL's CHECK constraints, which hold in the same way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.errors import ParseException
+from pyspark.sql.types import StructField, StructType
+
+from spark_pipeline.source.options import OptionRefused
+
+OWN_PREFIX: Final = "_"
+"""Columns that begin so are the pipeline's: ``_partition``, ``_offset``, …"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """``broken`` is SQL over the columns, ``reason`` what a record is told for which it is true."""
+
+    reason: str
+    broken: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordSchema:
+    """``columns``: all nullable, names unique whatever their case. ``is_closed``: a record has no other members than these."""
+
+    columns: StructType
+    rules: tuple[Rule, ...] = ()
+    is_closed: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse names that could not be columns of one table."""
+        seen: set[str] = set()
+        for field in self.columns:
+            if field.name.startswith(OWN_PREFIX):
+                raise OptionRefused("schema", f"column {field.name}: names with {OWN_PREFIX} first are the pipeline's")
+            if field.name.lower() in seen:
+                raise OptionRefused("schema", f"column {field.name} is there twice")
+            seen.add(field.name.lower())
+        if not seen:
+            raise OptionRefused("schema", "has no column")
+
+    def fingerprint(self) -> str:
+        """Equal for schemas that decide alike."""
+        text = json.dumps([self.columns.json(), [[rule.reason, rule.broken] for rule in self.rules], self.is_closed])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def always_has(self, column: str) -> bool:
+        """Whether no row has null there."""
+        return any(rule.broken == is_missing(column) for rule in self.rules)
+
+    def with_checks(self, checks: Mapping[str, str]) -> RecordSchema:
+        """The schema with conditions that rows fulfil, by what is said of those that don't."""
+        added = tuple(Rule(reason=name, broken=f"NOT ({condition})") for name, condition in checks.items())
+        return RecordSchema(columns=self.columns, rules=self.rules + added, is_closed=self.is_closed)
+
+
+def from_ddl(text: str) -> RecordSchema:
+    """``hour INT NOT NULL, carrier STRING``: a column that is NOT NULL is needed. Needs a session.
+
+    Raises ``OptionRefused``.
+    """
+    try:
+        columns = StructType.fromDDL(text)
+    except ParseException as problem:
+        raise OptionRefused("schema", f"is no DDL: {str(problem).strip().splitlines()[0]}") from problem
+    needed = [field.name for field in columns if not field.nullable]
+    rules = tuple(Rule(reason=f"{name}: is missing", broken=is_missing(name)) for name in needed)
+    nullable = StructType([StructField(field.name, field.dataType) for field in columns])
+    return RecordSchema(columns=nullable, rules=rules)
+
+
+def is_missing(*path: str) -> str:
+    """SQL for: what holds the column is there, and the column is not."""
+    missing = f"{quoted(*path)} IS NULL"
+    return missing if len(path) == 1 else f"{quoted(*path[:-1])} IS NOT NULL AND {missing}"
+
+
+def quoted(*path: str) -> str:
+    """A column's name in SQL."""
+    return ".".join("`" + name.replace("`", "``") + "`" for name in path)

@@ -1,0 +1,101 @@
+"""What people and machines see of a pipeline: a line for each micro-batch, or a JSON object."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+REASONS_MAX: Final = 5
+"""Reasons told of a micro-batch: the most frequent."""
+
+
+class Report(Protocol):
+    """Takes what happens, from several threads."""
+
+    def event(self, name: str, **fields: Any) -> None:
+        """Something happened."""
+
+
+class JsonReport:
+    """One JSON object a line on standard output: ``{"event": …, "at_ms": …, …}``."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def event(self, name: str, **fields: Any) -> None:
+        """Write it."""
+        line = json.dumps({"event": name, "at_ms": time.time_ns() // 1_000_000, **fields})
+        with self._lock:
+            sys.stdout.write(line + "\n")
+            sys.stdout.flush()
+
+
+class TextReport:
+    """Lines for people on standard error."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def event(self, name: str, **fields: Any) -> None:
+        """Write it."""
+        line = f"{time.strftime('%H:%M:%S')} {_LINES[name].format_map(_Shown(fields))}"
+        for reason, count in fields.get("reasons", {}).items():
+            line += f"\n           {count:,} x {reason}"
+        with self._lock:
+            sys.stderr.write(line + "\n")
+            sys.stderr.flush()
+
+
+class ListenToGold(StreamingQueryListener):
+    """Reports each micro-batch of a gold query in which there was something. ``names`` are the queries'."""
+
+    def __init__(self, report: Report, names: Mapping[str, str]) -> None:
+        self._report = report
+        self._names = names
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's names
+        """Not of interest."""
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        """Not of interest."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """Not of interest: who waits for the query knows."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        """Report it."""
+        progress = event.progress
+        gold = self._names.get(progress.name or "")
+        if gold is None or not progress.numInputRows:
+            return
+        late = sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
+        self._report.event("gold", gold=gold, batch=progress.batchId, rows=progress.numInputRows, late=late)
+
+
+_LINES: Final = {
+    "started": "{topic} -> {silver}; what does not fit -> topic {dead_letter_topic}",
+    "batch": "batch {batch}: {records} records, {silver} rows, {dead_letters} dead letters",
+    "gold": "gold {gold}, batch {batch}: {rows} rows, {late} too late",
+    "finished": "at the end of what there was",
+    "stopped": "stopped; the next run goes on here",
+}
+
+
+class _Shown(dict[str, Any]):
+    """Numbers as people read them."""
+
+    def __getitem__(self, name: str) -> Any:
+        value = super().__getitem__(name)
+        return f"{value:,}" if isinstance(value, int) else value

@@ -1,0 +1,87 @@
+"""The table of rows: what fits, with the place that it has in the topic.
+
+1. A micro-batch is in the table once: Delta remembers the query and the batch (``txnAppId``, ``txnVersion``) and does nothing for
+   one that it has.
+2. A table belongs to one checkpoint. Another one would begin anew and write every row again, so it is refused.
+3. A micro-batch that was cut off is ended by the rules with which it began: other ones could put a record in the table and
+   among the dead letters, or in neither.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType, TimestampType
+
+from spark_pipeline.jobs.pipeline.judge import REASON
+from spark_pipeline.jobs.pipeline.record_schema import RecordSchema, quoted
+
+PLACE: Final = StructType(
+    [
+        StructField("_partition", IntegerType()),
+        StructField("_offset", LongType()),
+        StructField("_timestamp", TimestampType()),
+        StructField("_key", BinaryType()),
+    ]
+)
+"""Where a row comes from; the timestamp is the record's."""
+
+COMMITS_LOOKED_AT_MAX: Final = 100
+"""How far back in the table's history its last micro-batch is looked for: others (OPTIMIZE) may have committed since."""
+
+
+class CheckpointRefused(RuntimeError):
+    """The table and the checkpoint don't belong together; the message says what to do."""
+
+
+def create_table(spark: SparkSession, path: str, columns: StructType) -> None:
+    """Make the table, empty, where there is none, and add columns that it does not have.
+
+    Raises Spark's ``AnalysisException`` when a column is there with another type.
+    """
+    if DeltaTable.isDeltaTable(spark, path):
+        there = {(field.name, field.dataType) for field in spark.read.format("delta").load(path).schema}
+        if {(field.name, field.dataType) for field in columns} <= there:
+            return
+    empty = spark.createDataFrame([], columns)
+    empty.write.format("delta").mode("append").option("mergeSchema", "true").save(path)
+
+
+def silver_columns(schema: RecordSchema) -> StructType:
+    """The table's columns."""
+    return StructType([*PLACE.fields, *schema.columns.fields])
+
+
+def rows(judged: DataFrame, schema: RecordSchema) -> DataFrame:
+    """What ``judge`` found to fit, with the columns of ``silver_columns``."""
+    names = silver_columns(schema).fieldNames()
+    return judged.where(col(REASON).isNull()).select(*[quoted(name) for name in names])
+
+
+def check_belongs(spark: SparkSession, path: str, *, query_id: str, batch_id: int, rules: str) -> None:
+    """Raise ``CheckpointRefused`` unless the micro-batch may be written, or has been, by this query with these rules."""
+    history = DeltaTable.forPath(spark, path).history(COMMITS_LOOKED_AT_MAX).select("userMetadata").collect()
+    notes = [json.loads(row["userMetadata"]) for row in history if (row["userMetadata"] or "").startswith('{"query":')]
+    if not notes:
+        return
+    if notes[0]["query"] != query_id:
+        raise CheckpointRefused(
+            f"The table {path} was filled from another checkpoint, and this one would write every row again. Bring the old "
+            "checkpoint back, or give the pipeline a new output."
+        )
+    if notes[0]["batch"] == batch_id and notes[0]["rules"] != rules:
+        raise CheckpointRefused(
+            f"Micro-batch {batch_id} was cut off after its rows were written by another schema or other checks. Run it once with "
+            "those (--available-now), then change them."
+        )
+
+
+def write(fitting: DataFrame, path: str, *, query_id: str, batch_id: int, rules: str) -> None:
+    """Append the rows of a micro-batch; does nothing when the table has it."""
+    note = json.dumps({"query": query_id, "batch": batch_id, "rules": rules})
+    options = {"txnAppId": query_id, "txnVersion": str(batch_id), "userMetadata": note}
+    fitting.write.format("delta").mode("append").options(**options).save(path)

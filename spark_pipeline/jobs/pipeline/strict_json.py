@@ -1,0 +1,108 @@
+"""Spark's JSON reader, made exact.
+
+``from_json`` alone takes ``{"a":1} and more`` for ``{"a":1}``, single quotes for double ones, and a number for a string. Here a
+text is one JSON object and nothing else, and a STRING column takes a JSON string: strings are read as VARIANT, which remembers
+what they were, and become strings when that has been looked at. Everything is done by Spark's own expressions.
+
+A column of another type has null where the text has something else in its place, and ``CORRUPT`` is then not null.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql.functions import (
+    coalesce,
+    concat,
+    exists,
+    from_json,
+    json_array_length,
+    lit,
+    map_values,
+    schema_of_variant,
+    struct,
+    transform,
+    transform_values,
+    when,
+)
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, VariantType
+
+CORRUPT: Final = "_corrupt"
+"""The field of ``parsed`` that is not null where something did not fit."""
+
+_OPTIONS: Final = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, "allowSingleQuotes": "false"}
+
+
+def is_one_value(text: Column) -> Column:
+    """Whether the text is exactly one JSON value (boolean, never null for a text that is not null).
+
+    One value makes an array of one, and of two with another behind it. A text that closes the array itself, to go on with
+    something else, makes two arrays of the same length.
+    """
+    alone = json_array_length(concat(lit("["), text, lit("]")))
+    followed = json_array_length(concat(lit("["), text, lit(",0]")))
+    return coalesce((alone == 1) & (followed == 2), lit(False))
+
+
+def parsed(text: Column, columns: StructType) -> Column:
+    """A struct of ``columns``, with VARIANT for STRING at every depth, and of ``CORRUPT``. Null for an empty text."""
+    wire = _wire(columns)
+    assert isinstance(wire, StructType)
+    return from_json(text, StructType([*wire.fields, StructField(CORRUPT, StringType())]), _OPTIONS)
+
+
+def is_no_string(value: Column, type_: DataType) -> Column | None:
+    """Whether something else is where ``type_`` has a string; None when it has none. ``value`` as in ``parsed``."""
+    if isinstance(type_, StringType):
+        # VOID is JSON's null.
+        return value.isNotNull() & ~schema_of_variant(value).isin("STRING", "VOID")
+    if isinstance(type_, StructType):
+        found = [is_no_string(value[field.name], field.dataType) for field in type_]
+        wrong = [each for each in found if each is not None]
+        return reduce(or_, wrong) if wrong else None
+    if isinstance(type_, ArrayType | MapType):
+        inner = type_.elementType if isinstance(type_, ArrayType) else type_.valueType
+        if not _has_string(inner):
+            return None
+        values = value if isinstance(type_, ArrayType) else map_values(value)
+        return exists(values, lambda element: coalesce(is_no_string(element, inner), lit(False)))
+    return None
+
+
+def typed(value: Column, type_: DataType) -> Column:
+    """``value`` as in ``parsed``, as the very ``type_``."""
+    if not _has_string(type_):
+        return value
+    if isinstance(type_, StructType):
+        fields = [typed(value[field.name], field.dataType).alias(field.name) for field in type_]
+        return when(value.isNotNull(), struct(*fields))
+    if isinstance(type_, ArrayType):
+        return transform(value, lambda element: typed(element, type_.elementType))
+    if isinstance(type_, MapType):
+        return transform_values(value, lambda _, element: typed(element, type_.valueType))
+    return value.cast(StringType())
+
+
+def _wire(type_: DataType) -> DataType:
+    if isinstance(type_, StringType):
+        return VariantType()
+    if isinstance(type_, StructType):
+        return StructType([StructField(field.name, _wire(field.dataType)) for field in type_])
+    if isinstance(type_, ArrayType):
+        return ArrayType(_wire(type_.elementType))
+    if isinstance(type_, MapType):
+        return MapType(type_.keyType, _wire(type_.valueType))
+    return type_
+
+
+def _has_string(type_: DataType) -> bool:
+    if isinstance(type_, StructType):
+        return any(_has_string(field.dataType) for field in type_)
+    if isinstance(type_, ArrayType):
+        return _has_string(type_.elementType)
+    if isinstance(type_, MapType):
+        return _has_string(type_.valueType)
+    return isinstance(type_, StringType)
