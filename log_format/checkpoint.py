@@ -10,7 +10,7 @@ What the topic remembers of producers and transactions is in the file's metadata
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -20,73 +20,25 @@ from log_format import layout, limits
 from log_format.checkpoint_file import decode_checkpoint_file, encode_checkpoint_file
 from log_format.checkpoint_hint import hinted_version
 from log_format.checkpoint_memory import KEYS, NO_MEMORY, memory_of, with_memory
-from log_format.delta import (
-    TAG_FOOTER,
-    TAG_RUNS,
-    Add,
-    Commit,
-    MetaData,
-    Protocol,
-    Remove,
-    decode_commit,
-    plain_path,
-    segment_of_add,
+from log_format.checkpoint_schema import (
+    ADD,
+    METADATA,
+    PROTOCOL,
+    REMOVE,
+    SCHEMA,
+    TXN,
+    as_corrupt,
+    check_required,
+    conforming,
+    present,
 )
+from log_format.checkpoint_segments import segments_of
+from log_format.delta import Add, Commit, MetaData, Protocol, Remove, decode_commit, plain_path
 from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable
 from log_format.run import Run, SegmentRef
 from log_format.store import ObjectStore
 from log_format.topic_config import TopicConfig
-from log_format.topic_state import EMPTY_REQUEST_APP_ID, PARTITION_COUNT_PROPERTY, TopicState
-
-_TEXT_MAP: Final = pa.map_(pa.string(), pa.string())
-_TXN: Final = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])
-_ADD: Final = pa.struct(
-    [
-        ("path", pa.string()),
-        ("partitionValues", _TEXT_MAP),
-        ("size", pa.int64()),
-        ("modificationTime", pa.int64()),
-        ("dataChange", pa.bool_()),
-        ("stats", pa.string()),
-        ("tags", _TEXT_MAP),
-    ]
-)
-_REMOVE: Final = pa.struct(
-    [
-        ("path", pa.string()),
-        ("deletionTimestamp", pa.int64()),
-        ("dataChange", pa.bool_()),
-        ("extendedFileMetadata", pa.bool_()),
-        ("partitionValues", _TEXT_MAP),
-        ("size", pa.int64()),
-    ]
-)
-_METADATA: Final = pa.struct(
-    [
-        ("id", pa.string()),
-        ("name", pa.string()),
-        ("description", pa.string()),
-        ("format", pa.struct([("provider", pa.string()), ("options", _TEXT_MAP)])),
-        ("schemaString", pa.string()),
-        ("partitionColumns", pa.list_(pa.string())),
-        ("configuration", _TEXT_MAP),
-        ("createdTime", pa.int64()),
-    ]
-)
-_PROTOCOL: Final = pa.struct([("minReaderVersion", pa.int32()), ("minWriterVersion", pa.int32())])
-SCHEMA: Final = pa.schema(
-    [("txn", _TXN), ("add", _ADD), ("remove", _REMOVE), ("metaData", _METADATA), ("protocol", _PROTOCOL)]
-)
-_REQUIRED: Final = (
-    ("txn", "appId"),
-    ("txn", "version"),
-    ("add", "path"),
-    ("add", "size"),
-    ("add", "modificationTime"),
-    ("remove", "path"),
-    ("metaData", "id"),
-    ("metaData", "schemaString"),
-)
+from log_format.topic_state import EMPTY_REQUEST_APP_ID, PARTITION_COUNT_PROPERTY
 
 
 def last_checkpoint_version(store: ObjectStore, topic: str) -> int | None:
@@ -176,7 +128,7 @@ def reconcile(table: pa.Table, commits: Iterable[Commit], now_ms: int) -> pa.Tab
     protocol = _last(table, "protocol")
     metadata = _last(table, "metaData")
     memory = memory_of(table)
-    txns = {txn["appId"]: txn for txn in _present(table, "txn").to_pylist()}
+    txns = {txn["appId"]: txn for txn in present(table, "txn").to_pylist()}
     adds: dict[str, dict[str, Any]] = {}
     removes: dict[str, dict[str, Any]] = {}
     gone: set[str] = set()
@@ -201,20 +153,20 @@ def reconcile(table: pa.Table, commits: Iterable[Commit], now_ms: int) -> pa.Tab
             removes.pop(add.path, None)
             back.add(add.path)
             adds[add.path] = _add(add)
-    kept = _without(_present(table, "add"), gone)
+    kept = _without(present(table, "add"), gone)
     configuration = dict(metadata["configuration"] or ()) if metadata else {}
     oldest_ms = now_ms - _tombstones_kept_ms(configuration)
     # There may be hundreds of thousands of them: those of the checkpoint before stay columns.
-    tombstones = _without(_present(table, "remove"), gone | back)
-    tombstones = pa.concat_arrays([tombstones, pa.array(list(removes.values()), _REMOVE)])
+    tombstones = _without(present(table, "remove"), gone | back)
+    tombstones = pa.concat_arrays([tombstones, pa.array(list(removes.values()), REMOVE)])
     removed_ms = pc.fill_null(pc.struct_field(tombstones, "deletionTimestamp"), 0)
     tombstones = tombstones.filter(pc.greater_equal(removed_ms, oldest_ms))
     parts = [
-        ("protocol", pa.array([protocol], _PROTOCOL)),
-        ("metaData", pa.array([metadata], _METADATA)),
-        ("txn", pa.array([txn for txn in txns.values() if memory.transactions.needs(txn["appId"])], _TXN)),
+        ("protocol", pa.array([protocol], PROTOCOL)),
+        ("metaData", pa.array([metadata], METADATA)),
+        ("txn", pa.array([txn for txn in txns.values() if memory.transactions.needs(txn["appId"])], TXN)),
         ("add", kept),
-        ("add", pa.array(list(adds.values()), _ADD)),
+        ("add", pa.array(list(adds.values()), ADD)),
         ("remove", tombstones),
     ]
     rows = [_rows(name, values) for name, values in parts if len(values)]
@@ -236,55 +188,14 @@ def _tombstones_kept_ms(configuration: Mapping[str, str]) -> int:
     return retention_ms + limits.TOMBSTONE_MARGIN_MS
 
 
-def read_checkpoint(data: bytes, topic: str, version: int) -> TopicState:
-    """The state that a checkpoint gives. Raises ``CorruptData``."""
-    table = decode_checkpoint(data, layout.topic_root(topic), version, with_tombstones=False, topic=topic)
-    metadata_row = _last(table, "metaData")
-    if metadata_row is None:
-        raise CorruptData(f"The checkpoint {version} of topic {topic!r} has no metaData.", topic=topic)
-    metadata = MetaData(
-        id=metadata_row["id"],
-        name=metadata_row["name"],
-        schema_string=metadata_row["schemaString"],
-        configuration=dict(metadata_row["configuration"] or ()),
-        created_time=metadata_row["createdTime"],
-    )
-    txns = {txn["appId"]: txn["version"] for txn in _present(table, "txn").to_pylist()}
-    adds = _present(table, "add")
-    times = pc.struct_field(adds, "modificationTime")
-    newest_ms = (pc.max(times).as_py() or 0) if len(adds) else 0
-    state = TopicState.absent(topic, version).with_reconciled(metadata, txns, newest_ms, *memory_of(table))
-    if state.exists and len(adds):
-        for segment, runs in live_segments(table):
-            for run in runs:
-                if run.partition >= state.partition_count or run.end_offset > state.high_watermark(run.partition):
-                    raise CorruptData(
-                        f"The checkpoint {version} of topic {topic!r} has a segment beyond its end: {run}.",
-                        topic=topic,
-                        segment=segment.path,
-                    )
-            state.manifest.add(segment, runs, state.log_starts)
-    return state
-
-
 def live_segments(table: pa.Table) -> Iterator[tuple[SegmentRef, list[Run]]]:
-    """The segments of a checkpoint's table (``SCHEMA``) with their runs, by modification time. Raises ``CorruptData``."""
-    adds = _present(table, "add")
-    if len(adds) == 0:
-        return
-    adds = adds.take(pc.sort_indices(pc.struct_field(adds, "modificationTime")))
-    paths = pc.struct_field(adds, "path").to_pylist()
-    sizes = pc.struct_field(adds, "size").to_pylist()
-    tags = pc.struct_field(adds, "tags")
-    runs_tags = pc.map_lookup(tags, TAG_RUNS, "first").to_pylist()
-    footer_tags = pc.map_lookup(tags, TAG_FOOTER, "first").to_pylist()
-    for path, size, runs_tag, footer_tag in zip(paths, sizes, runs_tags, footer_tags, strict=True):
-        yield segment_of_add(path, size, runs_tag, footer_tag)
+    """The segments of a checkpoint's table (``SCHEMA``) with their runs. Raises ``CorruptData``."""
+    return segments_of(present(table, "add"))
 
 
 def removed_paths(table: pa.Table) -> set[str]:
     """The paths that the tombstones of a checkpoint's table (``SCHEMA``) name."""
-    return {plain_path(path) for path in pc.struct_field(_present(table, "remove"), "path").to_pylist()}
+    return {plain_path(path) for path in pc.struct_field(present(table, "remove"), "path").to_pylist()}
 
 
 def is_due(version: int, checkpoint_version: int | None, segment_count: int) -> bool:
@@ -299,53 +210,19 @@ def decode_checkpoint(data: bytes, root: str, version: int, *, with_tombstones: 
 
     Raises ``CorruptData`` that names the object, with ``fields``.
     """
-    try:
+    with as_corrupt(root, version, **fields):
         table = decode_checkpoint_file(data, with_tombstones=with_tombstones)
-        conforming = pa.table([_conforming(table, field) for field in SCHEMA], schema=SCHEMA)
-        conforming.validate(full=True)
-        conforming = conforming.replace_schema_metadata(
+        found = conforming(table)
+        found = found.replace_schema_metadata(
             {key: value for key, value in (table.schema.metadata or {}).items() if key in KEYS}
         )
-        memory_of(conforming)
-        for column, name in _REQUIRED:
-            if pc.struct_field(_present(conforming, column), name).null_count:
-                raise ValueError(f"{column}.{name} is null")
-        return conforming
-    except (pa.ArrowException, OSError, KeyError, ValueError) as problem:
-        raise CorruptData(
-            f"The checkpoint {version} of {root.rstrip('/')} can't be read: {problem}.",
-            object=layout.table_checkpoint_key(root, version),
-            **fields,
-        ) from problem
-
-
-def _conforming(table: pa.Table, field: pa.Field) -> pa.Array:
-    """A column with the fields that are ours, whatever others whoever wrote the checkpoint has added or left out."""
-    if field.name not in table.column_names:
-        raise ValueError(f"it has no column {field.name}")
-    column = pa.concat_arrays(table.column(field.name).chunks) if table.num_rows else pa.array([], field.type)
-    if not pa.types.is_struct(column.type):
-        raise ValueError(f"{field.name} is no struct")
-    names = [child.name for child in column.type]
-    children = [
-        pc.struct_field(column, child.name).cast(child.type)
-        if child.name in names
-        else pa.nulls(len(column), child.type)
-        for child in field.type
-    ]
-    return pa.StructArray.from_arrays(children, fields=list(field.type), mask=column.is_null())
-
-
-def _present(table: pa.Table, name: str) -> pa.Array:
-    column = table.column(name).combine_chunks()
-    column = column.chunk(0) if isinstance(column, pa.ChunkedArray) and column.num_chunks == 1 else column
-    if isinstance(column, pa.ChunkedArray):
-        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-    return column.drop_null()
+        memory_of(found)
+        check_required(found)
+        return found
 
 
 def _last(table: pa.Table, name: str) -> dict[str, Any] | None:
-    values = _present(table, name)
+    values = present(table, name)
     return values[-1].as_py() if len(values) else None
 
 

@@ -7,6 +7,7 @@ somebody else wrote is read whole.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -14,6 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 _TOMBSTONE_COLUMN: Final = "remove.path"
+_ROWS_MAX: Final = 16_384
+"""Rows of one piece: more make nothing faster."""
 
 
 def encode_checkpoint_file(reconciled: pa.Table) -> bytes:
@@ -36,10 +39,36 @@ def decode_checkpoint_file(data: bytes, *, with_tombstones: bool) -> pa.Table:
 
     Raises ``pa.ArrowException`` and ``OSError`` when it can't be read.
     """
-    file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
-    groups = range(file.metadata.num_row_groups)
-    wanted = [group for group in groups if with_tombstones or not _is_of_tombstones(file.metadata.row_group(group))]
-    return file.read_row_groups(wanted, use_threads=False)
+    return CheckpointFile(data).read(None, with_tombstones=with_tombstones)
+
+
+class CheckpointFile:
+    """The object, of which only the footer is decoded yet. Everything here raises ``pa.ArrowException``, ``OSError``."""
+
+    def __init__(self, data: bytes) -> None:
+        self._file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+
+    def read(self, columns: Sequence[str] | None, *, with_tombstones: bool) -> pa.Table:
+        """All rows at once, of these columns (``add.path``; None: all), with the object's metadata."""
+        table: pa.Table = self._file.read_row_groups(self._groups(with_tombstones), columns=columns, use_threads=False)
+        return table
+
+    def pieces(self, columns: Sequence[str], bytes_max: int, *, with_tombstones: bool) -> Iterator[pa.Table]:
+        """The rows of these columns in pieces of about ``bytes_max`` decoded bytes at most."""
+        for number in self._groups(with_tombstones):
+            group = self._file.metadata.row_group(number)
+            chunks = (group.column(index) for index in range(group.num_columns))
+            size = sum(
+                chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema.startswith(tuple(columns))
+            )
+            count = max(1, min(_ROWS_MAX, group.num_rows * bytes_max // max(1, size)))
+            for batch in self._file.iter_batches(count, row_groups=[number], columns=columns, use_threads=False):
+                yield pa.Table.from_batches([batch])
+
+    def _groups(self, with_tombstones: bool) -> list[int]:
+        metadata = self._file.metadata
+        groups = range(metadata.num_row_groups)
+        return [group for group in groups if with_tombstones or not _is_of_tombstones(metadata.row_group(group))]
 
 
 def _is_of_tombstones(group: pq.RowGroupMetaData) -> bool:

@@ -1,8 +1,8 @@
 """Which segment holds an offset of a partition, and which one a timestamp.
 
-Everything is in flat columns, some 43 bytes a segment (``segment_rows``) and 30 a run (``partition_runs``), so that a topic may have
-hundreds of thousands of them. Both questions are a binary search; a segment that joins costs O(1), amortized, one that leaves a
-pass over the columns, which all those that leave at once share.
+Everything is in flat columns, some 43 bytes a segment (``segment_rows``) and 30 a run (``partition_runs``), so that a topic may
+have hundreds of thousands of them. Both questions are a binary search; a segment that joins costs O(1), amortized, one that leaves
+a pass over the columns, which all those that leave at once share.
 
 Invariants: runs of one partition never overlap; runs wholly below the partition's log start are dropped; a segment stays
 listed until a ``remove`` names it, also when all its runs were dropped. Safe from any thread.
@@ -34,7 +34,7 @@ class Located:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManyRuns:
-    """Runs of any partitions, in any order, as columns of one length; ``segments`` are positions among those that they come with."""
+    """Runs of any partitions, in any order, as columns of one length; ``segments`` are positions among those they come with."""
 
     partitions: npt.NDArray[np.int64]
     bases: npt.NDArray[np.int64]
@@ -72,7 +72,7 @@ class Manifest:
                 self._run_count += 1
 
     def add_many(self, segments: SegmentColumns, runs: ManyRuns, log_starts: npt.NDArray[np.int64]) -> None:
-        """Many segments join: as ``add`` of each, without an object for any. Raises ``CorruptData``; then this is good for nothing."""
+        """Many segments join: as ``add`` of each, without an object for any. Raises ``CorruptData`` (this is of no use then)."""
         with self._lock:
             first = self._segments.extend(segments)
             if first is None:

@@ -14,7 +14,7 @@ import re
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -128,7 +128,7 @@ class SegmentRows:
     def extend(self, segments: SegmentColumns) -> int | None:
         """Many at once: the first of their rows, which follow each other; None when a path is listed or comes twice."""
         first = len(self._kinds)
-        columns = (
+        columns: tuple[npt.NDArray[Any], ...] = (
             segments.kinds, segments.high, segments.low, segments.sizes, segments.footer_sizes, segments.footer_crc32s,
         )  # fmt: skip
         for column, values in zip(self._columns(), columns, strict=True):
@@ -154,7 +154,8 @@ class SegmentRows:
 
     def gone(self) -> npt.NDArray[np.bool_]:
         """For each row whether its segment left."""
-        return np.asarray(self._kinds) == _GONE
+        is_gone: npt.NDArray[np.bool_] = np.asarray(self._kinds) == _GONE
+        return is_gone
 
     def segment(self, row: int) -> SegmentRef:
         """The segment of a row."""
@@ -228,10 +229,10 @@ class SegmentRows:
         return True
 
 
-def selected(column: array[int], mask: npt.NDArray[np.bool_]) -> array[int]:
-    """The values of a column where the mask is true."""
+def selected(column: array[int], which: npt.NDArray[np.bool_] | npt.NDArray[np.int64]) -> array[int]:
+    """The values of a column where a mask is true, or at these indices."""
     kept = array(column.typecode)
-    kept.frombytes(np.asarray(column)[mask].tobytes())
+    kept.frombytes(np.asarray(column)[which].tobytes())
     return kept
 
 

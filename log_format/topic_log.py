@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from log_format import layout
-from log_format.checkpoint import read_checkpoint
+from log_format.checkpoint_state import read_checkpoint
 from log_format.clock import Clock
 from log_format.store import ObjectStore
 from log_format.table import Table

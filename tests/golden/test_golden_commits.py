@@ -11,7 +11,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from log_format.checkpoint import SCHEMA, read_checkpoint, reconcile
+from log_format.checkpoint import reconcile
+from log_format.checkpoint_schema import SCHEMA
+from log_format.checkpoint_state import read_checkpoint
 from log_format.delta import (
     Action,
     CommitInfo,

@@ -10,7 +10,9 @@ import pyarrow.parquet as pq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from log_format.checkpoint import SCHEMA, read_checkpoint, reconcile
+from log_format.checkpoint import reconcile
+from log_format.checkpoint_schema import SCHEMA
+from log_format.checkpoint_state import read_checkpoint
 from log_format.delta import (
     Action,
     CommitInfo,

@@ -14,17 +14,17 @@ import pytest
 from log_format import limits, producer_id
 from log_format.append import Append
 from log_format.checkpoint import (
-    SCHEMA,
     decode_checkpoint,
     is_due,
     last_checkpoint_version,
     live_segments,
-    read_checkpoint,
     reconcile,
     reconciled_log,
     removed_paths,
     write_checkpoint,
 )
+from log_format.checkpoint_schema import SCHEMA
+from log_format.checkpoint_state import read_checkpoint
 from log_format.delta import Txn, decode_commit
 from log_format.errors import CorruptData, StoreUnavailable
 from log_format.producers import ProducerStamp

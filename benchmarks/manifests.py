@@ -1,0 +1,150 @@
+"""``python -m benchmarks.manifests [SEGMENTS]``: what knowing a topic costs a process, by segments that nobody has merged.
+
+A checkpoint of so many segments is written once; each line is a process of its own that loads the topic from it, as a gateway
+does at a start or takeover, from a store in memory. What stays is its resident size afterwards, what it took the largest on the way;
+the checkpoint's own bytes are in neither. The floor is pyarrow reading the columns that a load needs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import multiprocessing
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.report import Table
+from log_format import checkpoint, layout
+from log_format.delta import Action, CommitInfo, Txn, add_segment, encode_commit
+from log_format.run import Run, SegmentRef
+from log_format.stores.memory import MemoryStore
+from log_format.topic_changes import CreateTopic
+from log_format.topic_config import TopicConfig
+from log_format.topic_log import TopicLog
+from log_format.topic_state import TopicState
+
+SEGMENTS: Final = 200_000
+RUNS: Final = (1, 8)
+SEGMENTS_PER_COMMIT: Final = 10_000
+MEBIBYTE: Final = 1024 * 1024
+LOADED: Final = "topics/t/_delta_log/"
+COLUMNS: Final = ("add.path", "add.size", "add.modificationTime", "add.tags", "txn", "metaData")
+
+
+class StandingClock:
+    """Time does not matter here."""
+
+    def now_ms(self) -> int:
+        return 1_763_683_200_000
+
+    def monotonic_ms(self) -> int:
+        return 0
+
+    def sleep_ms(self, duration_ms: int) -> None:
+        raise AssertionError(f"nobody waits {duration_ms} ms")
+
+
+def _flush(number: int, partitions: int) -> Action:
+    runs = [Run(partition, number * 20, number * 20 + 20, 20, 1_500, number, number) for partition in range(partitions)]
+    segment = SegmentRef(layout.segment_path(str(uuid.uuid4())), 1_500 * partitions + 2_500, 1_500 * partitions, number)
+    return add_segment(segment, runs, modification_time_ms=number + 1, data_change=True)
+
+
+def log_of(segments: int, partitions: int) -> dict[str, bytes]:
+    """The objects of a log with so many segments of one run for each partition, behind one checkpoint."""
+    store = MemoryStore(clock=StandingClock())
+    create = CreateTopic(name="t", partition_count=partitions, config=TopicConfig.parse({}), topic_id="bench")
+    actions: Sequence[Action] = create.propose(TopicState.absent("t"), 0).actions
+    for version, first in enumerate(range(0, segments + SEGMENTS_PER_COMMIT, SEGMENTS_PER_COMMIT)):
+        store.put(layout.commit_key("t", version), encode_commit(CommitInfo(txn_id=str(version)), actions))
+        count = min(segments, first + SEGMENTS_PER_COMMIT)
+        ends = [Txn(app_id=str(partition), version=count * 20, last_updated=0) for partition in range(partitions)]
+        actions = [*(_flush(number, partitions) for number in range(first, count)), *ends]
+    checkpoint.write_checkpoint(store, "t", version, 0)
+    keys = (layout.checkpoint_key("t", version), layout.last_checkpoint_key("t"))
+    return {key: store.get(key) for key in keys}
+
+
+def _load(store: MemoryStore) -> TopicLog:
+    log = TopicLog(store, "t", StandingClock())
+    log.refresh()
+    return log
+
+
+def _read_columns(store: MemoryStore) -> int:
+    (key,) = [info.key for info in store.list(LOADED) if info.key.endswith(".parquet")]
+    file = pq.ParquetFile(pa.BufferReader(store.get(key)))
+    return sum(batch.num_rows for batch in file.iter_batches(8_192, columns=list(COLUMNS), use_threads=False))
+
+
+def _resident_bytes() -> int:
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    return psutil.Process().memory_info().rss
+
+
+def _measured(act: Callable[[MemoryStore], Any], objects: dict[str, bytes], answer: Any) -> None:
+    """Seconds of the processor; bytes that stay; bytes at most."""
+    pa.set_memory_pool(pa.system_memory_pool())
+    small = MemoryStore(clock=StandingClock())
+    for key, data in log_of(100, 1).items():
+        small.put(key, data)
+    act(small)  # what is loaded with the first use is not the topic's
+    store = MemoryStore(clock=StandingClock())
+    for key, data in objects.items():
+        store.put(key, data)
+    before = _resident_bytes()
+    Path("/proc/self/clear_refs").write_text("5")  # the largest resident size begins anew
+    started = time.process_time()
+    kept = act(store)
+    seconds = time.process_time() - started
+    status = Path("/proc/self/status").read_text()
+    largest = int(status.partition("VmHWM:")[2].split()[0]) * 1024
+    answer.put((seconds, _resident_bytes() - before, largest - before))
+    del kept
+
+
+def measured(act: Callable[[MemoryStore], Any], objects: dict[str, bytes]) -> tuple[float, int, int]:
+    """``_measured`` in a process of its own."""
+    context = multiprocessing.get_context("spawn")
+    answer = context.Queue()
+    process = context.Process(target=_measured, args=(act, objects, answer))
+    process.start()
+    found: tuple[float, int, int] = answer.get(timeout=600)
+    process.join()
+    return found
+
+
+def loads(segments: int) -> Iterator[Table]:
+    """Loading such a topic, by runs in a segment."""
+    table = Table(
+        f"A topic with {segments:,} segments, loaded from its checkpoint",
+        ["partitions", "checkpoint, MiB", "CPU, s", "stays, MiB", "a segment, bytes", "at most, MiB", "floor: CPU, s"],
+    )
+    for partitions in RUNS:
+        objects = log_of(segments, partitions)
+        seconds, stays, most = measured(_load, objects)
+        floor, _, _ = measured(_read_columns, objects)
+        checkpoint_bytes = max(len(data) for data in objects.values())
+        mib = [f"{size / MEBIBYTE:,.1f}" for size in (checkpoint_bytes, stays, most)]
+        table.add(partitions, mib[0], f"{seconds:.2f}", mib[1], f"{stays / segments:,.0f}", mib[2], f"{floor:.2f}")
+    yield table
+
+
+def main() -> None:
+    """Print the table."""
+    segments = int(sys.argv[1].replace("_", "")) if len(sys.argv) > 1 else SEGMENTS
+    for table in loads(segments):
+        print(table.markdown())
+
+
+if __name__ == "__main__":
+    main()
