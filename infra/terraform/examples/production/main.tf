@@ -40,7 +40,8 @@ module "maintenance" {
   source          = "../../modules/maintenance"
   name            = var.name
   region          = var.region
-  image           = var.spark_image
+  runs_on         = var.emr_image == null ? "fargate" : "emr"
+  image           = var.emr_image == null ? var.spark_image : var.emr_image
   repository_arns = var.repository_arns
   store_uri       = module.storage.store_uri
   store_policy    = module.access.maintenance_policy
@@ -71,6 +72,7 @@ module "observability" {
   gateway_service_name       = module.gateway.service_name
   balancer_arn_suffix        = module.gateway.balancer_arn_suffix
   target_group_arn_suffix    = module.gateway.target_group_arn_suffix
+  has_collector              = var.collector_image != null
   emails                     = var.emails
   daily_usd_max              = var.daily_usd_max
 }

@@ -37,6 +37,12 @@ variable "spark_image" {
   nullable    = false
 }
 
+variable "emr_image" {
+  description = "The image for EMR in your ECR, with its tag: maintenance then runs there; null: on Fargate, by spark_image."
+  type        = string
+  default     = null
+}
+
 variable "repository_arns" {
   description = "ARNs of the ECR repositories of the images."
   type        = list(string)
@@ -44,7 +50,7 @@ variable "repository_arns" {
 }
 
 variable "collector_image" {
-  description = "Image of the AWS distribution of the OpenTelemetry collector in your ECR; null: no scaling by bytes in flight."
+  description = "Image of the AWS distribution of the OpenTelemetry collector in your ECR; null: no scaling by bytes in flight, no alarm on the lag of consumers."
   type        = string
   default     = null
 }

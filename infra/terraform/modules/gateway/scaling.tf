@@ -52,7 +52,7 @@ resource "aws_appautoscaling_policy" "in_flight_bytes" {
 # The collector reads /metrics inside the task and writes some of it to CloudWatch, in its embedded metric format.
 locals {
   measurements_namespace = "Tidelog/${var.name}"
-  measured               = ["tidelog_request_memory_bytes", "tidelog_buffered_bytes", "tidelog_cluster_gateways"]
+  measured               = ["tidelog_request_memory_bytes", "tidelog_buffered_bytes", "tidelog_cluster_gateways", "tidelog_group_lag_seconds_max"]
   collector_configuration = yamlencode({
     receivers = {
       prometheus = {

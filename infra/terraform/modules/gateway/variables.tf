@@ -39,7 +39,7 @@ variable "repository_arns" {
 }
 
 variable "collector_image" {
-  description = "Image of the AWS distribution of the OpenTelemetry collector; null: no collector, and no scaling by bytes in flight."
+  description = "Image of the AWS distribution of the OpenTelemetry collector; null: no collector, no scaling by bytes in flight, no lag of consumers."
   type        = string
   default     = null
 }

@@ -1,75 +1,19 @@
-# Maintenance: one Fargate task that looks after all topics, round after round. Its image is the one that the tests run with
-# Spark 4.2, which EMR does not offer. Two at once, as during a deployment, do no harm.
+# Maintenance: rounds over all topics, one after another. It runs in one of two ways (docs/decisions/010-emr.md):
+#
+#   fargate.tf  one task that runs rounds for ever, in one process; enough for most
+#   emr.tf      an EMR Serverless application and a schedule that starts a round, as wide as Spark makes it
+#
+# Both have one role, one log and the same lines in it. Two at once, as while one way is changed for the other, do no harm.
 
 locals {
-  container = {
-    name                   = "maintenance"
-    image                  = var.image
-    essential              = true
-    command                = ["-m", "compaction", "--store", var.store_uri, "--workers", "local", "--every", "${var.every_seconds}s", "--json"]
-    readonlyRootFilesystem = true
-    user                   = "10001:10001"
-    stopTimeout            = 30
-    environment            = [{ name = "AWS_REGION", value = var.region }]
-    mountPoints            = [{ sourceVolume = "tmp", containerPath = "/tmp", readOnly = false }]
-    linuxParameters        = { capabilities = { drop = ["ALL"], add = [] } }
-    logConfiguration = {
-      logDriver = "awslogs"
-      options = {
-        awslogs-group         = aws_cloudwatch_log_group.maintenance.name
-        awslogs-region        = var.region
-        awslogs-stream-prefix = "maintenance"
-      }
-    }
-  }
-  trust = jsonencode({
-    Version = "2012-10-17"
-    Statement = [{
-      Effect    = "Allow"
-      Principal = { Service = "ecs-tasks.amazonaws.com" }
-      Action    = "sts:AssumeRole"
-    }]
-  })
+  on_emr        = var.runs_on == "emr"
+  every_seconds = var.every_seconds == null ? (local.on_emr ? 600 : 60) : var.every_seconds
 }
 
 resource "aws_cloudwatch_log_group" "maintenance" {
   name              = "/tidelog/${var.name}/maintenance"
   retention_in_days = var.log_retention_days
   tags              = var.tags
-}
-
-resource "aws_ecs_task_definition" "maintenance" {
-  family                   = "${var.name}-maintenance"
-  requires_compatibilities = ["FARGATE"]
-  network_mode             = "awsvpc"
-  cpu                      = var.cpu
-  memory                   = var.memory_mib
-  task_role_arn            = aws_iam_role.maintenance.arn
-  execution_role_arn       = aws_iam_role.execution.arn
-  container_definitions    = jsonencode([local.container])
-  tags                     = var.tags
-
-  volume {
-    name = "tmp"
-  }
-}
-
-resource "aws_ecs_service" "maintenance" {
-  name                               = "${var.name}-maintenance"
-  cluster                            = var.cluster_arn
-  task_definition                    = aws_ecs_task_definition.maintenance.arn
-  launch_type                        = "FARGATE"
-  desired_count                      = 1
-  deployment_minimum_healthy_percent = 0
-  deployment_maximum_percent         = 100
-  enable_execute_command             = false
-  tags                               = var.tags
-
-  network_configuration {
-    subnets          = var.subnet_ids
-    security_groups  = [aws_security_group.maintenance.id]
-    assign_public_ip = var.assign_public_ip
-  }
 }
 
 resource "aws_security_group" "maintenance" {
@@ -89,43 +33,20 @@ resource "aws_vpc_security_group_egress_rule" "tls" {
 }
 
 resource "aws_iam_role" "maintenance" {
-  name               = "${var.name}-maintenance"
-  assume_role_policy = local.trust
-  tags               = var.tags
+  name = "${var.name}-maintenance"
+  tags = var.tags
+  assume_role_policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [{
+      Effect    = "Allow"
+      Principal = { Service = local.on_emr ? "emr-serverless.amazonaws.com" : "ecs-tasks.amazonaws.com" }
+      Action    = "sts:AssumeRole"
+    }]
+  })
 }
 
 resource "aws_iam_role_policy" "store" {
   name   = "store"
   role   = aws_iam_role.maintenance.id
   policy = var.store_policy
-}
-
-resource "aws_iam_role" "execution" {
-  name               = "${var.name}-maintenance-execution"
-  assume_role_policy = local.trust
-  tags               = var.tags
-}
-
-resource "aws_iam_role_policy" "execution" {
-  name = "start"
-  role = aws_iam_role.execution.id
-  # A token for the registry can't be asked for by resource.
-  policy = jsonencode({
-    Version = "2012-10-17"
-    Statement = [
-      { Sid = "RegistryToken", Effect = "Allow", Action = "ecr:GetAuthorizationToken", Resource = "*" },
-      {
-        Sid      = "PullImages"
-        Effect   = "Allow"
-        Action   = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
-        Resource = var.repository_arns
-      },
-      {
-        Sid      = "WriteLog"
-        Effect   = "Allow"
-        Action   = ["logs:CreateLogStream", "logs:PutLogEvents"]
-        Resource = "${aws_cloudwatch_log_group.maintenance.arn}:log-stream:*"
-      },
-    ]
-  })
 }

@@ -4,6 +4,11 @@ output "log_group_name" {
 }
 
 output "service_name" {
-  description = "The ECS service of maintenance."
-  value       = aws_ecs_service.maintenance.name
+  description = "The ECS service of maintenance; null on EMR."
+  value       = one(aws_ecs_service.maintenance[*].name)
+}
+
+output "application_id" {
+  description = "The EMR Serverless application of maintenance; null on Fargate."
+  value       = one(aws_emrserverless_application.maintenance[*].id)
 }

@@ -16,8 +16,20 @@ variable "region" {
   nullable    = false
 }
 
+variable "runs_on" {
+  description = "fargate: one task, round after round; or emr: rounds on EMR Serverless by a schedule, as wide as vcpu_max lets them be."
+  type        = string
+  default     = "fargate"
+  nullable    = false
+
+  validation {
+    condition     = contains(["fargate", "emr"], var.runs_on)
+    error_message = "runs_on must be fargate or emr."
+  }
+}
+
 variable "image" {
-  description = "The image of Spark jobs, with a tag or digest that never changes: built from infra/docker/spark.Dockerfile."
+  description = "The image, with a tag or digest that never changes: infra/docker/spark.Dockerfile's for Fargate, emr.Dockerfile's for EMR."
   type        = string
   nullable    = false
 
@@ -28,7 +40,7 @@ variable "image" {
 }
 
 variable "repository_arns" {
-  description = "ARNs of the ECR repositories that the images are pulled from."
+  description = "ARNs of the ECR repositories that the images are pulled from, by Fargate."
   type        = list(string)
   nullable    = false
 
@@ -61,9 +73,9 @@ variable "store_policy" {
 }
 
 variable "cluster_arn" {
-  description = "The ECS cluster, as the module gateway outputs it."
+  description = "The ECS cluster, as the module gateway outputs it; null on EMR."
   type        = string
-  nullable    = false
+  default     = null
 }
 
 variable "vpc_id" {
@@ -91,19 +103,54 @@ variable "assign_public_ip" {
 }
 
 variable "every_seconds" {
-  description = "A round so often, seconds. More often: fewer small segments, and more requests."
+  description = "A round so often, seconds: 60 on Fargate, 600 on EMR when null. More often: fewer small segments, and more requests."
   type        = number
-  default     = 60
+  default     = null
+
+  validation {
+    condition     = var.every_seconds == null ? true : var.every_seconds >= 10 && var.every_seconds <= 3000 && floor(var.every_seconds) == var.every_seconds
+    error_message = "every_seconds must be a whole number from 10 to 3000: the alarm misses a round after an hour."
+  }
+}
+
+variable "release_label" {
+  description = "EMR's release, on EMR: emr-spark-8.0.0 (Spark 4.0) or newer, and the one that the image was built on."
+  type        = string
+  default     = "emr-spark-8.0.0"
   nullable    = false
 
   validation {
-    condition     = var.every_seconds >= 10 && var.every_seconds <= 3600 && floor(var.every_seconds) == var.every_seconds
-    error_message = "every_seconds must be a whole number from 10 to 3600: the alarm misses a round after an hour."
+    condition     = can(regex("^emr-spark-([89]|[1-9][0-9])\\.[0-9]+\\.[0-9]+$", var.release_label))
+    error_message = "release_label must be emr-spark-8.0.0 or newer: maintenance needs Spark 4."
+  }
+}
+
+variable "vcpu_max" {
+  description = "Cores of all executors and the driver together, on EMR: the bound of the bill. Each has 4 GB of memory."
+  type        = number
+  default     = 16
+  nullable    = false
+
+  validation {
+    condition     = var.vcpu_max >= 4 && var.vcpu_max <= 400 && floor(var.vcpu_max) == var.vcpu_max
+    error_message = "vcpu_max must be a whole number from 4 to 400."
+  }
+}
+
+variable "cpu_architecture" {
+  description = "X86_64 or ARM64, as the image was built for, on EMR."
+  type        = string
+  default     = "X86_64"
+  nullable    = false
+
+  validation {
+    condition     = contains(["X86_64", "ARM64"], var.cpu_architecture)
+    error_message = "cpu_architecture must be X86_64 or ARM64."
   }
 }
 
 variable "cpu" {
-  description = "CPU units of a task; 1024 are one core, and merging uses one."
+  description = "CPU units of the task, on Fargate; 1024 are one core, and merging uses one."
   type        = number
   default     = 1024
   nullable    = false
@@ -115,7 +162,7 @@ variable "cpu" {
 }
 
 variable "memory_mib" {
-  description = "Memory of a task, MiB. Merging holds a few segments of 128 MiB."
+  description = "Memory of the task, MiB, on Fargate. Merging holds a few segments of 128 MiB."
   type        = number
   default     = 2048
   nullable    = false

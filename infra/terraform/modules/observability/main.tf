@@ -139,6 +139,24 @@ resource "aws_cloudwatch_metric_alarm" "unhealthy" {
   tags                = var.tags
 }
 
+# Written by the collector beside each gateway, and so only with one. Each gateway tells of its own groups.
+resource "aws_cloudwatch_metric_alarm" "consumer_lag" {
+  count               = var.has_collector ? 1 : 0
+  alarm_name          = "${var.name}-consumer-lag"
+  alarm_description   = "A consumer group has not read records for longer than it may."
+  namespace           = local.namespace
+  metric_name         = local.lag
+  statistic           = "Maximum"
+  period              = 60
+  evaluation_periods  = 10
+  comparison_operator = "GreaterThanThreshold"
+  threshold           = var.consumer_lag_seconds_max
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = [aws_sns_topic.alarms.arn]
+  ok_actions          = [aws_sns_topic.alarms.arn]
+  tags                = var.tags
+}
+
 # Of the whole account, unless the tag is made a cost allocation tag: see docs/deploy.md.
 resource "aws_budgets_budget" "daily" {
   count        = var.daily_usd_max == null ? 0 : 1
@@ -188,7 +206,8 @@ resource "aws_cloudwatch_dashboard" "this" {
 locals {
   balancer = ["LoadBalancer", var.balancer_arn_suffix]
   service  = ["ClusterName", var.cluster_name, "ServiceName", var.gateway_service_name]
-  graphs = [
+  lag      = "tidelog_group_lag_seconds_max"
+  graphs = concat(local.lag_graphs, [
     {
       title = "Acknowledgement, ms", stat = "p99"
       metrics = [
@@ -224,5 +243,11 @@ locals {
         [local.namespace, "orphans"],
       ]
     },
-  ]
+  ])
+  lag_graphs = var.has_collector ? [
+    {
+      title   = "Oldest unread record of a consumer group, s", stat = "Maximum"
+      metrics = [[local.namespace, local.lag]]
+    },
+  ] : []
 }

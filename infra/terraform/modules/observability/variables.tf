@@ -47,6 +47,25 @@ variable "target_group_arn_suffix" {
   nullable    = false
 }
 
+variable "has_collector" {
+  description = "Whether gateways have a collector (collector_image of the module gateway): without it the lag of consumers is no measure."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "consumer_lag_seconds_max" {
+  description = "Age of the oldest record that a consumer group has not read, seconds, above which somebody is told."
+  type        = number
+  default     = 900
+  nullable    = false
+
+  validation {
+    condition     = var.consumer_lag_seconds_max >= 60
+    error_message = "consumer_lag_seconds_max must be at least 60: it is measured every half minute."
+  }
+}
+
 variable "emails" {
   description = "Who is told of alarms; each must confirm AWS's first mail."
   type        = list(string)

@@ -13,12 +13,12 @@ variable "name" {
 variable "release_label" {
   description = "EMR's release: decides the versions of Spark and Delta Lake."
   type        = string
-  default     = "emr-7.9.0"
+  default     = "emr-spark-8.0.0"
   nullable    = false
 
   validation {
-    condition     = can(regex("^emr-[7-9]\\.[0-9]+\\.[0-9]+$", var.release_label))
-    error_message = "release_label must be emr-7.0.0 or newer."
+    condition     = can(regex("^emr-(7|spark-[89]|spark-[1-9][0-9])\\.[0-9]+\\.[0-9]+$", var.release_label))
+    error_message = "release_label must be emr-7.0.0, emr-spark-8.0.0, or newer."
   }
 }
 

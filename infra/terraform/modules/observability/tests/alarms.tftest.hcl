@@ -1,0 +1,64 @@
+# terraform test, without credentials or network: silence of maintenance is an alarm, and lag where there is a collector.
+mock_provider "aws" {
+  mock_resource "aws_sns_topic" {
+    defaults = { arn = "arn:aws:sns:eu-central-1:123456789012:test" }
+  }
+}
+
+variables {
+  region                     = "eu-central-1"
+  gateway_log_group_name     = "/tidelog/tidelog/gateway"
+  maintenance_log_group_name = "/tidelog/tidelog/maintenance"
+  cluster_name               = "tidelog"
+  gateway_service_name       = "tidelog-gateway"
+  balancer_arn_suffix        = "app/tidelog/0123456789abcdef"
+  target_group_arn_suffix    = "targetgroup/tidelog/0123456789abcdef"
+  emails                     = ["on-call@example.com"]
+}
+
+run "without_a_collector" {
+  command = apply
+
+  assert {
+    condition     = length(aws_cloudwatch_metric_alarm.consumer_lag) == 0 && !strcontains(aws_cloudwatch_dashboard.this.dashboard_body, "group_lag")
+    error_message = "Nobody writes the lag of consumers, so nothing waits for it."
+  }
+
+  assert {
+    condition     = aws_cloudwatch_metric_alarm.measure["maintenance-behind"].treat_missing_data == "breaching"
+    error_message = "Maintenance that says nothing is behind."
+  }
+
+  assert {
+    condition     = alltrue([for each in aws_cloudwatch_metric_alarm.measure : contains(each.alarm_actions, aws_sns_topic.alarms.arn)])
+    error_message = "Every alarm tells somebody."
+  }
+}
+
+run "with_a_collector" {
+  command = apply
+
+  variables {
+    has_collector = true
+  }
+
+  assert {
+    condition     = aws_cloudwatch_metric_alarm.consumer_lag[0].statistic == "Maximum" && aws_cloudwatch_metric_alarm.consumer_lag[0].threshold == 900
+    error_message = "The group that is furthest behind counts."
+  }
+
+  assert {
+    condition     = strcontains(aws_cloudwatch_dashboard.this.dashboard_body, aws_cloudwatch_metric_alarm.consumer_lag[0].metric_name)
+    error_message = "The dashboard shows what the alarm watches."
+  }
+}
+
+run "a_threshold_below_the_measure_is_refused" {
+  command = plan
+
+  variables {
+    consumer_lag_seconds_max = 5
+  }
+
+  expect_failures = [var.consumer_lag_seconds_max]
+}

@@ -1,0 +1,62 @@
+# terraform test, without credentials or network: jobs start by their schedules, and read the log without writing to it.
+mock_provider "aws" {
+  mock_resource "aws_iam_role" {
+    defaults = { arn = "arn:aws:iam::123456789012:role/test" }
+  }
+  mock_resource "aws_emrserverless_application" {
+    defaults = { arn = "arn:aws:emr-serverless:eu-central-1:123456789012:/applications/00abc", id = "00abc" }
+  }
+}
+
+variables {
+  vpc_id         = "vpc-0123456789abcdef0"
+  subnet_ids     = ["subnet-0123456789abcdef0"]
+  store_policy   = "{\"Version\": \"2012-10-17\", \"Statement\": []}"
+  scripts_bucket = "scripts"
+  jobs           = { delays = { script = "delays.py", arguments = ["--day", "1"], schedule = "cron(0 3 * * ? *)" } }
+}
+
+run "a_job_by_its_schedule" {
+  command = apply
+
+  assert {
+    condition     = aws_scheduler_schedule.job["delays"].schedule_expression == "cron(0 3 * * ? *)" && aws_scheduler_schedule.job["delays"].target[0].arn == "arn:aws:scheduler:::aws-sdk:emrserverless:startJobRun"
+    error_message = "The schedule starts a run of a job."
+  }
+
+  assert {
+    condition     = jsondecode(aws_scheduler_schedule.job["delays"].target[0].input).JobDriver.SparkSubmit.EntryPoint == "s3://scripts/scripts/delays.py"
+    error_message = "The job is its script."
+  }
+
+  assert {
+    condition     = jsondecode(aws_scheduler_schedule.job["delays"].target[0].input).ExecutionTimeoutMinutes == 60
+    error_message = "A run has a bound."
+  }
+
+  assert {
+    condition     = aws_emrserverless_application.this.auto_stop_configuration[0].enabled && aws_emrserverless_application.this.maximum_capacity[0].cpu == "16 vCPU"
+    error_message = "The application stops by itself, and its bill has a bound."
+  }
+
+  assert {
+    condition     = { for each in jsondecode(aws_iam_role_policy.schedule.policy).Statement : each.Action => each.Resource } == { "emr-serverless:StartJobRun" = aws_emrserverless_application.this.arn, "iam:PassRole" = aws_iam_role.job.arn }
+    error_message = "The schedule may start runs of this application as this role, and nothing else."
+  }
+
+  assert {
+    condition     = [for each in jsondecode(aws_iam_role_policy.own.policy).Statement : each.Resource if contains(flatten([each.Action]), "s3:PutObject")] == ["arn:aws:s3:::scripts/results/*"]
+    error_message = "Jobs write their results, and nothing else."
+  }
+}
+
+run "a_release_without_delta_and_a_schedule_that_is_none_are_refused" {
+  command = plan
+
+  variables {
+    release_label = "emr-6.8.0"
+    jobs          = { delays = { script = "delays.py", schedule = "hourly" } }
+  }
+
+  expect_failures = [var.release_label, var.jobs]
+}
