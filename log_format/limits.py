@@ -111,13 +111,29 @@ time find it ended."""
 TRANSACTIONAL_ID_REMEMBERED_MS: Final = 7 * 86_400_000
 """Kafka's ``transactional.id.expiration.ms``."""
 
+NUMBERED_ID_REMEMBERED_MS: Final = 90 * 86_400_000
+"""A transactional id that numbers its transactions is remembered so long: a query that was killed in the middle of a batch
+may rest until then and still not write it twice."""
+
+NUMBERED_IDS_MAX: Final = 10_000
+"""Transactional ids that are remembered longer than others, for their numbers; of more the longest unused are forgotten. One
+takes about 1 KiB of memory in every gateway."""
+
 TRANSACTION_BYTES_MAX: Final = 64 * 1024 * 1024
 """Staged bytes of one transaction: they are in memory when it is committed."""
 
 TRANSACTION_REQUESTS_MAX: Final = 1_000
 """Staged requests of one transaction: each is an object, all are named by the decision. One listing shows them."""
 
+JOB_TOPIC_BYTES_MAX: Final = 1024 * 1024 * 1024
+"""Staged bytes of one topic in a transaction that a job commits by itself: whoever applies it holds them in memory, as one
+segment. Gateways leave those above ``TRANSACTION_BYTES_MAX`` to the job and to maintenance."""
+
+JOB_OBJECTS_MAX: Final = 10_000
+"""Staged objects of a job's transaction: the decision names each, in some 80 bytes."""
+
 assert TRANSACTION_TIMEOUT_MS_MAX < TRANSACTION_REMEMBERED_MS <= TRANSACTIONAL_ID_REMEMBERED_MS
+assert TRANSACTIONAL_ID_REMEMBERED_MS < NUMBERED_ID_REMEMBERED_MS
 
 TOPIC_OWNERS_MAX: Final = 64
 """Gateways that a topic's partitions may be spread over: each adds conflicts on the one version number."""

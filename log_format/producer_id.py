@@ -16,6 +16,8 @@ PLAIN: Final = "p"
 """Of a producer without a transactional id: its only epoch is 0."""
 TRANSACTIONAL: Final = "t"
 """Of a transactional id, or of a transaction."""
+JOB: Final = "j"
+"""Of a transaction that a job stages and decides by itself (``log_format.transaction_job``)."""
 _TIME_DIGITS: Final = 12
 _RANDOM_DIGITS: Final = 20
 _PROOF_DIGITS: Final = 20

@@ -20,6 +20,7 @@ from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
 from log_format.producers import ProducerStamp, SequenceCheck, out_of_order
 from log_format.system_table import Contents, data_file, with_table
 from log_format.transaction_row import (
+    NO_NUMBER,
     NO_SEQUENCE,
     TAG_TRANSACTIONS,
     Place,
@@ -60,6 +61,8 @@ class Begin:
     new_producer_id: str
     """Taken when the transactional id is new."""
     timeout_ms: int = 0
+    number: int = NO_NUMBER
+    """The transactional id's own number of the transaction; the new row tells the newest one that it has committed."""
 
     def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
         """The fenced transaction's row and the new one; ``NotFinished`` while the one before is decided and not at its end."""
@@ -69,7 +72,7 @@ class Begin:
         if before is not None and before.state == "committing":
             return (), NotFinished(before)
         if before is not None and before.state == "open":
-            rows.append(_aborted(before, "expired" if now_ms > before.expires_at_ms else "fenced", now_ms))
+            rows.append(aborted(before, "expired" if now_ms > before.expires_at_ms else "fenced", now_ms))
         row = TransactionRow(
             transaction_id=self.transaction_id or "",
             transactional_id=self.transactional_id,
@@ -79,6 +82,8 @@ class Begin:
             began_at_ms=now_ms,
             expires_at_ms=now_ms + self.timeout_ms,
             recorded_at_ms=now_ms,
+            number=self.number,
+            last_number=NO_NUMBER if known is None else known.committed_number,
         )
         return [*rows, row], row
 
@@ -96,8 +101,8 @@ class DecideCommit:
         if row is not None and row.state in ("committing", "committed"):
             return (), row
         if row is not None and row.state == "open" and now_ms > row.expires_at_ms:
-            aborted = _aborted(row, "expired", now_ms)
-            return [aborted], not_open(aborted)
+            late = aborted(row, "expired", now_ms)
+            return [late], not_open(late)
         refusal = usable(state, self.transaction_id, now_ms)
         if isinstance(refusal, TidelogError):
             return (), refusal
@@ -187,8 +192,8 @@ class DecideAbort:
             return (), row if row.reason != "fenced" else not_open(row)
         if row.state != "open":
             return (), not_open(row)
-        aborted = _aborted(row, "expired" if now_ms > row.expires_at_ms else self.reason, now_ms)
-        return [aborted], aborted
+        ended = aborted(row, "expired" if now_ms > row.expires_at_ms else self.reason, now_ms)
+        return [ended], ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +210,8 @@ class Finish:
             return (), unknown(self.transaction_id)
         if row.state != "committing":
             return (), row
-        done = msgspec.structs.replace(row, state="committed", recorded_at_ms=now_ms, places=self.places)
+        # What was staged is deleted next: its names, which may be many, are of no use any more.
+        done = msgspec.structs.replace(row, state="committed", recorded_at_ms=now_ms, places=self.places, staged=())
         return [done], done
 
 
@@ -294,5 +300,6 @@ def unknown(transaction_id: str) -> TidelogError:
     return RequestRefused(f"There is no transaction {transaction_id[:100]!r}.", code=ErrorCode.UNKNOWN_TRANSACTION)
 
 
-def _aborted(row: TransactionRow, reason: Reason, now_ms: int) -> TransactionRow:
+def aborted(row: TransactionRow, reason: Reason, now_ms: int) -> TransactionRow:
+    """The row at its end, without its records."""
     return msgspec.structs.replace(row, state="aborted", reason=reason, recorded_at_ms=now_ms)

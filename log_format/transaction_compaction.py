@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from log_format.system_table import CompactTable, Contents
-from log_format.transaction_row import TAG_TRANSACTIONS, TransactionRow, encode_rows, encode_tag
+from log_format.transaction_row import NO_NUMBER, TAG_TRANSACTIONS, TransactionRow, encode_rows, encode_tag
 from log_format.transactions_state import TAG_REQUESTS, TransactionsState
 
 
@@ -30,7 +30,16 @@ class Compact(CompactTable[TransactionsState]):
 def snapshot(state: TransactionsState) -> Sequence[TransactionRow]:
     """The rows that bring ``state`` about, the longest unchanged first."""
     epochs = [
-        msgspec.structs.replace(row, transaction_id="", state="producer", reason="", staged=(), places=())
+        msgspec.structs.replace(
+            row,
+            transaction_id="",
+            state="producer",
+            reason="",
+            staged=(),
+            places=(),
+            number=NO_NUMBER,
+            last_number=row.committed_number,
+        )
         for row in state.producers.values()
         if row.transaction_id not in state.transactions
     ]

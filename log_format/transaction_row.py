@@ -24,8 +24,8 @@ Reason = Literal["", "asked", "fenced", "expired", "topic", "offsets"]
 """Why a transaction was aborted: by its client, by a newer epoch, by its time-out, because a topic was deleted, because the
 offsets of a group in it were refused."""
 
-
 NO_SEQUENCE: Final = -1
+NO_NUMBER: Final = -1
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True):
@@ -57,6 +57,16 @@ class TransactionRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True)
     """Of a transaction that is one request: which of its producer's. It has no transactional id."""
     decided_version: int = NO_LOG
     """Of a committing or committed one: the table's version at which it was decided."""
+    number: int = NO_NUMBER
+    """Its transactional id's own number of it: the batch that a query writes with it."""
+    last_number: int = NO_NUMBER
+    """The newest number that its transactional id had committed before it."""
+
+    @property
+    def committed_number(self) -> int:
+        """The newest number that the transactional id has committed with this row."""
+        is_decided = self.state in ("committing", "committed") and self.number != NO_NUMBER
+        return self.number if is_decided else self.last_number
 
     @property
     def stamp(self) -> ProducerStamp | None:

@@ -19,9 +19,10 @@ from log_format import layout, limits
 from log_format.checkpoint import decode_checkpoint
 from log_format.delta import Commit
 from log_format.errors import CorruptData
+from log_format.producer_id import JOB, kind_of
 from log_format.producers import NO_PRODUCERS, Producers, ProducerStamp, StampedBatch, decode_producers
 from log_format.table import NO_LOG, Table
-from log_format.transaction_row import TAG_TRANSACTIONS, TransactionRow, decode_tag
+from log_format.transaction_row import NO_NUMBER, TAG_TRANSACTIONS, TransactionRow, decode_tag
 
 NAME: Final = "system/transactions"
 TAG_REQUESTS: Final = "tidelog.requests"
@@ -139,6 +140,8 @@ class TransactionsEdit:
         if not row.transactional_id:
             self._take_request(row)
             return
+        if row.state == "committed" and kind_of(row.transaction_id) == JOB:
+            self.passing[row.transaction_id] = row.recorded_at_ms  # the transactional id knows its number
         known = self.producers.get(row.transactional_id)
         if known is None or row.epoch >= known.epoch or row.producer_id != known.producer_id:
             self.producers.pop(row.transactional_id, None)
@@ -156,14 +159,26 @@ class TransactionsEdit:
             self.passing.pop(row.transaction_id, None)
             if row.stamp is not None:
                 self.by_stamp.pop(row.stamp, None)
+        self._forget_ids(now_ms)
+
+    def _forget_ids(self, now_ms: int) -> None:
+        """Those with a number are remembered longer: by it a query knows the batch that it has committed."""
         since_ms = now_ms - limits.TRANSACTIONAL_ID_REMEMBERED_MS
-        while self.producers and next(iter(self.producers.values())).recorded_at_ms < since_ms:
-            del self.producers[next(iter(self.producers))]
+        numbered_since_ms = now_ms - limits.NUMBERED_ID_REMEMBERED_MS
+        forgotten: list[str] = []
+        kept: list[str] = []
+        for transactional_id, row in self.producers.items():
+            if row.recorded_at_ms >= since_ms:
+                break
+            is_kept = row.committed_number != NO_NUMBER and row.recorded_at_ms >= numbered_since_ms
+            (kept if is_kept else forgotten).append(transactional_id)
+        for transactional_id in [*forgotten, *kept[: max(0, len(kept) - limits.NUMBERED_IDS_MAX)]]:
+            del self.producers[transactional_id]
 
     def _take_request(self, row: TransactionRow) -> None:
         stamp = row.stamp
         if stamp is None:
-            if row.state == "committed":
+            if row.state == "committed" and kind_of(row.transaction_id) != JOB:
                 self.passing[row.transaction_id] = row.recorded_at_ms
         elif stamp not in self.by_stamp:
             self.by_stamp[stamp] = row.transaction_id

@@ -44,16 +44,16 @@ class TidelogDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """For ``df.write``. Raises ``OptionRefused``."""
-        return BatchWriter(self._sink(schema, overwrite))
+        return BatchWriter(self._sink(schema, overwrite, streaming=False))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
         """For ``df.writeStream``. Raises ``OptionRefused``."""
-        return StreamWriter(self._sink(schema, overwrite))
+        return StreamWriter(self._sink(schema, overwrite, streaming=True))
 
-    def _sink(self, schema: StructType, overwrite: bool) -> SinkOptions:
+    def _sink(self, schema: StructType, overwrite: bool, *, streaming: bool) -> SinkOptions:
         if overwrite:
             raise OptionRefused("mode", "a log is appended to: write with mode append")
-        options = parse_sink_options(self.options)
+        options = parse_sink_options(self.options, streaming=streaming)
         check_columns(schema, options.topic)
         return options
 

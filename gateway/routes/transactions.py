@@ -24,12 +24,14 @@ from gateway.routes.groups import BODY_ERRORS, GENERATION, MEMBER_ERRORS, MEMBER
 from log_format import limits
 from log_format.errors import ErrorCode
 from log_format.staged_offsets import StagedOffset, StagedOffsets
-from log_format.transaction_row import TransactionRow
+from log_format.transaction_row import NO_NUMBER, TransactionRow
 
 router = APIRouter(route_class=DirectRoute)
 
 TIMEOUT_MS_DEFAULT: Final = 60_000
 TRANSACTIONAL_ID_BYTES_MAX: Final = 255
+NUMBER_MAX: Final = 2**53 - 1
+"""What every JSON parser keeps exactly."""
 
 _ID: Final = {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"}
 _LONG: Final = {"type": "integer", "format": "int64", "minimum": 0}
@@ -42,12 +44,19 @@ _NEW: Final = object_of(
             "maximum": limits.TRANSACTION_TIMEOUT_MS_MAX,
             "default": TIMEOUT_MS_DEFAULT,
         },
+        "number": {"type": "integer", "minimum": 0, "maximum": NUMBER_MAX},
     },
     required=("transactional_id",),
     closed=True,
 )
 _BEGUN: Final = object_of(
-    {"transaction_id": _ID, "producer_id": _ID, "epoch": {"type": "integer", "minimum": 0}, "expires_at": _LONG}
+    {
+        "transaction_id": _ID,
+        "producer_id": _ID,
+        "epoch": {"type": "integer", "minimum": 0},
+        "expires_at": _LONG,
+        "last_number": {"type": ["integer", "null"], "format": "int64", "minimum": 0},
+    }
 )
 _PLACES: Final = object_of(
     {"partition": {"type": "integer", "minimum": 0}, "base_offset": _LONG, "last_offset": _LONG, "count": _LONG}
@@ -75,6 +84,7 @@ _BEGUN_EXAMPLE: Final = {
     "producer_id": "t019aa7d9b4003f2a9c0d1e5b7f6a8c0e_a1b3c5d7e9f0a2b4c6d8",
     "epoch": 3,
     "expires_at": 1763683260000,
+    "last_number": 41,
 }
 _COMMITTED_EXAMPLE: Final = {
     "state": "committed",
@@ -95,13 +105,18 @@ _ENDED_ERRORS: Final = (
     **operation(
         summary="Begin a transaction; an older one of the same transactional id is fenced and aborted",
         tag="transactions",
-        body=body_of(_NEW, example={"transactional_id": "billing-7", "timeout_ms": TIMEOUT_MS_DEFAULT}),
+        body=body_of(_NEW, example={"transactional_id": "billing-7", "timeout_ms": TIMEOUT_MS_DEFAULT, "number": 42}),
         answers={201: answer("It is open", _BEGUN, example=_BEGUN_EXAMPLE)},
         errors=(ErrorCode.REQUEST_TOO_LARGE, ErrorCode.UNSUPPORTED_MEDIA_TYPE, ErrorCode.OUTCOME_UNKNOWN),
     ),
 )
 async def begin_transaction(request: Request) -> Response:
-    """Begin a transaction."""
+    """Begin a transaction.
+
+    ``number`` is the client's own, kept with the transaction; ``last_number`` is the newest that the transactional id has
+    committed. Nothing of an older epoch is committed after this answer, so a client that repeats a piece of work knows by it
+    whether an earlier try has committed it.
+    """
     NO_PARAMETERS.parse(request)
     members = await json_members(request)
     transactional_id = transactional_id_of(members)
@@ -111,10 +126,17 @@ async def begin_transaction(request: Request) -> Response:
         maximum=limits.TRANSACTION_TIMEOUT_MS_MAX,
         default=TIMEOUT_MS_DEFAULT,
     )
+    number = members.integer("number", minimum=0, maximum=NUMBER_MAX) if members.has("number") else NO_NUMBER
     members.finish()
-    row = await engine_of(request).transactions.begin(transactional_id, timeout_ms)
-    begun = {"transaction_id": row.transaction_id, "producer_id": row.producer_id, "epoch": row.epoch}
-    return json_response({**begun, "expires_at": row.expires_at_ms}, 201)
+    row = await engine_of(request).transactions.begin(transactional_id, timeout_ms, number)
+    begun = {
+        "transaction_id": row.transaction_id,
+        "producer_id": row.producer_id,
+        "epoch": row.epoch,
+        "expires_at": row.expires_at_ms,
+        "last_number": None if row.last_number == NO_NUMBER else row.last_number,
+    }
+    return json_response(begun, 201)
 
 
 @router.get(

@@ -13,8 +13,6 @@ import logging
 from collections.abc import Sequence
 
 import msgspec
-import numpy as np
-import pyarrow as pa
 
 from gateway.engine.bounds import COMMIT_WAIT_MS_MAX, PRODUCE_WAIT_MS_MAX
 from gateway.engine.open_topic import OpenTopic
@@ -25,7 +23,7 @@ from gateway.transactions.group_offsets import GroupOffsets, groups_of
 from gateway.transactions.staging import Staged, Staging
 from log_format.append import Batch
 from log_format.appended import Duplicate
-from log_format.applied_transactions import TransactionEnded, TransactionStamp
+from log_format.applied_transactions import TransactionEnded
 from log_format.clock import Clock
 from log_format.errors import (
     BackOff,
@@ -37,6 +35,7 @@ from log_format.errors import (
     UnknownTopic,
 )
 from log_format.staged_records import StagedRecords
+from log_format.transaction_batch import transaction_batch
 from log_format.transaction_changes import Finish
 from log_format.transaction_row import Place, TransactionRow
 
@@ -122,22 +121,16 @@ class Finishing:
 
     async def _applied(self, row: TransactionRow, requests: Sequence[StagedRecords]) -> list[Place]:
         """Where the topic has the records. Those of a topic that was deleted since the decision are gone with it."""
-        first = requests[0]
-        batch = Batch(
-            topic_id=first.topic_id,
-            records=pa.concat_tables([request.records for request in requests]),
-            partitions=np.concatenate([request.partitions for request in requests]),
-            record_bytes_max=0,  # it was within the limit when it was staged: a decided transaction can't be refused
-            transaction=TransactionStamp(row.transaction_id, row.decided_version, self._decider.log.state.floor),
-        )
+        name = requests[0].topic
+        batch = transaction_batch(row, requests, self._decider.log.state.floor)
         try:
-            topic = await self._topics.fresh(first.topic, self._clock.monotonic_ms())
+            topic = await self._topics.fresh(name, self._clock.monotonic_ms())
             topic.existing()
             acknowledged = await _appended(topic, batch)
         except (UnknownTopic, TopicReplaced):
             return []
         places = acknowledged.places if isinstance(acknowledged, Duplicate) else acknowledged
-        return [Place(first.topic, place.partition, place.base_offset, place.count) for place in places]
+        return [Place(name, place.partition, place.base_offset, place.count) for place in places]
 
 
 async def _appended(topic: OpenTopic, batch: Batch) -> Acknowledgement:

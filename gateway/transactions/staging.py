@@ -13,6 +13,7 @@ from gateway.memory_budget import MemoryBudget
 from log_format import limits
 from log_format.change import NewId
 from log_format.errors import BackOff, CorruptData, ErrorCode, ObjectMissing, RequestRefused, StoreUnavailable
+from log_format.producer_id import JOB, kind_of
 from log_format.staged_offsets import SUFFIX, StagedOffsets, decode_offsets, encode_offsets
 from log_format.staged_records import (
     STAGED,
@@ -94,6 +95,10 @@ class Staging:
         """
         if size_bytes is None:
             size_bytes = (await self.listed(transaction_id)).size_bytes
+        if size_bytes > limits.TRANSACTION_BYTES_MAX and kind_of(transaction_id) == JOB:
+            raise BackOff(
+                f"Transaction {transaction_id} is too large for a gateway: its job or maintenance brings it to its end."
+            )
         with await self._memory.reserve_in_turn(size_bytes, wait_ms=MEMORY_WAIT_MS_MAX):
             yield await self.read(transaction_id, names)
 

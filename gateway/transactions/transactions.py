@@ -34,7 +34,7 @@ from log_format.transaction_changes import (
     unknown,
     usable,
 )
-from log_format.transaction_row import Reason, TransactionRow
+from log_format.transaction_row import NO_NUMBER, Reason, TransactionRow
 
 _AGAIN_MS = 100
 
@@ -71,14 +71,18 @@ class Transactions:
             Begin(transactional_id=transactional_id, transaction_id=None, new_producer_id=new_producer_id)
         )
 
-    async def begin(self, transactional_id: str, timeout_ms: int) -> TransactionRow:
-        """A new transaction, older ones of the id fenced. Raises ``BackOff``, ``OutcomeUnknown``."""
+    async def begin(self, transactional_id: str, timeout_ms: int, number: int = NO_NUMBER) -> TransactionRow:
+        """A new transaction, older ones of the id fenced; the row's ``last_number`` is the newest that was committed.
+
+        Raises ``BackOff``, ``OutcomeUnknown``.
+        """
         return await self._begun(
             Begin(
                 transactional_id=transactional_id,
                 transaction_id=await self._producer_ids.issue(TRANSACTIONAL),
                 new_producer_id=await self._producer_ids.issue(TRANSACTIONAL),
                 timeout_ms=timeout_ms,
+                number=number,
             )
         )
 

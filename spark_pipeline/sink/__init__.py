@@ -1,21 +1,19 @@
-"""``format("tidelog")``, writing: a micro-batch is in the topic once, whatever crashes, with no gateway in between.
+"""``format("tidelog")``, writing: a batch is in its topics once and all at once, whatever crashes.
 
-===========  ===========================================================================================
-``options``  what ``option(…)`` says, parsed; refusals name the option
-``columns``  Kafka's sink's columns -> records, each with its partition
-``stage``    one task: its records as objects beside the topics
-``commit``   the driver: everything staged for a micro-batch, in one commit for each topic
-``queries``  which producer a streaming query is, remembered in the store
-``writers``  what Spark calls
-===========  ===========================================================================================
+=====================  =================================================================================
+``options``            what ``option(…)`` says, parsed; refusals name the option
+``columns``            Kafka's sink's columns -> records, each with its partition
+``batch_name``         what a batch is called, so that it is written once
+``stage``              one task, straight to the store: its records as staged objects of a transaction
+``commit``             the driver, straight on the store: decides the transaction, brings it to its end
+``carry``              one task, through gateways: its records on their way to the driver
+``commit_by_gateway``  the driver, through gateways: a transaction of the HTTP API
+``gateway_calls``      calls of that API, repeated until they are answered
+``writers``            what Spark calls
+=====================  =================================================================================
 
-1. Executors only put objects that no reader looks at; the driver's commit makes them records, all of a topic's at once.
-2. A query is a producer of its own, and a micro-batch is an epoch of it: the topic's log tells whether a batch is in it, so one
-   that is repeated changes nothing. Batches with several topics are once in each, and visible topic by topic.
-3. It commits by the format's own committer, which validates against gateways and other writers at the head of the log.
-
-::
-
-    system/spark/queries/<query id>.json            the producer that the query is, and the batch that it was about to commit
-    system/spark/staged/<query id>/<batch>/….arrow  records on their way
+1. A batch is one transaction over all its topics. Its decision carries the batch's name, and no name is decided twice: the query
+   is a transactional id, the batch's number is the transaction's (``log_format.transaction_job``; docs/decisions/009-spark-sink.md).
+2. Executors never make anything visible; the driver decides, by exactly what those tries of tasks staged that Spark counts.
+3. What is decided is brought to its end by whoever comes next. It is validated against everybody else's commits at the head.
 """

@@ -1,44 +1,78 @@
-"""The options of the sink, by the names of Spark's Kafka sink."""
+"""The options of the sink, by the names of Spark's Kafka sink, and Delta's for a job that may be repeated."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlsplit
 
 from log_format.errors import RequestRefused
 from log_format.topic_config import check_topic_name
 from spark_pipeline.source.options import OptionRefused
 
-_KNOWN: Final = ("store", "topic", "includeHeaders")
+_KNOWN: Final = ("store", "gateway", "topic", "txnAppId", "txnVersion", "includeHeaders")
 _SPARKS: Final = ("checkpointlocation", "queryname", "outputmode", "path")
 """What Spark hands on of its own."""
+_APP_ID_BYTES_MAX: Final = 200
+_VERSION_MAX: Final = 2**53 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions:
-    """``topic``: where every record goes; None: where its column ``topic`` says."""
+    """``topic``: where every record goes; None: where its column ``topic`` says. Exactly one of the first two is not empty."""
 
-    store: str
-    topic: str | None
+    store: str = ""
+    gateways: tuple[str, ...] = ()
+    """Base URLs, each of one gateway, or of a balancer before some."""
+    topic: str | None = None
+    app_id: str | None = None
+    """Of a job that may be repeated: with ``version`` it names what the job writes."""
+    version: int | None = None
 
 
-def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
+def parse_sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     """The options of a writer. Raises ``OptionRefused``."""
     known = {name.lower(): name for name in _KNOWN}
     values: dict[str, str] = {}
     for name, value in given.items():
         if name.lower() in known:
-            values[known[name.lower()]] = str(value)
+            values[known[name.lower()]] = str(value).strip()
         elif name.lower() not in _SPARKS:
             raise OptionRefused(name, f"there is no such option; there are {', '.join(_KNOWN)}")
-    store = values.get("store", "")
-    if not store.strip():
-        raise OptionRefused("store", "is missing: a directory or s3://bucket/prefix")
+    store, gateways = values.get("store", ""), _gateways(values.get("gateway", ""))
+    if store and gateways:
+        raise OptionRefused("gateway", "is given beside store: records go one way or the other")
+    if not store and not gateways:
+        raise OptionRefused("store", "is missing: a directory or s3://bucket/prefix, or give gateway")
     topic = values.get("topic")
     if topic is not None:
         try:
             check_topic_name(topic)
         except RequestRefused as refused:
             raise OptionRefused("topic", refused.detail) from refused
-    return SinkOptions(store=store, topic=topic)
+    app_id, version = _named(values, streaming=streaming)
+    return SinkOptions(store=store, gateways=gateways, topic=topic, app_id=app_id, version=version)
+
+
+def _gateways(text: str) -> tuple[str, ...]:
+    urls = tuple(url.strip().rstrip("/") for url in text.split(",") if url.strip())
+    for url in urls:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path or parts.query:
+            raise OptionRefused("gateway", f"{url!r} is not http://host:port; several are separated by commas")
+    return urls
+
+
+def _named(values: Mapping[str, str], *, streaming: bool) -> tuple[str | None, int | None]:
+    """``txnAppId`` and ``txnVersion``, both or none."""
+    app_id, version = values.get("txnAppId"), values.get("txnVersion")
+    if app_id is None and version is None:
+        return None, None
+    if streaming:
+        raise OptionRefused("txnAppId", "is for batch writes: a stream's batches have names already")
+    if not app_id or len(app_id.encode()) > _APP_ID_BYTES_MAX or not app_id.isprintable():
+        raise OptionRefused("txnAppId", f"must go with txnVersion, and be 1 to {_APP_ID_BYTES_MAX} bytes of text")
+    if version is None or not version.isdecimal() or int(version) > _VERSION_MAX:
+        raise OptionRefused("txnVersion", f"must go with txnAppId, and be a number from 0 to {_VERSION_MAX}")
+    return app_id, int(version)

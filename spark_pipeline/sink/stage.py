@@ -1,12 +1,14 @@
-"""One task of a write: its records as objects beside the topics, which become records when the driver commits them.
+"""One task of a write to the store: its records as objects beside the topics, which become records when the driver commits them.
 
-An object is what transactions stage (``log_format.staged_records``), under the job's own prefix. One that no commit takes, since
-its task failed or ran twice, is deleted with the prefix when the job has ended.
+They are the staged records of a transaction (``log_format.staged_records``) whose id every task of the write knows without asking
+anybody: it follows from what the driver gave to all of them (``Attempt``) and from the batch. An object that the driver does not
+name, since its task failed or ran twice, is deleted with the others when the transaction has ended.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import time
 import uuid
 from collections.abc import Iterable, Iterator
@@ -18,53 +20,76 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from log_format import layout
 from log_format.clock import SystemClock
+from log_format.cluster import load_cluster
 from log_format.errors import ErrorCode, RequestRefused, UnknownTopic
+from log_format.producer_id import JOB, issue
 from log_format.record_bytes import record_bytes
-from log_format.staged_records import StagedRecords, encode_staged
+from log_format.staged_records import StagedRecords, encode_staged, staged_name, staged_prefix
 from log_format.topic_log import TopicLog
 from log_format.topic_state import TopicState
+from spark_pipeline.sink.batch_name import BatchName
 from spark_pipeline.sink.columns import by_topic, partitions_of, to_records
 from spark_pipeline.sink.options import SinkOptions
 from spark_pipeline.source.store_access import opened
 
-STAGED: Final = f"{layout.SYSTEM}spark/staged/"
 OBJECT_BYTES: Final = 32 * 1024 * 1024
 """Records of one staged object, at about which it is put: what a task holds in memory."""
 _LOGS_MAX: Final = 256
+_NUMBERS: Final = 10**8
+"""Of staged objects' names; which is first is said by the decision."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try of Spark to write a batch, as the driver began it. Another try is another transaction."""
+
+    token: str
+    begun_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class StagedObject:
-    """One staged object: which topic's, and how large it and its largest record are."""
+    """One staged object: its name, which incarnation of which topic it is for, and how large it is."""
 
-    key: str
+    name: str
     topic: str
+    topic_id: str
     size_bytes: int
-    record_bytes_max: int
 
 
 @dataclass(frozen=True)
 class StagedTask(WriterCommitMessage):
-    """What a task tells the driver. ``query_id`` and ``batch`` are those of a stream."""
+    """What a task tells the driver."""
 
+    transaction_id: str
     objects: tuple[StagedObject, ...]
-    query_id: str | None
-    batch: int | None
+    batch: BatchName | None
 
 
-def stage(rows: Iterable[pa.RecordBatch], options: SinkOptions, job_id: str) -> StagedTask:
+def new_attempt() -> Attempt:
+    """A try that begins now."""
+    return Attempt(uuid.uuid4().hex, SystemClock().now_ms())
+
+
+def transaction_id_of(attempt: Attempt, batch: BatchName | None, options: SinkOptions) -> str:
+    """The transaction of this try of the batch. Raises ``StoreUnavailable``, ``CorruptData``."""
+    name = "" if batch is None else f"{batch.writer}/{batch.number}"
+    randomness = hashlib.sha256(f"{attempt.token}/{name}".encode()).hexdigest()
+    return issue(JOB, attempt.begun_ms, randomness, producer_key(options.store))
+
+
+def stage(
+    rows: Iterable[pa.RecordBatch], options: SinkOptions, attempt: Attempt, batch: BatchName | None
+) -> StagedTask:
     """Put the rows beside the topics. Raises ``OptionRefused``, ``RequestRefused``, ``StoreUnavailable``, ``CorruptData``."""
     context = TaskContext.get()
-    query_id = None if context is None else context.getLocalProperty("sql.streaming.queryId")
-    batch = None if context is None else context.getLocalProperty("streaming.sql.batchId")
-    prefix = staged_prefix(job_id if query_id is None or batch is None else f"{query_id}/{batch}")
-    first = 0 if context is None else context.partitionId()
+    task = 0 if context is None else context.partitionId()
+    transaction_id = transaction_id_of(attempt, batch, options)
     objects: list[StagedObject] = []
     waiting: dict[str, list[StagedRecords]] = {}
     sizes: dict[str, int] = {}
-    for topic, state, records in _routed(rows, options, first):
+    for topic, state, records in _routed(rows, options, task):
         if records.records.num_rows == 0:
             continue
         largest = int(record_bytes(records.records).max())
@@ -78,21 +103,22 @@ def stage(rows: Iterable[pa.RecordBatch], options: SinkOptions, job_id: str) -> 
         waiting.setdefault(topic, []).append(records)
         sizes[topic] = sizes.get(topic, 0) + records.records.nbytes
         if sizes[topic] >= OBJECT_BYTES:
-            objects.append(_put(prefix, options, waiting.pop(topic)))
+            objects.append(_put(transaction_id, task, options, waiting.pop(topic)))
             del sizes[topic]
-    objects += [_put(prefix, options, parts) for parts in waiting.values()]
-    return StagedTask(tuple(objects), query_id, None if batch is None else int(batch))
-
-
-def staged_prefix(job: str) -> str:
-    """Where the records of a job are on their way; ``job`` is a query's id and the batch's number, or a name of its own."""
-    return f"{STAGED}{job}/"
+    objects += [_put(transaction_id, task, options, parts) for parts in waiting.values()]
+    return StagedTask(transaction_id, tuple(objects), batch)
 
 
 @functools.lru_cache(maxsize=_LOGS_MAX)
 def topic_log(store: str, topic: str) -> TopicLog:
     """The topic's log, kept as long as the process."""
     return TopicLog(opened(store), topic, SystemClock())
+
+
+@functools.lru_cache(maxsize=_LOGS_MAX)
+def producer_key(store: str) -> bytes:
+    """What proves ids in this store. Raises ``StoreUnavailable``, ``CorruptData``."""
+    return load_cluster(opened(store), lambda: uuid.uuid4().hex).producer_key
 
 
 def _routed(
@@ -117,7 +143,7 @@ def _routed(
             )
 
 
-def _put(prefix: str, options: SinkOptions, parts: list[StagedRecords]) -> StagedObject:
+def _put(transaction_id: str, task: int, options: SinkOptions, parts: list[StagedRecords]) -> StagedObject:
     records = StagedRecords(
         topic=parts[0].topic,
         topic_id=parts[0].topic_id,
@@ -125,6 +151,6 @@ def _put(prefix: str, options: SinkOptions, parts: list[StagedRecords]) -> Stage
         partitions=np.concatenate([part.partitions for part in parts]),
     )
     data = encode_staged(records)
-    key = f"{prefix}{uuid.uuid4().hex}.arrow"
-    opened(options.store).put(key, data)
-    return StagedObject(key, records.topic, len(data), int(record_bytes(records.records).max()))
+    name = staged_name(task % _NUMBERS, records.topic, None, uuid.uuid4().hex)
+    opened(options.store).put(f"{staged_prefix(transaction_id)}{name}", data)
+    return StagedObject(name, records.topic, records.topic_id, len(data))

@@ -1,58 +1,88 @@
-"""What Spark calls to write: ``df.writeStream.format("tidelog")`` and ``df.write.format("tidelog").mode("append")``."""
+"""What Spark calls to write: ``df.writeStream.format("tidelog")`` and ``df.write.format("tidelog").mode("append")``.
+
+Both stage on executors and commit on the driver, straight on the store or through gateways, each batch as one transaction.
+"""
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from spark_pipeline.sink.commit import commit_batch, delete_staged
+from spark_pipeline.sink.batch_name import BatchName, name_in_stream, name_of_job
+from spark_pipeline.sink.carry import CarriedTask, carry
+from spark_pipeline.sink.commit import commit_staged, drop_staged
+from spark_pipeline.sink.commit_by_gateway import commit_carried
 from spark_pipeline.sink.options import SinkOptions
-from spark_pipeline.sink.stage import StagedTask, stage
-from spark_pipeline.source.store_access import opened
+from spark_pipeline.sink.stage import Attempt, StagedTask, new_attempt, stage
+
+Messages = Sequence[WriterCommitMessage | None]
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """One job: its records appear together when it ends, or not at all. A job that is run again appends again."""
+    """One job: its records appear together when it ends, or not at all.
+
+    One that is run again appends again, unless ``txnAppId`` and ``txnVersion`` name it.
+    """
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
-        self._job_id = f"job-{uuid.uuid4().hex}"
+        self._attempt = new_attempt()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """See ``stage``."""
-        return stage(iterator, self._options, self._job_id)
+        """See ``stage`` and ``carry``."""
+        return _write(iterator, self._options, self._attempt, name_of_job(self._options))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """See ``commit_batch``."""
-        commit_batch(_tasks(messages), self._options, self._job_id)
+        """See ``commit_staged`` and ``commit_carried``."""
+        _commit(messages, self._options)
 
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Delete what was staged."""
-        delete_staged(opened(self._options.store), self._job_id)
+        _abort(messages, self._options)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Micro-batches of one query: each is in the topic once. Which query and batch it is executors learn from Spark."""
+    """Micro-batches of one query: each is written once. Which query and batch it is executors learn from Spark."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
+        self._attempt = new_attempt()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """See ``stage``."""
-        return stage(iterator, self._options, "")
+        """See ``stage`` and ``carry``."""
+        batch = name_in_stream()
+        assert batch is not None, "Spark does not say which micro-batch this is"
+        return _write(iterator, self._options, self._attempt, batch)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """See ``commit_batch``."""
-        tasks = _tasks(messages)
-        assert all(task is None or task.batch == batchId for task in tasks)
-        commit_batch(tasks, self._options, "")
+        """See ``commit_staged`` and ``commit_carried``."""
+        assert all(
+            message.batch is not None and message.batch.number == batchId
+            for message in messages
+            if isinstance(message, StagedTask | CarriedTask)
+        )
+        _commit(messages, self._options)
 
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Leave what was staged: the batch comes again, and what is left then is deleted with it."""
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
+        """Delete what was staged: when the batch comes again it is staged anew."""
+        _abort(messages, self._options)
 
 
-def _tasks(messages: list[WriterCommitMessage | None]) -> list[StagedTask | None]:
-    return [message if isinstance(message, StagedTask) else None for message in messages]
+def _write(
+    rows: Iterator[pa.RecordBatch], options: SinkOptions, attempt: Attempt, batch: BatchName | None
+) -> WriterCommitMessage:
+    return carry(rows, options, batch) if options.gateways else stage(rows, options, attempt, batch)
+
+
+def _commit(messages: Messages, options: SinkOptions) -> None:
+    if options.gateways:
+        commit_carried([message for message in messages if isinstance(message, CarriedTask)], options)
+    else:
+        commit_staged([message for message in messages if isinstance(message, StagedTask)], options)
+
+
+def _abort(messages: Messages, options: SinkOptions) -> None:
+    for transaction_id in {message.transaction_id for message in messages if isinstance(message, StagedTask)}:
+        drop_staged(transaction_id, options)

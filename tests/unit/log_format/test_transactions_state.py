@@ -65,7 +65,7 @@ def test_the_first_decision_stays() -> None:
         1, state, again, Finish(transaction_id="t1", places=places), Finish(transaction_id="t1", places=()), again
     )
     assert outcomes == ["committing", "committed", "committed", "committed"]
-    assert (state.transactions["t1"].staged, state.transactions["t1"].places) == (("a",), places)
+    assert (state.transactions["t1"].staged, state.transactions["t1"].places) == ((), places)
 
 
 def test_ended_ones_are_forgotten_after_a_day() -> None:

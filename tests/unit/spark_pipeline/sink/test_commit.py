@@ -1,4 +1,5 @@
-"""The driver's commit of a batch: once in the topic, whichever request to the store was the last of a driver that died."""
+"""The driver's commit of a batch on the store: once and over all topics at once, whichever request was the last of a driver that
+died, and whoever brings to its end what it had decided."""
 
 from __future__ import annotations
 
@@ -9,21 +10,27 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from log_format import limits, transaction_finishing
 from log_format.clock import SystemClock
 from log_format.committer import Committer
-from log_format.errors import RequestRefused
 from log_format.segment_reader import SegmentReader
+from log_format.staged_records import STAGED
 from log_format.store import ObjectStore
 from log_format.stores.memory import MemoryStore
-from log_format.topic_changes import CreateTopic
+from log_format.table_log import TableLog
+from log_format.topic_changes import CreateTopic, DeleteTopic
 from log_format.topic_config import TopicConfig
 from log_format.topic_log import TopicLog
+from log_format.transaction_changes import Begin, DecideCommit, NotFinished
+from log_format.transaction_row import TransactionRow
+from log_format.transactions_state import TransactionsState, transactions_table
 from spark_pipeline.sink import commit, stage
-from spark_pipeline.sink.commit import BatchRefused, commit_batch
+from spark_pipeline.sink.batch_name import BatchName, BatchRefused
+from spark_pipeline.sink.commit import commit_staged, transactions_of
 from spark_pipeline.sink.options import SinkOptions
-from spark_pipeline.sink.stage import STAGED, StagedTask
+from spark_pipeline.sink.stage import StagedTask
 
-OPTIONS = SinkOptions(store="memory://under-test", topic=None)
+OPTIONS = SinkOptions(store="memory://under-test")
 QUERY = "a-query"
 TOPICS = ("a", "b")
 
@@ -65,32 +72,40 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[DyingStore]:
     dying = DyingStore(MemoryStore())
     for module in (stage, commit):
         monkeypatch.setattr(module, "opened", lambda _uri: dying)
-    monkeypatch.setattr(commit, "_PAUSE_MS", 0)
+    monkeypatch.setattr(transaction_finishing, "PAUSE_MS", 0)
+    forget()
     for topic in TOPICS:
         make_topic(dying, topic)
-    stage.topic_log.cache_clear()
     yield dying
+    forget()
+
+
+def forget() -> None:
+    """What a new process does not know."""
     stage.topic_log.cache_clear()
+    stage.producer_key.cache_clear()
+
+
+def new_id() -> str:
+    return uuid.uuid4().hex
 
 
 def make_topic(store: DyingStore, topic: str, **config: object) -> None:
-    new: Callable[[], str] = lambda: uuid.uuid4().hex  # noqa: E731
-    log = TopicLog(store, topic, SystemClock())
-    Committer(log, new_id=new).commit(
-        CreateTopic(name=topic, partition_count=2, config=TopicConfig.parse(config), topic_id=new())
+    Committer(TopicLog(store, topic, SystemClock()), new_id=new_id).commit(
+        CreateTopic(name=topic, partition_count=2, config=TopicConfig.parse(config), topic_id=new_id())
     )
 
 
-def staged(batch: int, topics: tuple[str, ...] = TOPICS, query: str | None = QUERY) -> StagedTask:
-    """Two rows for each topic, staged as an executor would."""
+def staged(number: int | None, topics: tuple[str, ...] = TOPICS, what: str = "") -> StagedTask:
+    """Two rows for each topic, staged as an executor would; None: by a job without a name."""
     rows = pa.record_batch(
         {
             "topic": [topic for topic in topics for _ in range(2)],
-            "value": [f"{topic}-{batch}-{row}".encode() for topic in topics for row in range(2)],
+            "value": [f"{topic}-{number}-{row}{what}".encode() for topic in topics for row in range(2)],
         }
     )
-    task = stage.stage([rows], OPTIONS, f"{query}/{batch}" if query else "job")
-    return StagedTask(task.objects, query, batch if query else None)
+    batch = None if number is None else BatchName(QUERY, number)
+    return stage.stage([rows], OPTIONS, stage.new_attempt(), batch)
 
 
 def values(store: DyingStore, topic: str) -> list[str]:
@@ -104,77 +119,194 @@ def values(store: DyingStore, topic: str) -> list[str]:
     return sorted(found)
 
 
-def expected(topic: str, batches: range) -> list[str]:
-    return sorted(f"{topic}-{batch}-{row}" for batch in batches for row in range(2))
+def expected(topic: str, numbers: range) -> list[str]:
+    return sorted(f"{topic}-{number}-{row}" for number in numbers for row in range(2))
+
+
+def transactions(store: DyingStore) -> TransactionsState:
+    return TableLog(store, transactions_table(), SystemClock()).refresh()
+
+
+def bring_to_an_end(store: DyingStore) -> None:
+    """As the next one to come by does."""
+    for row in transactions(store).transactions.values():
+        transactions_of(OPTIONS).finish(row)
 
 
 @pytest.mark.parametrize("is_behind", [False, True])
-def test_a_driver_that_dies_anywhere_writes_each_batch_once(store: DyingStore, is_behind: bool) -> None:
-    """For each change of a commit: die there, repeat the batch from the start in a new process, and go on with the next."""
+@pytest.mark.parametrize("somebody_comes_by", [False, True])
+def test_a_driver_that_dies_anywhere_writes_each_batch_once(
+    store: DyingStore, is_behind: bool, somebody_comes_by: bool
+) -> None:
+    """For each change of a commit: die there; whoever comes by finds all of the batch or nothing of it; a new process repeats the
+    batch from the start, and goes on with the next."""
     store.is_behind = is_behind
-    batch = died = 0
+    number = died = 0
     while True:
-        tasks = [staged(batch)]
+        tasks = [staged(number)]
         store.calls_left = died
         try:
-            commit_batch(tasks, OPTIONS, "")
+            commit_staged(tasks, OPTIONS)
         except Died:
             store.calls_left = None
-            stage.topic_log.cache_clear()
-            commit_batch([staged(batch)], OPTIONS, "")
+            forget()
+            if somebody_comes_by:
+                bring_to_an_end(store)
+                assert {len(values(store, topic)) - 2 * number for topic in TOPICS} in ({0}, {2})
+            commit_staged([staged(number)], OPTIONS)
             died += 1
         else:
             break
         finally:
             store.calls_left = None
-            batch += 1
-    assert died > 6
+            number += 1
+    assert died > 8
     for topic in TOPICS:
-        assert values(store, topic) == expected(topic, range(batch))
+        assert values(store, topic) == expected(topic, range(number))
+    assert not any(row.state == "committing" for row in transactions(store).transactions.values())
+
+
+def test_nothing_of_a_batch_is_in_a_topic_before_it_is_decided(store: DyingStore) -> None:
+    """The last change before the decision, and all before it, leave the topics as they were."""
+    tasks = [staged(0)]
+    store.calls_left, store.is_behind = 1, True  # the rows of the decision, and then its commit
+    with pytest.raises(Died):
+        commit_staged(tasks, OPTIONS)
+    store.calls_left = None
+    assert [row.state for row in transactions(store).transactions.values()] == ["committing"]
+    assert [values(store, topic) for topic in TOPICS] == [[], []]
+    bring_to_an_end(store)
+    assert [values(store, topic) for topic in TOPICS] == [expected(topic, range(1)) for topic in TOPICS]
     assert not list(store.list(STAGED))
 
 
 def test_a_repeat_with_other_records_changes_nothing(store: DyingStore) -> None:
-    """What is in the log is the batch, whatever a repeat would make of it."""
-    commit_batch([staged(0, ("a",))], OPTIONS, "")
-    again = staged(0, ("a", "b"))
-    commit_batch([again], OPTIONS, "")
-    assert values(store, "a") == expected("a", range(1))
-    assert values(store, "b") == expected("b", range(1))
+    """What was decided is the batch, whatever a repeat would make of it; nothing of the repeat is left."""
+    commit_staged([staged(0, ("a",))], OPTIONS)
+    commit_staged([staged(0, ("a", "b"), what="-again")], OPTIONS)
+    assert (values(store, "a"), values(store, "b")) == (expected("a", range(1)), [])
+    assert not list(store.list(STAGED))
 
 
-def test_an_old_checkpoint_is_refused(store: DyingStore) -> None:
-    """A batch older than what the topic has would come out of order."""
-    for batch in range(3):
-        commit_batch([staged(batch)], OPTIONS, "")
-    with pytest.raises(RequestRefused, match=r"Epoch 1 of producer .* is fenced: epoch 2 has begun"):
-        commit_batch([staged(1)], OPTIONS, "")
-    assert values(store, "a") == expected("a", range(3))
+def test_two_processes_of_a_query_write_a_batch_once(store: DyingStore) -> None:
+    """The one that was thought dead comes late, at whatever it was doing: it changes nothing."""
+    late, later = [staged(0)], [staged(1)]
+    commit_staged([staged(0)], OPTIONS)
+    commit_staged(late, OPTIONS)
+    commit_staged([staged(1)], OPTIONS)
+    commit_staged(later, OPTIONS)
+    with pytest.raises(BatchRefused, match=r"Batch 0 of a-query is older than batch 1, which was written already"):
+        commit_staged([staged(0)], OPTIONS)
+    for topic in TOPICS:
+        assert values(store, topic) == expected(topic, range(2))
 
 
-def test_a_query_that_is_forgotten(store: DyingStore) -> None:
-    """The next batch of a query that rested is written; one that may be in the log already is not."""
-    make_topic(store, "short", **{"producer.id.expiration.ms": 1})
-    for batch in range(2):
-        commit_batch([staged(batch, ("short",))], OPTIONS, "")
-        SystemClock().sleep_ms(5)
-    with pytest.raises(BatchRefused, match=r"has forgotten query a-query.*batch 1"):
-        commit_batch([staged(1, ("short",))], OPTIONS, "")
-    commit_batch([staged(2, ("short",))], OPTIONS, "")
-    assert values(store, "short") == expected("short", range(3))
+def test_what_a_task_staged_that_does_not_count_is_not_written(store: DyingStore) -> None:
+    """A try that failed or ran twice: the driver does not name its objects, and they are deleted with the others."""
+    attempt, batch = stage.new_attempt(), BatchName(QUERY, 0)
+    rows = pa.record_batch({"topic": ["a"], "value": [b"twice"]})
+    stage.stage([rows], OPTIONS, attempt, batch)
+    commit_staged([stage.stage([rows], OPTIONS, attempt, batch)], OPTIONS)
+    assert values(store, "a") == ["twice"]
+    assert not list(store.list(STAGED))
 
 
-def test_jobs_without_a_query_append_each_time(store: DyingStore) -> None:
-    """A batch write is its own producer; nothing is remembered of it, and nothing is left."""
+def test_the_next_batch_waits_for_the_one_before(store: DyingStore) -> None:
+    """Its records come behind those that a dead driver had decided, and both are there."""
+    tasks = [staged(0)]
+    store.calls_left, store.is_behind = 1, True
+    with pytest.raises(Died):
+        commit_staged(tasks, OPTIONS)
+    store.calls_left = None
+    commit_staged([staged(1)], OPTIONS)
+    for topic in TOPICS:
+        assert values(store, topic) == expected(topic, range(2))
+    floors = TopicLog(store, "a", SystemClock()).refresh().transactions
+    assert len(floors.by_id) <= 2
+
+
+def test_a_query_that_rested_is_known(store: DyingStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is forgotten of transactions after a while is not what tells a repeated batch; in a rewritten table neither."""
+    commit_staged([staged(0)], OPTIONS)
+    monkeypatch.setattr(limits, "TRANSACTION_PASSING_MS", -1)
+    monkeypatch.setattr(limits, "TRANSACTIONAL_ID_REMEMBERED_MS", -1)
+    monkeypatch.setattr(transaction_finishing, "FILES_MIN", 2)
+    commit_staged([staged(None)], OPTIONS)
+    known = transactions(store)
+    assert len(known.files) == 1
+    assert not any(row.transactional_id for row in known.transactions.values())
+    commit_staged([staged(0)], OPTIONS)
+    assert values(store, "a") == sorted([*expected("a", range(1)), "a-None-0", "a-None-1"])
+
+
+def test_jobs_without_a_name_append_each_time(store: DyingStore) -> None:
+    """Nothing says that they are the same; nothing is left of them, and no transactional id is used up."""
     for _ in range(2):
-        commit_batch([staged(0, ("a",), query=None)], OPTIONS, "job")
-    assert values(store, "a") == sorted(expected("a", range(1)) * 2)
-    assert not list(store.list("system/spark/"))
+        commit_staged([staged(None, ("a",))], OPTIONS)
+    assert values(store, "a") == sorted(["a-None-0", "a-None-1"] * 2)
+    assert not list(store.list(STAGED))
+    assert not transactions(store).producers
 
 
 def test_a_batch_too_large_for_a_commit_is_refused(store: DyingStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before anything of it is committed, with what to do."""
-    monkeypatch.setattr(commit, "BATCH_BYTES_MAX", 10)
+    """Before anything of it is decided, with what to do."""
+    monkeypatch.setattr(limits, "JOB_TOPIC_BYTES_MAX", 10)
     with pytest.raises(BatchRefused, match="maxOffsetsPerTrigger"):
-        commit_batch([staged(0)], OPTIONS, "")
+        commit_staged([staged(0)], OPTIONS)
+    monkeypatch.setattr(limits, "JOB_TOPIC_BYTES_MAX", 2**30)
+    monkeypatch.setattr(limits, "JOB_OBJECTS_MAX", 1)
+    with pytest.raises(BatchRefused, match="coalesce"):
+        commit_staged([staged(0)], OPTIONS)
+    assert not transactions(store).transactions
+
+
+def test_a_batch_is_refused_that_collectors_may_have_taken(store: DyingStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was staged too long ago is not decided, and neither is what is for a topic that was made anew."""
+    tasks = [staged(0)]
+    monkeypatch.setattr(commit, "STAGED_AGE_MS_MAX", -1)
+    with pytest.raises(BatchRefused, match="run it again"):
+        commit_staged(tasks, OPTIONS)
+    monkeypatch.undo()
     assert values(store, "a") == []
+
+
+def test_a_topic_that_was_made_anew(store: DyingStore) -> None:
+    """Records that were routed for the old one do not enter the new one, and the batch can be run again."""
+    tasks = [staged(0)]
+    Committer(TopicLog(store, "b", SystemClock()), new_id=new_id).commit(DeleteTopic())
+    make_topic(store, "b")
+    with pytest.raises(BatchRefused, match="Topic 'b' was deleted"):
+        commit_staged(tasks, OPTIONS)
+    assert [values(store, topic) for topic in TOPICS] == [[], []]
+    commit_staged([staged(0)], OPTIONS)
+    assert [values(store, topic) for topic in TOPICS] == [expected(topic, range(1)) for topic in TOPICS]
+
+
+def test_what_a_gateway_began_for_the_query_is_fenced(store: DyingStore) -> None:
+    """A query that wrote through gateways and goes on without: what it left open there can't be committed behind its back."""
+    began = transactions_of(OPTIONS).decide(
+        Begin(
+            transactional_id=BatchName(QUERY, 0).transactional_id,
+            transaction_id="t1",
+            new_producer_id="p",
+            timeout_ms=900_000,
+            number=0,
+        )
+    )
+    assert began.last_number == -1
+    commit_staged([staged(0)], OPTIONS)
+    known: TransactionRow = transactions(store).transactions["t1"]
+    assert (known.state, known.reason) == ("aborted", "fenced")
+    with pytest.raises(Exception, match="is fenced"):
+        transactions_of(OPTIONS).decide(DecideCommit(transaction_id="t1", staged=()))
+    again = transactions_of(OPTIONS).decide(
+        Begin(
+            transactional_id=BatchName(QUERY, 0).transactional_id,
+            transaction_id="t2",
+            new_producer_id="p",
+            timeout_ms=900_000,
+            number=1,
+        )
+    )
+    assert (again.last_number, again.epoch) == (0, began.epoch + 2)
+    assert values(store, "a") == expected("a", range(1))

@@ -10,6 +10,7 @@ import pytest
 from log_format.clock import SystemClock
 from log_format.committer import Committer
 from log_format.errors import ErrorCode, RequestRefused
+from log_format.staged_records import STAGED
 from log_format.stores.memory import MemoryStore
 from log_format.topic_changes import CreateTopic
 from log_format.topic_config import TopicConfig
@@ -27,13 +28,15 @@ def test_a_row_without_a_key_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
         CreateTopic(name="t", partition_count=1, config=config, topic_id="incarnation")
     )
     stage.topic_log.cache_clear()
-    options = SinkOptions(store="memory://under-test", topic="t")
+    stage.producer_key.cache_clear()
+    options, attempt = SinkOptions(store="memory://under-test", topic="t"), stage.new_attempt()
     try:
         with pytest.raises(RequestRefused) as refused:
-            stage.stage([pa.record_batch({"key": [b"k", None], "value": [b"a", b"b"]})], options, "job")
+            stage.stage([pa.record_batch({"key": [b"k", None], "value": [b"a", b"b"]})], options, attempt, None)
         assert refused.value.code is ErrorCode.INVALID_RECORD
-        assert list(store.list(stage.STAGED)) == []
-        staged = stage.stage([pa.record_batch({"key": [b"k", b""], "value": [b"a", b"b"]})], options, "job")
+        assert list(store.list(STAGED)) == []
+        staged = stage.stage([pa.record_batch({"key": [b"k", b""], "value": [b"a", b"b"]})], options, attempt, None)
         assert len(staged.objects) == 1
     finally:
         stage.topic_log.cache_clear()
+        stage.producer_key.cache_clear()

@@ -1,0 +1,55 @@
+"""What a batch is called, so that it is written once: the query and the batch's number, or what a job says of itself.
+
+It is a transactional id and the number of one of its transactions, on the store and through gateways alike: a query that goes
+the other way after a restart still knows what it has written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark import TaskContext
+
+from spark_pipeline.sink.options import SinkOptions
+
+
+class BatchRefused(RuntimeError):
+    """The batch can't be committed; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchName:
+    """``number``: of a query's batch, which grow; one that is repeated keeps it."""
+
+    writer: str
+    number: int
+
+    @property
+    def transactional_id(self) -> str:
+        """Whose transaction the batch is."""
+        return f"spark-{self.writer}"
+
+
+def name_in_stream() -> BatchName | None:
+    """The name of the micro-batch that this task works for; None outside a query. Spark tells it to executors only."""
+    context = TaskContext.get()
+    if context is None:
+        return None
+    query_id, batch = (
+        context.getLocalProperty("sql.streaming.queryId"),
+        context.getLocalProperty("streaming.sql.batchId"),
+    )
+    return None if query_id is None or batch is None else BatchName(query_id, int(batch))
+
+
+def name_of_job(options: SinkOptions) -> BatchName | None:
+    """The name that a batch write was given; None: it appends whenever it is run."""
+    return None if options.app_id is None or options.version is None else BatchName(options.app_id, options.version)
+
+
+def passed(name: BatchName, last_number: int) -> BatchRefused:
+    """Why a batch older than what was written is refused."""
+    return BatchRefused(
+        f"Batch {name.number} of {name.writer} is older than batch {last_number}, which was written already: this is an old copy "
+        "of the query's checkpoint. Go on from the newest one, or from a new checkpoint."
+    )
