@@ -28,7 +28,7 @@ COLD_RUNS_PER_READ_MAX: Final = 64
 """Runs that one read takes from the store: a partition of tiny flushes must not hold a request for minutes."""
 
 COLD_READ_MS_MAX: Final = 2_000
-"""A read that has something to answer goes on to further runs only for so long."""
+"""A fetch that has something to answer goes on to further runs, of all its partitions, only for so long."""
 
 READ_AHEAD_BYTES_MAX: Final = 16 * _MEBIBYTE
 """Decoded records of old segments kept for those who read on. Part of the slack in the settings' sum."""

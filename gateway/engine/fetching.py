@@ -3,7 +3,8 @@
 1. Every fetch begins with a look at the log that is younger than its arrival (``OpenTopic.fresh``).
 2. While it waits it holds no records and no memory for them; it is woken the moment a commit of its partitions stands here,
    and the log is looked at for commits of others meanwhile.
-3. The limits are totals over its partitions, in the order of the request; the first record comes whatever its size.
+3. The limits are totals over its partitions, in the order of the request; the first record comes whatever its size. So is the
+   time that it reads old records for: what is left when that is over is for the next fetch.
 4. One partition that fails ends the waiting; the others are answered all the same.
 """
 
@@ -12,10 +13,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from gateway.engine.answer_memory import reserve_for_store, reserve_for_tail
+from gateway.engine.bounds import COLD_READ_MS_MAX
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.reading import Reading, ReadLimits, Records
 from gateway.engine.registry import TopicRegistry, is_topic_name
@@ -185,11 +187,13 @@ class Fetching:
                 if part is None:
                     if answer.reservation.size_bytes == 0:
                         answer.reservation = await reserve_for_store(memory, limits.bytes_max)
+                        left = replace(left, store_until_ms=self._clock.monotonic_ms() + COLD_READ_MS_MAX)
                     assert isinstance(place, _Place)
                     part = await self._read_place(place, left)
                 answer.parts.append(part)
                 if isinstance(part, Fetched):
-                    left = ReadLimits(
+                    left = replace(
+                        left,
                         records_max=left.records_max - part.records.record_count,
                         bytes_max=max(0, left.bytes_max - part.records.size_bytes),
                         at_least_one=answer.record_count == 0,

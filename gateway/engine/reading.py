@@ -48,6 +48,9 @@ class ReadLimits:
     records_max: int
     bytes_max: int
     at_least_one: bool = True
+    """False: there is a record to answer already."""
+    store_until_ms: int | None = None
+    """After this (monotonic) the store is asked for nothing more than the first record; None: ``COLD_READ_MS_MAX`` from now."""
 
 
 @dataclass(slots=True)
@@ -95,10 +98,13 @@ class Reading:
         meanwhile; but only ``UnknownTopic`` when there is something to answer already.
         """
         found = Records(offset)
-        deadline_ms = self._clock.monotonic_ms() + COLD_READ_MS_MAX
+        deadline_ms = limits.store_until_ms
+        if deadline_ms is None:
+            deadline_ms = self._clock.monotonic_ms() + COLD_READ_MS_MAX
         cold_runs = 0
         while not self._take_from_memory(state, partition, found, limits):
-            if cold_runs and (cold_runs >= COLD_RUNS_PER_READ_MAX or self._clock.monotonic_ms() > deadline_ms):
+            is_late = self._clock.monotonic_ms() > deadline_ms
+            if cold_runs >= COLD_RUNS_PER_READ_MAX or (is_late and (cold_runs or not limits.at_least_one)):
                 found.is_full = True
                 break
             cold_runs += 1

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gateway.engine.fetching import Fetched, FetchFrom
 from gateway.engine.reading import ReadLimits
 from log_format.errors import BackOff, CorruptData, OffsetOutOfRange
 
@@ -219,5 +220,35 @@ def test_a_store_that_is_down_is_said_to_be(tools: Any) -> None:
         gateway.store.come_back()
         assert tools.values_of(await gateway.fetch(0)) == [b"a"]
         await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_the_time_for_old_records_is_the_fetchs_not_each_partitions(
+    tools: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Time is over: the first record comes all the same, no partition after it costs the store a read, and nothing is skipped."""
+    monkeypatch.setattr("gateway.engine.fetching.COLD_READ_MS_MAX", -1)
+    partitions = range(20)
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        topic = await gateway.topic(flush_ms=0, partition_count=len(partitions))
+        for partition in partitions:
+            await gateway.append(topic, [b"%d" % partition], partition)
+        gateway.forget_tail()
+        positions = dict.fromkeys(partitions, 0)
+        found: list[bytes] = []
+        for _ in partitions:
+            reads = gateway.store.calls["get_range"]
+            wanted = [FetchFrom(topic="t", partition=number, offset=offset) for number, offset in positions.items()]
+            answer = await gateway.fetch_all(wanted, wait_ms=10_000)
+            answer.reservation.release()
+            assert gateway.store.calls["get_range"] - reads <= 2, "one segment: its footer and its row group"
+            for part in answer.parts:
+                assert isinstance(part, Fetched)
+                positions[part.partition] = part.records.next_offset
+                found += tools.values_of(part)
+        assert found == [b"%d" % partition for partition in partitions]
 
     tools.run(scenario)
