@@ -11,4 +11,5 @@ compile() {
 
 compile --extra gateway --extra s3 -o infra/docker/gateway.lock pyproject.toml
 compile --extra spark --extra s3 -o infra/docker/spark.lock pyproject.toml
+compile --extra arrow --extra s3 -o infra/docker/emr.lock pyproject.toml
 printf 'hatchling\n' | compile -o infra/docker/build.lock -

@@ -3,7 +3,7 @@
 COPY and RUN happen in their order, with the image's ``/build`` and ``/opt`` below the directory and this Python for the
 image's; of the checkout only what git tracks and ``.dockerignore`` lets through is there to be copied. Then what was installed
 says its version.
-Not rehearsed: the base images, the last stage (user, health check), and RUN lines that install system packages.
+Not rehearsed: the base images, the last stage (user, health check, what starts), and RUN lines that install system packages.
 """
 # ruff: noqa: INP001, S602, S603, T201 - a program of its own that runs a Dockerfile's shell lines
 
@@ -42,7 +42,7 @@ def main(image: str, directory: Path) -> int:
 def _relocated(line: str, directory: Path) -> str:
     """The line with the image's directories below ``directory``, and this Python where the image's is meant."""
     line = re.sub(r"(?<![\w/])/opt/", f"{directory}/opt/", line)
-    return re.sub(r"^python |(?<=&& )python ", f"{sys.executable} ", line)
+    return re.sub(r"(^|(?<=&& ))python(3\.11)? ", f"{sys.executable} ", line)
 
 
 def _copy(sources: list[str], target: Path) -> None:

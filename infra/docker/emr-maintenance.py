@@ -1,0 +1,9 @@
+"""What EMR starts: maintenance, with the options of ``python -m compaction``. It lies in the image as ``/opt/tidelog/maintenance.py``."""
+# ruff: noqa: INP001 - a program of its own
+
+import sys
+
+from compaction.__main__ import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,29 @@
+# Maintenance on EMR Serverless: docker build -f infra/docker/emr.Dockerfile -t tidelog-emr .
+#
+# EMR runs only what is built on its own images, brings Spark itself, and says what to start: there is no entry point here. BASE
+# is that of the application's release (release_label of the Terraform module maintenance); name it by its digest to build the
+# same image again. Both stages have it, so that the environment meets the Python that it was made with.
+
+ARG BASE=public.ecr.aws/emr-serverless/spark/emr-spark-8.0.0:latest
+# hadolint ignore=DL3006
+FROM ${BASE} AS build
+USER root
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
+WORKDIR /build
+COPY infra/docker/build.lock infra/docker/emr.lock ./
+RUN python3.11 -m venv /opt/build && /opt/build/bin/pip install --quiet --require-hashes -r build.lock
+RUN python3.11 -m venv /opt/tidelog && /opt/tidelog/bin/pip install --quiet --require-hashes --no-compile -r emr.lock
+COPY pyproject.toml README.md LICENSE ./
+COPY compaction compaction
+COPY gateway gateway
+COPY log_format log_format
+COPY spark_pipeline spark_pipeline
+COPY tidelog tidelog
+RUN /opt/build/bin/python -m hatchling build -t wheel -d dist && /opt/tidelog/bin/pip install --quiet --no-deps dist/tidelog-*.whl
+RUN /opt/tidelog/bin/pip check && /opt/tidelog/bin/python -m compileall -q /opt/tidelog/lib
+
+# hadolint ignore=DL3006
+FROM ${BASE}
+COPY --from=build /opt/tidelog /opt/tidelog
+COPY infra/docker/emr-maintenance.py /opt/tidelog/maintenance.py
+USER hadoop:hadoop
