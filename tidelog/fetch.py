@@ -12,6 +12,7 @@ from tidelog.deadline import Deadline
 from tidelog.encode import ARROW, JSON
 from tidelog.errors import GatewayError
 from tidelog.json_record import JsonRecord
+from tidelog.owners import Owned
 from tidelog.problem import error_from_problem
 from tidelog.record import TopicPartition
 from tidelog.transport import Reply, Request, Transport, target
@@ -55,7 +56,7 @@ class _JsonAnswer(msgspec.Struct, frozen=True):
 
 
 def fetch_arrow(
-    transport: Transport, place: TopicPartition, offset: int, limits: FetchLimits, deadline: Deadline
+    transport: Transport, place: TopicPartition, offset: int, limits: FetchLimits, deadline: Deadline, *, about: Owned
 ) -> Fetched:
     """The records of one partition from ``offset`` on. Raises ``OffsetOutOfRange`` and what ``Transport.call`` raises."""
     import pyarrow as pa  # noqa: PLC0415 - the SDK works without it
@@ -65,7 +66,13 @@ def fetch_arrow(
         offset=offset, max_records=limits.records_max, max_bytes=limits.bytes_max, max_wait_ms=limits.wait_ms,
     )  # fmt: skip
     request = Request(
-        method="GET", target=where, headers={"Accept": ARROW}, repeatable=True, reads=True, wait_ms=limits.wait_ms
+        method="GET",
+        target=where,
+        headers={"Accept": ARROW},
+        repeatable=True,
+        reads=True,
+        about=about,
+        wait_ms=limits.wait_ms,
     )
     reply = transport.call(request, deadline, patient=True)
     try:
@@ -85,7 +92,12 @@ def fetch_arrow(
 
 
 def fetch_many(
-    transport: Transport, positions: Sequence[tuple[TopicPartition, int]], limits: FetchLimits, deadline: Deadline
+    transport: Transport,
+    positions: Sequence[tuple[TopicPartition, int]],
+    limits: FetchLimits,
+    deadline: Deadline,
+    *,
+    about: Owned,
 ) -> list[Fetched | FetchFailed]:
     """The records of many partitions, waiting for the first of any. Raises what ``Transport.call`` raises."""
     body = {
@@ -103,6 +115,7 @@ def fetch_many(
         content_type=JSON,
         repeatable=True,
         reads=True,
+        about=about,
         wait_ms=limits.wait_ms,
     )
     reply = transport.call(request, deadline, patient=True)

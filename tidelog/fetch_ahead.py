@@ -15,6 +15,7 @@ from tidelog.assignment import Assignment, Progress
 from tidelog.deadline import Deadline
 from tidelog.errors import OffsetOutOfRange
 from tidelog.fetch import Fetched, FetchFailed, FetchLimits, fetch_arrow, fetch_many
+from tidelog.owners import Owned
 from tidelog.record import TopicPartition
 from tidelog.transport import Transport
 from tidelog.worker_thread import WorkerThread
@@ -32,9 +33,11 @@ class FetchOrder:
         wanted: Sequence[tuple[TopicPartition, Progress]],
         fetch_limits: FetchLimits,
         *,
+        about: Owned,
         as_arrow: bool,
     ) -> None:
         """``wanted``: partitions that have positions; exactly one with ``as_arrow``."""
+        self._about = about
         self.found: Found = ()
         self._transport = transport
         self._limits = fetch_limits
@@ -50,14 +53,14 @@ class FetchOrder:
             if self._as_arrow:
                 self.found = [self._fetch_arrow(deadline)]
             else:
-                self.found = fetch_many(self._transport, self._positions, self._limits, deadline)
+                self.found = fetch_many(self._transport, self._positions, self._limits, deadline, about=self._about)
         except Exception as error:  # noqa: BLE001 - nobody could see it in a thread: the poll raises it
             self.found = error
 
     def _fetch_arrow(self, deadline: Deadline) -> Fetched | FetchFailed:
         ((place, position),) = self._positions
         try:
-            return fetch_arrow(self._transport, place, position, self._limits, deadline)
+            return fetch_arrow(self._transport, place, position, self._limits, deadline, about=self._about)
         except OffsetOutOfRange as error:
             return FetchFailed(place, error)
 

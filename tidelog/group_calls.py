@@ -16,6 +16,7 @@ from tidelog.encode import JSON
 from tidelog.errors import UnknownGroup
 from tidelog.group import CommittedOffset, Group, GroupLag, GroupMetadata, GroupSummary
 from tidelog.json_offsets import as_json_offsets
+from tidelog.owners import Owned
 from tidelog.record import TopicPartition
 from tidelog.transport import Reply, Request, Transport, target
 
@@ -49,6 +50,7 @@ class GroupCalls:
     def __init__(self, transport: Transport, group: str) -> None:
         self.group = group
         self._transport = transport
+        self._about = Owned.of_group(group)
 
     def join(self, subscription: Mapping[str, Any], deadline: Deadline) -> Joined:
         """A new member, which acknowledges the generation that it is told."""
@@ -127,6 +129,7 @@ class GroupCalls:
             content_type=None if body is None else JSON,
             repeatable=repeatable,
             reads=not changes,
+            about=self._about,
         )
         return self._transport.call(request, deadline, patient=patient)
 

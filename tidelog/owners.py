@@ -1,17 +1,20 @@
-"""Which gateway a topic's records should be sent to, learned from ``GET /v1/cluster`` beside the requests.
+"""Which gateway requests about a topic or a group should be sent to, learned from ``GET /v1/cluster`` beside the requests.
 
 1. It saves a hop and conflicts: any gateway takes any request, so nothing ever waits for what is learned here. And it outlives
    the bootstrap addresses: as long as one gateway that was learned is there, the client goes on, and learns of others from it.
 2. An address that a gateway advertises is used only after the gateway of that id answered there for the same store: behind a load
    balancer it may lead nowhere, or to somebody else. Then the bootstrap addresses are kept to, quietly.
 3. What is known is asked for again after ``OWNERS_AGE_MS_MAX``, and soon after an address failed.
-4. It sends what is for a topic to the topic's best gateway; that one passes on what is a partition's (``owners``).
+4. Records for a topic go to the topic's best gateway: they name no partition, and their numbers are the topic's. A fetch goes to
+   the partition's owner, which has the newest records in memory; one of several partitions, to the topic's with most of them.
+   Calls about a group go to its coordinator.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from dataclasses import dataclass
 
 import msgspec
 
@@ -19,6 +22,21 @@ from log_format.rendezvous import preferred
 from tidelog import limits
 from tidelog.connection import AnswerLost, NeverSent
 from tidelog.endpoints import Endpoint, Endpoints
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """What a request is about, as far as it says who is preferred for it: the gateways rank themselves by the same."""
+
+    name: str
+    partition: int | None = None
+    owners: int = 1
+    """Gateways over which the topic's partitions are spread."""
+
+    @classmethod
+    def of_group(cls, group: str) -> Owned:
+        """A consumer group; no topic is called so."""
+        return cls(f"groups/{group}")
 
 
 class _Gateway(msgspec.Struct):
@@ -42,11 +60,11 @@ class Owners:
         self._closed = False
         self._learn_at_s = 0.0
 
-    def endpoint_for(self, topic: str) -> Endpoint | None:
+    def endpoint_for(self, about: Owned) -> Endpoint | None:
         """The preferred gateway, if it can be reached from here and is well; None: any will do."""
         self._learn_when_old()
         known = self._known
-        best = preferred(topic, known)
+        best = preferred(about.name, known, owners=about.owners, partition=about.partition)
         endpoint = known[best] if best is not None else None
         return endpoint if endpoint is not None and endpoint.resting_ms() == 0 else None
 

@@ -9,6 +9,7 @@ import msgspec
 from tidelog.deadline import Deadline
 from tidelog.encode import Compression, compress
 from tidelog.errors import GatewayError
+from tidelog.owners import Owned
 from tidelog.record import ProduceResult
 from tidelog.transport import Request, Transport, target
 
@@ -45,7 +46,7 @@ def produce(
         content_type=content_type,
         headers={**headers, **(producer or {})},
         repeatable=producer is not None,
-        topic=topic,
+        about=Owned(topic),
         is_final=is_final,
     )
     reply = transport.call(request, deadline)
@@ -80,7 +81,7 @@ def stage(
         content_type=content_type,
         headers={**headers, **producer, "Tidelog-Transaction": transaction_id},
         repeatable=True,
-        topic=topic,
+        about=Owned(topic),
         is_final=is_final,
     )
     return transport.call(request, deadline).decode(_Staged).staged

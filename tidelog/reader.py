@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, Protocol
 
@@ -14,6 +15,7 @@ from tidelog.encode import arrow_available
 from tidelog.errors import GatewayError, OffsetOutOfRange, UnknownPartition
 from tidelog.fetch import Fetched, FetchLimits
 from tidelog.fetch_ahead import FetchAhead, FetchOrder
+from tidelog.owners import Owned
 from tidelog.record import TopicPartition
 from tidelog.topic import PartitionOffsets, Topic
 from tidelog.topic_facts import describe_topic
@@ -60,6 +62,8 @@ class Reader:
         self._reset = reset
         self._bytes_max = bytes_max
         self._api_timeout_ms = api_timeout_ms
+        self._owner_counts: dict[str, int] = {}
+        """The ``owners`` of topics that were described."""
         self._failing_since: float | None = None
         self._ahead = FetchAhead()
 
@@ -74,7 +78,9 @@ class Reader:
 
     def describe(self, topic: str, deadline: Deadline | None = None) -> Topic:
         """The topic as the gateway sees it."""
-        return describe_topic(self._transport, topic, deadline or Deadline(self._api_timeout_ms), patient=True)
+        described = describe_topic(self._transport, topic, deadline or Deadline(self._api_timeout_ms), patient=True)
+        self._owner_counts[topic] = int(described.config.get("owners", 1))
+        return described
 
     def partition_offsets(self, place: TopicPartition, timestamp_ms: int | None) -> PartitionOffsets:
         """Where the partition's log begins and ends, and the offset for a time."""
@@ -210,8 +216,19 @@ class Reader:
             self._assignment.had_turn(wanted[0][0])
         records_max = limits.FETCH_RECORDS_MAX if as_arrow else limits.JSON_FETCH_RECORDS_MAX
         return FetchOrder(
-            self._transport, wanted, FetchLimits(records_max, self._bytes_max, wait_ms), as_arrow=as_arrow
+            self._transport,
+            wanted,
+            FetchLimits(records_max, self._bytes_max, wait_ms),
+            about=self._about([place for place, _ in wanted]),
+            as_arrow=as_arrow,
         )
+
+    def _about(self, places: Sequence[TopicPartition]) -> Owned:
+        """Of one partition its owner, of several the best gateway of the topic with most of them."""
+        if len(places) == 1:
+            (place,) = places
+            return Owned(place.topic, place.partition, self._owner_counts.get(place.topic, 1))
+        return Owned(Counter(place.topic for place in places).most_common(1)[0][0])
 
     def _out_of_range(self, place: TopicPartition, error: OffsetOutOfRange) -> None:
         if self._reset == "none":

@@ -32,7 +32,7 @@ from tidelog.connection import Answer, AnswerLost, NeverSent
 from tidelog.deadline import Deadline
 from tidelog.endpoints import Endpoint, Endpoints
 from tidelog.errors import ClientClosed, GatewayError, GatewayUnreachable, OutcomeUnknown, UnexpectedAnswer
-from tidelog.owners import Owners
+from tidelog.owners import Owned, Owners
 from tidelog.problem import error_from_answer
 
 _T = TypeVar("_T")
@@ -60,8 +60,8 @@ class Request:
     """It changes nothing, so a lost answer leaves nothing in doubt."""
     is_final: Callable[[GatewayError], bool] = lambda _error: False
     """Which errors are raised although they could be followed by another try."""
-    topic: str | None = None
-    """Records for this topic: they go to its preferred gateway where that is known and well."""
+    about: Owned | None = None
+    """It goes to the gateway that is preferred for this, where that is known and well."""
     wait_ms: float = 0
     """How long the gateway was asked to wait before it answers, on top of ``request_timeout_ms``."""
 
@@ -183,7 +183,7 @@ class Transport:
         self._endpoints.close(abort=abort)
 
     def _choose(self, request: Request) -> Endpoint:
-        endpoint = self._owners.endpoint_for(request.topic) if request.topic is not None else None
+        endpoint = self._owners.endpoint_for(request.about) if request.about is not None else None
         endpoint = endpoint or self._endpoints.choose()
         return endpoint if endpoint.resting_ms() == 0 else self._owners.another() or endpoint
 

@@ -186,6 +186,18 @@ def gateway() -> Iterator[FakeGateway]:
 
 
 @pytest.fixture
+def two_gateways(gateway: FakeGateway) -> Iterator[tuple[FakeGateway, FakeGateway]]:
+    """``gateway`` (id ``one``) and another of its store (id ``two``)."""
+    other = FakeGateway()
+    other.id, other.topics, other.groups, other.changed = "two", gateway.topics, gateway.groups, gateway.changed
+    gateway.peers, other.peers = [other], [gateway]
+    try:
+        yield gateway, other
+    finally:
+        other.stop()
+
+
+@pytest.fixture
 def dead_url() -> str:
     """An address of this machine where nobody listens."""
     with socket.socket() as probe:

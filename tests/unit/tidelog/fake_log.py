@@ -81,6 +81,9 @@ class FakeLog:
 
     def __init__(self) -> None:
         self.url = ""
+        self.id = "one"
+        self.peers: list[FakeLog] = []
+        """Other gateways of the same store, which hold the same topics and groups."""
         self.topics: dict[str, FakeTopic] = {}
         self.request_bytes_max = 16 * 1024 * 1024
         self.busy_produces: dict[str, int] = {}
@@ -99,7 +102,10 @@ class FakeLog:
         match asked.method, names:
             case "GET", ["cluster"]:
                 limits = {"request_bytes_max": self.request_bytes_max}
-                gateways = [{"id": "one", "url": self.url, "started_at": 1, "owned_topics": sorted(self.topics)}]
+                gateways = [
+                    {"id": one.id, "url": one.url, "started_at": 1, "owned_topics": sorted(one.topics)}
+                    for one in (self, *self.peers)
+                ]
                 return answer_json(200, {"gateways": gateways, "store": "memory://", "version": "1", "limits": limits})
             case "POST", ["producers"]:
                 with self.changed:

@@ -162,7 +162,7 @@ def test_any_error_ahead_comes_out_of_the_poll(gateway: Any, monkeypatch: pytest
         read = [record.offset for record in consumer.poll(5_000, 1)]
         assert reached(lambda: fetches(gateway) == 2)
 
-        def broken(*args: Any) -> Any:
+        def broken(*args: Any, **named: Any) -> Any:
             raise ZeroDivisionError("a fault of our own")
 
         with monkeypatch.context() as patched:

@@ -15,7 +15,7 @@ import pytest
 from tidelog import Admin, Consumer, Producer, Record, aio
 from tidelog.endpoints import Endpoints
 from tidelog.errors import UnknownTopic
-from tidelog.owners import Owners
+from tidelog.owners import Owned, Owners
 
 OPEN_FILES = Path("/proc/self/fd")
 
@@ -53,7 +53,7 @@ def test_a_connection_given_back_after_close_is_closed(gateway: Any) -> None:
     before = socket_count()
     endpoints = Endpoints(gateway.url)
     owners = Owners(endpoints)
-    owners.endpoint_for("t")
+    owners.endpoint_for(Owned("t"))
     assert reached(lambda: gateway.count("GET /v1/cluster") == 1)
     owners.close(abort=False)
     endpoints.close(abort=False)

@@ -13,7 +13,7 @@ import pytest
 
 from log_format.rendezvous import preferred
 from tidelog.endpoints import Endpoints
-from tidelog.owners import Owners
+from tidelog.owners import Owned, Owners
 
 UNREACHABLE = "http://127.0.0.1:9"
 TOPICS = [f"topic-{number}" for number in range(40)]
@@ -73,7 +73,7 @@ def owners_of() -> Iterator[Callable[..., Owners]]:
 
 def learned(owners: Owners) -> None:
     """Wait until the first look at the cluster is over."""
-    owners.endpoint_for("any")
+    owners.endpoint_for(Owned("any"))
     deadline = time.monotonic() + 30
     while any(thread.name == "tidelog-owners" for thread in threading.enumerate()) and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -91,13 +91,13 @@ def test_records_go_to_the_preferred_gateway(gateways: list[Gateway], owners_of:
     owners = owners_of(gateways[0].url)
     learned(owners)
     for topic in TOPICS:
-        endpoint = owners.endpoint_for(topic)
+        endpoint = owners.endpoint_for(Owned(topic))
         assert endpoint is not None
         assert endpoint.url == urls[preferred(topic, urls) or ""]
-    endpoint = owners.endpoint_for(TOPICS[0])
+    endpoint = owners.endpoint_for(Owned(TOPICS[0]))
     assert endpoint is not None
     endpoint.rest(60_000)
-    assert owners.endpoint_for(TOPICS[0]) is None
+    assert owners.endpoint_for(Owned(TOPICS[0])) is None
     another = owners.another()
     assert another is not None
     assert another.url != endpoint.url
@@ -113,7 +113,7 @@ def test_behind_a_balancer_the_addresses_given_are_kept_to(
     gateways[1].cluster = cluster("t", b=advertised) if behind == "another store" else cluster("s", c=advertised)
     owners = owners_of(gateways[0].url)
     learned(owners)
-    assert [owners.endpoint_for(topic) for topic in TOPICS] == [None] * len(TOPICS)
+    assert [owners.endpoint_for(Owned(topic)) for topic in TOPICS] == [None] * len(TOPICS)
     assert owners.another() is None
 
 
@@ -135,7 +135,7 @@ def test_what_was_learned_outlives_the_addresses_given(
         for gateway in (second, third):
             gateway.cluster = cluster("s", b=second.url, c=third.url)
         learned(owners)
-        found = {endpoint.url for topic in TOPICS if (endpoint := owners.endpoint_for(topic)) is not None}
+        found = {endpoint.url for topic in TOPICS if (endpoint := owners.endpoint_for(Owned(topic))) is not None}
         assert third.url in found
         third.cluster = second.cluster = cluster("s", b=second.url)
         learned(owners)
