@@ -15,6 +15,11 @@ from tortured.checker import Log
 from tortured.final_log import by_deltalake, by_spark
 from tortured.run import TOPICS, Plan, torture
 from tortured.service import STORE, Service
+from tortured.upkeep_run import Plan as UpkeepPlan
+from tortured.upkeep_run import torture_upkeep
+
+RETENTIONS = 3
+"""A run with maintenance lasts so many times as long as replaced files stay, which is longer than Spark's streams should lag."""
 
 
 def _read_as(service: Service) -> dict[str, Log]:
@@ -33,10 +38,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make torture", description=__doc__)
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--maintenance", action="store_true", help="kill maintenance, and nothing else")
+    parser.add_argument("--workers", choices=("local", "spark"), default="local", help="of maintenance")
     arguments = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="tidelog-torture-"))
     show = (lambda text: print(f"\r{text:<80}", end="", file=sys.stderr)) if sys.stderr.isatty() else lambda text: None
-    outcome = torture(Plan(seconds=arguments.seconds, seed=arguments.seed), directory, read_as=_read_as, progress=show)
+    if arguments.maintenance:
+        upkeep = UpkeepPlan(
+            seconds=arguments.seconds,
+            seed=arguments.seed,
+            workers=arguments.workers,
+            deleted_file_retention_ms=int(arguments.seconds * 1000 / RETENTIONS),
+        )
+        outcome = torture_upkeep(upkeep, directory, progress=show)
+    else:
+        plan = Plan(seconds=arguments.seconds, seed=arguments.seed)
+        outcome = torture(plan, directory, read_as=_read_as, progress=show)
     print(f"\nseed {arguments.seed}, {arguments.seconds:.0f} s of faults, {outcome.seconds:.0f} s in all\n")
     print("| what | count |\n|---|---|")
     for name, count in outcome.counts.items():

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 import urllib3
-from tortured.history import History, Place, Read, Write
+from tortured.history import History, Place, Read, Write, key_of
 
 TIMEOUT_SECONDS = 15.0
 GIVE_UP_SECONDS = 120.0
@@ -204,33 +204,51 @@ def read(client: Client, topics: dict[str, int]) -> None:
     positions = {(topic, partition): 0 for topic, count in topics.items() for partition in range(count)}
     while not client.stopping.is_set():
         for (topic, partition), offset in positions.items():
-            wait_ms = client.rng.choice((0, 0, 100, 500))
-            started = time.monotonic()
-            reply = client.call(
-                "GET", f"/v1/topics/{topic}/partitions/{partition}/records?offset={offset}&max_wait_ms={wait_ms}"
-            )
-            if reply.status != 200:
-                if reply.status and not reply.again:
-                    client.history.fault(f"a poll was refused: {reply.code}")
-                time.sleep(0.05)
-                continue
-            body = reply.body
-            client.history.add(
-                Read(
-                    client=client.name,
-                    topic=topic,
-                    partition=partition,
-                    offset=offset,
-                    values=[record["value"] for record in body["records"]],
-                    offsets=[record["offset"] for record in body["records"]],
-                    next_offset=body["next_offset"],
-                    high_watermark=body["high_watermark"],
-                    started=started,
-                    ended=time.monotonic(),
-                )
-            )
-            positions[topic, partition] = body["next_offset"]
+            polled = _poll(client, client.name, (topic, partition), offset, wait_ms=client.rng.choice((0, 0, 100, 500)))
+            positions[topic, partition] = offset if polled is None else polled.next_offset
         client.stopping.wait(0.05)
+
+
+def read_again(client: Client, topics: dict[str, int], pause_seconds: float) -> None:
+    """Reads everything from offset 0 on as somebody who has just come, over and over: old segments, while they are replaced."""
+    passes = 0
+    while not client.stopping.wait(pause_seconds):
+        passes += 1
+        for line in [(topic, partition) for topic, count in topics.items() for partition in range(count)]:
+            offset, is_behind = 0, True
+            while is_behind and not client.stopping.is_set():
+                polled = _poll(client, f"{client.name}, pass {passes}", line, offset, wait_ms=0)
+                if polled is not None:
+                    offset, is_behind = polled.next_offset, polled.next_offset < polled.high_watermark
+
+
+def _poll(client: Client, reader: str, line: tuple[str, int], offset: int, *, wait_ms: int) -> Read | None:
+    """One poll, in the history under the reader's name; None when it was refused."""
+    topic, partition = line
+    started = time.monotonic()
+    reply = client.call(
+        "GET", f"/v1/topics/{topic}/partitions/{partition}/records?offset={offset}&max_wait_ms={wait_ms}"
+    )
+    if reply.status != 200:
+        if reply.status and not reply.again:
+            client.history.fault(f"a poll was refused: {reply.code}")
+        time.sleep(0.05)
+        return None
+    body = reply.body
+    polled = Read(
+        client=reader,
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        values=[record["value"] for record in body["records"]],
+        offsets=[record["offset"] for record in body["records"]],
+        next_offset=body["next_offset"],
+        high_watermark=body["high_watermark"],
+        started=started,
+        ended=time.monotonic(),
+    )
+    client.history.add(polled)
+    return polled
 
 
 def start(body: Callable[..., None], client: Client, *arguments: object, failures: list[str]) -> threading.Thread:
@@ -248,7 +266,9 @@ def start(body: Callable[..., None], client: Client, *arguments: object, failure
 
 
 def _records(by_partition: dict[int, list[str]]) -> list[dict[str, Any]]:
-    return [{"partition": p, "value": value} for p, values in by_partition.items() for value in values]
+    return [
+        {"partition": p, "key": key_of(value), "value": value} for p, values in by_partition.items() for value in values
+    ]
 
 
 def _places(values: dict[str, dict[int, list[str]]], topics: list[Any]) -> list[Place]:

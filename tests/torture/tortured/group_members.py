@@ -51,6 +51,8 @@ class GroupMember(threading.Thread):
         self.histories: list[MemberHistory] = []
         self.generations: list[int] = []
         self.polls = 0
+        self.seen: list[list[tuple[str, int, int, str]]] = []
+        """Answer by answer: topic, partition, offset and value of each record."""
         self._urls = list(urls)
         self._path = f"/v1/groups/{group}/poll"
         self._topic = topic
@@ -123,6 +125,13 @@ class GroupMember(threading.Thread):
             history.processed += [(now, part["partition"], record["offset"]) for record in part["records"]]
             if part["records"]:
                 self._commit[part["partition"]] = part["next_offset"]
+        self.seen.append(
+            [
+                (self._topic, part["partition"], record["offset"], record["value"])
+                for part in parts
+                for record in part["records"]
+            ]
+        )
         if held:
             time.sleep(self._work_seconds)
 

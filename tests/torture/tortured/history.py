@@ -7,10 +7,19 @@ from __future__ import annotations
 
 import threading
 import time
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
+
+KEYS = 16
+"""Few enough that every key comes again soon."""
+
+
+def key_of(value: str) -> str:
+    """The key that the record with this value is sent with."""
+    return f"key-{zlib.crc32(value.encode()) % KEYS}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

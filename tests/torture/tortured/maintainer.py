@@ -1,0 +1,100 @@
+"""Maintenance under torture: a process that is killed in the middle of its work and started again, each time after a look at
+whether what it left is whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from tortured.history import History
+from tortured.service import STORE
+
+COMMIT_SECONDS_MAX = 30
+"""How long a kill waits for something to be committed; less may have been flushed than is worth a merge."""
+
+
+class Maintainer(threading.Thread):
+    """``tidelog maintain`` again and again. ``problems``: what must not have happened."""
+
+    def __init__(
+        self,
+        directory: Path,
+        topics: Sequence[str],
+        environment: dict[str, str],
+        history: History,
+        *,
+        workers: str,
+        seed: int,
+    ) -> None:
+        super().__init__(name="maintainer", daemon=True)
+        self.kills = 0
+        self.problems: list[str] = []
+        self.counts: Counter[str] = Counter()
+        self._directory = directory
+        self._topics = topics
+        self._environment = {**os.environ, **environment}
+        self._history = history
+        self._workers = workers
+        self._rng = random.Random(f"{seed}-maintainer")
+        self._stopping = threading.Event()
+
+    def run(self) -> None:
+        """Until told to stop, which is one more kill."""
+        while not self._stopping.is_set():
+            self._live_and_die()
+            for topic in self._topics:
+                self._verify(topic)
+
+    def stop(self) -> None:
+        """Kill what runs, look at what it left, and end."""
+        self._stopping.set()
+        if self.is_alive():
+            self.join()
+
+    def _live_and_die(self) -> None:
+        output = self._directory / f"maintenance-{self.kills}.json"
+        command = [sys.executable, "-m", "tidelog", "maintain", "--store", STORE, "--workers", self._workers]
+        with output.open("wb") as out, (self._directory / "maintenance.log").open("ab") as log:
+            process = subprocess.Popen(
+                [*command, "--every", "1s", "--json"], stdout=out, stderr=log, env=self._environment
+            )
+        try:
+            deadline = time.monotonic() + COMMIT_SECONDS_MAX
+            while b'"committed"' not in output.read_bytes() and process.poll() is None and time.monotonic() < deadline:
+                self._stopping.wait(0.1)
+            self._stopping.wait(self._rng.choice((0, 0.2, 3)) * self._rng.random())
+        finally:
+            code = process.poll()
+            process.kill()
+            process.wait()
+        if code is not None:
+            self.problems.append(f"maintenance ended with {code}")
+        self.kills += 1
+        self._history.fault("maintenance killed")
+        for line in output.read_bytes().split(b"\n")[:-1]:
+            self._count(json.loads(line))
+
+    def _count(self, event: dict[str, str]) -> None:
+        match event["event"]:
+            case "rewrite":
+                self.counts[f"rewrites ({event['reason']}): {event['outcome']}"] += 1
+            case "delete":
+                self.counts[f"objects deleted: {event['why']}"] += 1
+            case "failed":
+                self.counts["rounds over a topic that failed, and went on in the next"] += 1
+
+    def _verify(self, topic: str) -> None:
+        command = [sys.executable, "-m", "tidelog", "verify", topic, "--store", STORE]
+        verified = subprocess.run(command, env=self._environment, capture_output=True, text=True, check=False)
+        self.counts["verified"] += 1
+        if verified.returncode != 0:
+            what = f"{verified.stdout}{verified.stderr}"[-2000:]
+            self.problems.append(f"topic {topic} is not whole after kill {self.kills}: {what}")

@@ -1,0 +1,73 @@
+"""A process of its own with Spark's streams over the topics under torture: ``python stream_process.py --help``.
+
+The native ones are followed by Delta's own source with ``ignoreDeletes``, all topics by one stream of ``format("tidelog")``. What
+a micro-batch had is written whole to ``<output>/<stream>/<batch>.json`` as ``[[topic, partition, offset, value], …]``. The
+process runs until ``<output>/stop`` is there, and fails as soon as one stream does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from spark_pipeline import session, stream_topic
+
+TRIGGER = "500 milliseconds"
+LOOK_SECONDS = 0.2
+
+
+def _start(records: DataFrame, name: str, output: Path) -> StreamingQuery:
+    directory = output / name
+    directory.mkdir()
+
+    def keep(batch: DataFrame, number: int) -> None:
+        rows = batch.select("topic", "partition", "offset", F.col("value").cast("string")).collect()
+        whole = directory / f"{number:06d}.partial"
+        whole.write_text(json.dumps([list(row) for row in rows]))
+        whole.rename(directory / f"{number:06d}.json")
+
+    return (
+        records.writeStream.foreachBatch(keep)
+        .option("checkpointLocation", str(output / "checkpoints" / name))
+        .trigger(processingTime=TRIGGER)
+        .start()
+    )
+
+
+def main() -> int:
+    """Run; 0 when every stream ran until it was told to stop."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--store", required=True)
+    parser.add_argument("--topics", required=True, help="separated by commas")
+    parser.add_argument("--native", required=True, help="some of them, separated by commas")
+    parser.add_argument("--output", type=Path, required=True)
+    options = parser.parse_args()
+    spark = session(options.store, app_name="tortured streams", config={"spark.driver.memory": "1g"})
+    names = options.native.split(",")
+    tidelog = spark.readStream.format("tidelog").options(
+        store=options.store, subscribe=options.topics, startingOffsets="earliest"
+    )
+    queries = [_start(stream_topic(spark, options.store, name), f"delta-{name}", options.output) for name in names]
+    queries.append(_start(tidelog.load(), "tidelog", options.output))
+    (options.output / "ready").touch()
+    failed = None
+    while failed is None and not (options.output / "stop").exists():
+        time.sleep(LOOK_SECONDS)
+        failed = next((found for query in queries if (found := query.exception()) is not None), None)
+    for query in queries:
+        query.stop()
+    spark.stop()
+    if failed is not None:
+        sys.stderr.write(f"{failed}\n")
+    return 0 if failed is None else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

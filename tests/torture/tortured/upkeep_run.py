@@ -1,0 +1,278 @@
+"""One run with maintenance: gateways, producers, consumers and Spark streams go on while maintenance is killed again and again.
+
+``orders`` is merged; every reader has to see all of it. ``accounts`` has its keys compacted and, behind all its readers, its
+records deleted. Nothing else is done to anybody: what a reader notices, maintenance did.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import urllib3
+from tortured import clients
+from tortured.checker import Checker, summary
+from tortured.final_log import by_deltalake, by_http
+from tortured.group_history import contradictions as group_contradictions
+from tortured.group_members import GroupMember
+from tortured.history import History
+from tortured.maintainer import Maintainer
+from tortured.run import REST_SECONDS_MAX, Outcome
+from tortured.service import Service, service
+from tortured.streams import Streams
+from tortured.witness import Batches, Ends, Truth, contradictions, positions
+
+ORDERS = {"orders": 4}
+ACCOUNTS = {"accounts": 2}
+TOPICS = ORDERS | ACCOUNTS
+GROUP = "torture"
+READY_SECONDS_MAX = 600.0
+"""Java on a machine that is busy with a whole test suite."""
+AGAIN_SECONDS = 3.0
+"""Between two passes of the reader that always begins anew."""
+DELETE_SECONDS = 1.0
+KEPT_BEHIND = 40
+"""Records of ``accounts`` that are left behind its slowest reader."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """``seconds`` count from when Spark's streams run. ``kills_min``: it lasts longer where maintenance died less often."""
+
+    seconds: float
+    seed: int
+    kills_min: int = 2
+    producers: int = 3
+    """For each topic."""
+    transactional: int = 1
+    pace_seconds: float = 0.1
+    workers: str = "local"
+    native: tuple[str, ...] = tuple(TOPICS)
+    """What Delta's own source follows; ``format("tidelog")`` follows everything."""
+    deleted_file_retention_ms: int = 600_000
+    """Longer than any reader lags, and shorter than the run, if files are to be deleted in it."""
+
+
+@dataclass(slots=True)
+class _Run:
+    """What is under way."""
+
+    plan: Plan
+    running: Service
+    directory: Path
+    histories: dict[str, History] = field(default_factory=lambda: {topic: History() for topic in TOPICS})
+    failures: list[str] = field(default_factory=list)
+    quiet: threading.Event = field(default_factory=threading.Event)
+    ended: threading.Event = field(default_factory=threading.Event)
+    deletions: int = 0
+
+    def client(self, name: str, topic: str, until: threading.Event) -> clients.Client:
+        return clients.Client(name, self.running.urls, self.histories[topic], until, self.plan.seed)
+
+    def create_topics(self) -> None:
+        common = {"flush.ms": 50, "retention.ms": -1, "deleted.file.retention.ms": self.plan.deleted_file_retention_ms}
+        for topic, count in TOPICS.items():
+            config = common | ({"cleanup.policy": "compact"} if topic in ACCOUNTS else {})
+            admin = self.client("administrator", topic, self.ended)
+            reply, _, _ = admin.insist(
+                "POST", "/v1/topics", {"name": topic, "partition_count": count, "config": config}
+            )
+            assert reply.status in {200, 201}, reply
+
+    def start_writing(self) -> list[threading.Thread]:
+        jobs: list[tuple[Callable[..., None], str, dict[str, int]]] = [
+            (clients.produce, f"{topic}-{number}", {topic: count})
+            for topic, count in TOPICS.items()
+            for number in range(self.plan.producers)
+        ]
+        jobs += [(clients.transact, f"transactor-{number}", ORDERS) for number in range(self.plan.transactional)]
+        pace = self.plan.pace_seconds
+        return [
+            clients.start(body, self.client(name, next(iter(topics)), self.quiet), topics, pace, failures=self.failures)
+            for body, name, topics in jobs
+        ]
+
+    def start_reading(self, member: GroupMember) -> list[threading.Thread]:
+        follower, again = self.client("reader", "orders", self.ended), self.client("newcomer", "orders", self.quiet)
+        member.start()
+        return [
+            clients.start(clients.read, follower, ORDERS, failures=self.failures),
+            clients.start(clients.read_again, again, ORDERS, AGAIN_SECONDS, failures=self.failures),
+            member,
+        ]
+
+    def delete_behind(self, client: clients.Client, streams: Streams) -> None:
+        """Delete records of ``accounts`` that both of its readers are past, until it gets quiet."""
+        while not client.stopping.wait(DELETE_SECONDS):
+            seen = [positions(found) for name, found in streams.batches().items() if "accounts" in _topics_of(name)]
+            before = [
+                {"partition": partition, "offset": past}
+                for partition in range(ACCOUNTS["accounts"])
+                if (past := min(each.get(("accounts", partition), 0) for each in seen) - KEPT_BEHIND) > 0
+            ]
+            if before:
+                reply, _, _ = client.insist("POST", "/v1/topics/accounts:delete-records", {"before": before})
+                assert reply.status == 200, reply
+                self.deletions += 1
+
+    def go_on(self, streams: Streams, maintainer: Maintainer, progress: Callable[[str], None]) -> None:
+        """Let everything run for as long as the plan says, or until something has failed."""
+        deadline = time.monotonic() + self.plan.seconds
+        while (left := deadline - time.monotonic()) > 0 and streams.failure is None and not self.failures:
+            writes = sum(len(history.writes) for history in self.histories.values())
+            progress(f"{left:.0f} s left, {maintainer.kills} kills, {writes} writes, {self.deletions} deletions")
+            time.sleep(min(left, 1.0))
+
+    def until(self, holds: Callable[[], bool], seconds_max: float, streams: Streams, what: str) -> None:
+        """Wait; when it does not come about, or something has failed already, that is what the run has found."""
+        deadline = time.monotonic() + seconds_max
+        while not holds():
+            if streams.failure is not None or self.failures:
+                return
+            if time.monotonic() > deadline:
+                self.failures.append(what)
+                return
+            time.sleep(0.2)
+
+
+def torture_upkeep(plan: Plan, directory: Path, *, progress: Callable[[str], None] = lambda text: None) -> Outcome:
+    """Run the plan; histories and logs lie in the directory."""
+    began = time.monotonic()
+    with service(directory, 3) as running:
+        run = _Run(plan=plan, running=running, directory=directory)
+        run.create_topics()
+        streams = Streams(directory, list(TOPICS), plan.native, running.environment)
+        maintainer = Maintainer(
+            directory, list(TOPICS), running.environment, run.histories["orders"], workers=plan.workers, seed=plan.seed
+        )
+        member = GroupMember(
+            "member", running.urls, GROUP, "orders", session_ms=60_000, work_seconds=0.01, stopping=run.ended
+        )
+        try:
+            writing = run.start_writing()
+            reading = run.start_reading(member)
+            maintainer.start()
+            run.until(lambda: streams.is_ready, READY_SECONDS_MAX, streams, "Spark's streams do not start")
+            deleter = run.client("deleter", "accounts", run.quiet)
+            writing.append(clients.start(run.delete_behind, deleter, streams, failures=run.failures))
+            run.go_on(streams, maintainer, progress)
+            enough = lambda: maintainer.kills >= plan.kills_min  # noqa: E731
+            run.until(enough, REST_SECONDS_MAX, streams, "maintenance does too little")
+            run.quiet.set()
+            _join(writing, run.failures)
+            ends = _ends(running)
+            all_seen = lambda: _have_seen(streams, member, ends)  # noqa: E731
+            run.until(all_seen, REST_SECONDS_MAX, streams, "readers do not reach the end")
+            maintainer.stop()
+            return _judged(run, streams, member, maintainer, reading, ends, began)
+        finally:
+            run.quiet.set()
+            run.ended.set()
+            maintainer.stop()
+            streams.kill()
+
+
+def _judged(
+    run: _Run,
+    streams: Streams,
+    member: GroupMember,
+    maintainer: Maintainer,
+    reading: list[threading.Thread],
+    ends: Ends,
+    began: float,
+) -> Outcome:
+    run.ended.set()
+    _join(reading, run.failures)
+    streams.stop()
+    url = run.running.urls[0]
+    log, committed = by_http(url, ORDERS), _committed(url)
+    accounts, starts = _accounts(url)
+    others = {"deltalake": by_deltalake(ORDERS, run.running.environment) == log}
+    codes = [gateway.stop() for gateway in run.running.gateways]
+    orders = run.histories["orders"]
+    found = [*run.failures, *maintainer.problems, *([streams.failure] if streams.failure else [])]
+    found += [f"gateway {index} ended with {code}" for index, code in enumerate(codes) if code != 0]
+    found += sorted({fault.what for fault in orders.faults if "refused" in fault.what})
+    found += Checker(orders, log).contradictions()
+    found += group_contradictions(member.histories, committed)
+    truth = Truth([write for history in run.histories.values() for write in history.writes], ACCOUNTS)
+    witnesses = {**streams.batches(), "the member": _once(member), "the log of accounts": [accounts]}
+    for name, batches in witnesses.items():
+        wanted = {line: end for line, end in ends.items() if line[0] in _topics_of(name)}
+        found += contradictions(name, batches, truth, starts if name == "the log of accounts" else {}, wanted)
+    run.histories["accounts"].save(run.directory / "accounts.jsonl")
+    orders.save(run.directory / "orders.jsonl")
+    counts = summary(orders, log) | dict(sorted(maintainer.counts.items()))
+    counts["records of accounts acknowledged"] = sum(topic == "accounts" for topic, _, _ in truth.values)
+    counts["records of accounts left"] = len(accounts)
+    counts["deletions of records"] = run.deletions
+    counts |= {f"records read by {name}": sum(map(len, batches)) for name, batches in witnesses.items()}
+    return Outcome(counts=counts, contradictions=found, seconds=time.monotonic() - began, others_agree=others)
+
+
+def _topics_of(witness: str) -> tuple[str, ...]:
+    if witness == "tidelog":
+        return tuple(TOPICS)
+    return ("accounts",) if "accounts" in witness else ("orders",)
+
+
+def _once(member: GroupMember) -> Batches:
+    """What the member was given. One that had to join again began at what it had committed: then each record once, in order."""
+    if len(member.histories) == 1:
+        return member.seen
+    return [sorted({row for rows in member.seen for row in rows})]
+
+
+def _have_seen(streams: Streams, member: GroupMember, ends: Ends) -> bool:
+    witnesses = {**streams.batches(), "the member": member.seen}
+    for name, batches in witnesses.items():
+        reached = positions(batches)
+        if any(reached.get(line, 0) < end for line, end in ends.items() if line[0] in _topics_of(name)):
+            return False
+    return True
+
+
+def _join(threads: list[threading.Thread], failures: list[str]) -> None:
+    for thread in threads:
+        thread.join(REST_SECONDS_MAX)
+        if thread.is_alive():
+            failures.append(f"{thread.name} hangs")
+
+
+def _get(url: str) -> Any:
+    with urllib3.PoolManager(retries=urllib3.Retry(10, backoff_factor=0.3, status_forcelist=[503]), timeout=60) as http:
+        return msgspec.json.decode(http.request("GET", url).data)
+
+
+def _ends(running: Service) -> dict[tuple[str, int], int]:
+    return {
+        (topic, each["partition"]): each["high_watermark"]
+        for topic in TOPICS
+        for each in _get(f"{running.urls[0]}/v1/topics/{topic}")["partitions"]
+    }
+
+
+def _committed(url: str) -> dict[int, int]:
+    return {row["partition"]: row["offset"] for row in _get(f"{url}/v1/groups/{GROUP}/offsets")["offsets"]}
+
+
+def _accounts(url: str) -> tuple[list[tuple[str, int, int, str]], dict[tuple[str, int], int]]:
+    """Every record of ``accounts`` that is left, and where each partition begins."""
+    rows: list[tuple[str, int, int, str]] = []
+    starts: dict[tuple[str, int], int] = {}
+    for partition in range(ACCOUNTS["accounts"]):
+        path = f"{url}/v1/topics/accounts/partitions/{partition}/records?max_records=10000&offset="
+        offset: int | str = "earliest"
+        while True:
+            body = _get(f"{path}{offset}")
+            starts["accounts", partition] = body["log_start_offset"]
+            rows += [("accounts", partition, record["offset"], record["value"]) for record in body["records"]]
+            offset = body["next_offset"]
+            if offset == body["high_watermark"]:
+                break
+    return rows, starts
