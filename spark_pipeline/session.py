@@ -5,8 +5,8 @@
    default chain (environment, profile, web identity, container, instance), which the Java process reads by itself.
 3. Everything listens on the loopback address when the master is a local one, and the session's time zone is UTC.
 
-With ``spark-submit`` the Java process is there before this code runs, so its class path can't be changed from here: give it
-the jars with ``--jars "$(python -m spark_pipeline.jars --paths)"``, and the memory with ``--driver-memory``.
+With ``spark-submit`` the Java process is there before this code runs, so its class path can't be changed from here and no jar
+is fetched: give it the jars with ``--jars "$(python -m spark_pipeline.jars --paths)"``, and the memory with ``--driver-memory``.
 """
 
 from __future__ import annotations
@@ -65,9 +65,11 @@ def session(
     if scheme not in ("", "file", *_S3_SCHEMES):
         raise ValueError(f"{store}: a store is a directory or s3://bucket/prefix")
     java_executable()
-    jars = ensure_jars(JarSet.S3 if scheme in _S3_SCHEMES else JarSet.DELTA)
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    settings = {"spark.jars": ",".join(str(jar) for jar in jars)} | _delta_settings()
+    settings = _delta_settings()
+    if not submitted:
+        jars = ensure_jars(JarSet.S3 if scheme in _S3_SCHEMES else JarSet.DELTA)
+        settings["spark.jars"] = ",".join(str(jar) for jar in jars)
     if scheme in _S3_SCHEMES:
         settings |= s3_settings(os.environ)
     if master is None and not submitted:

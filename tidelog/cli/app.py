@@ -19,6 +19,7 @@ from tidelog.cli.doctor import doctor
 from tidelog.cli.exit_code import EPILOG, ExitCode
 from tidelog.cli.lag import lag
 from tidelog.cli.maintain import maintain
+from tidelog.cli.pipeline import pipeline
 from tidelog.cli.produce import produce
 from tidelog.cli.serve import serve
 from tidelog.cli.tail import tail
@@ -48,6 +49,7 @@ app.command(epilog=EPILOG)(doctor)
 app.command(epilog=EPILOG)(cluster)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(serve)
 app.command(epilog=EPILOG)(maintain)
+app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(pipeline)
 app.command()(demo)
 app.command()(completion)
 app.command()(version)

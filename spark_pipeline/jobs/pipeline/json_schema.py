@@ -1,10 +1,10 @@
 """JSON Schema -> the columns and rules of a table.
 
 Types: ``object`` with ``properties``, ``array`` with ``items``, ``string`` (with ``format`` ``date-time`` or ``date``: TIMESTAMP,
-DATE), ``integer`` (BIGINT), ``number`` (DOUBLE), ``boolean``; a list of one of them and ``null`` is that type. Rules: ``required``,
-``enum``, ``const``, ``minimum``, ``maximum``, ``exclusiveMinimum``, ``exclusiveMaximum``, ``minLength``, ``maxLength``, ``pattern``;
-``additionalProperties: false`` for the whole record. Annotations are passed over. Every other keyword is refused: a rule that is
-not understood is not one that holds. Within ``items`` there are types only.
+DATE), ``integer`` (BIGINT), ``number`` (DOUBLE), ``boolean``; a list of one of them and ``null`` is that type. Rules:
+``required``, ``enum``, ``const``, ``minimum``, ``maximum``, ``exclusiveMinimum``, ``exclusiveMaximum``, ``minLength``,
+``maxLength``, ``pattern``; ``additionalProperties: false`` for the whole record. Annotations are passed over. Every other
+keyword is refused: a rule that is not understood is not one that holds. Within ``items`` there are types only.
 
 Null counts as absent, so ``required`` asks for a value, except where ``null`` is among the types: there it asks for nothing.
 

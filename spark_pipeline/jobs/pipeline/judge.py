@@ -21,6 +21,7 @@ from pyspark.sql.functions import (
     lit,
     size,
     substring,
+    try_parse_json,
     when,
 )
 from pyspark.sql.types import StructType
@@ -59,6 +60,7 @@ def reason(schema: RecordSchema) -> Column:
         .when(~is_valid_utf8(text), lit("is not UTF-8"))
         .when(~is_one_value(text), lit("is not JSON"))
         .when(~coalesce(text.rlike(r"^\s*\{"), lit(False)), lit("is not a JSON object"))
+        .when(value[CORRUPT].isNotNull() & try_parse_json(text).isNull(), lit("is not JSON"))
         .when(value[CORRUPT].isNotNull(), _misfits(text, value, schema.columns))
     )
     members = concat_ws("; ", *_wrong_strings(value, schema.columns), *_broken(text, schema))

@@ -41,6 +41,7 @@ class Pipeline:
         self._schema = record_schema(settings)
         self._rules = self._schema.fingerprint()
         self._checked = False
+        self._queries: list[StreamingQuery] = []
         ensure_topic(settings.store, settings.dead_letter_topic, settings.topic)
         columns = silver.silver_columns(self._schema)
         silver.create_table(spark, settings.silver, columns)
@@ -69,7 +70,7 @@ class Pipeline:
                 return False
             return self._wait([self._start_gold(gold, None) for gold in settings.gold], stopping)
         finally:
-            for query in self._spark.streams.active:
+            for query in self._queries:
                 query.stop()
             self._spark.streams.removeListener(listener)
 
@@ -100,7 +101,8 @@ class Pipeline:
         writing = rows.writeStream.queryName(name).outputMode("update").foreachBatch(each)
         writing = writing.option("checkpointLocation", self._settings.checkpoint(name.replace(" ", "/")))
         timed = writing.trigger(availableNow=True) if trigger is None else writing.trigger(processingTime=trigger)
-        return timed.start()
+        self._queries.append(timed.start())
+        return self._queries[-1]
 
     def _settle(self, judged: DataFrame, batch_id: int) -> None:
         """A micro-batch: rows to silver, then the rest to the dead letters; each takes it once, however often it comes."""

@@ -344,6 +344,19 @@ def test_serve_becomes_the_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "pip install 'tidelog[gateway]'" in result.stderr
 
 
+def test_pipeline_becomes_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with the gateway: signals and exit codes are the job's, and so are the options."""
+    calls: list[list[str]] = []
+    monkeypatch.setattr(os, "execv", lambda program, arguments: calls.append([program, *arguments]))
+    assert run("pipeline", "--config", "pipeline.toml", "--json").exit_code == 0
+    wanted = [sys.executable, "-m", "spark_pipeline.jobs.pipeline", "--config", "pipeline.toml", "--json"]
+    assert calls == [[sys.executable, *wanted]]
+    monkeypatch.setattr("tidelog.cli.pipeline.NEEDED", ("no_such_package",))
+    result = run("pipeline")
+    assert result.exit_code == ExitCode.FAILED
+    assert "pip install 'tidelog[spark]'" in result.stderr
+
+
 def test_verify_tells_whole_from_damaged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Exit code 1 when anything is wrong, with each problem named; 0 when all is there; both as JSON too."""
     from log_format import verify
