@@ -14,7 +14,7 @@ from unittest import mock
 
 import psutil
 
-from benchmarks import acknowledgement, fetch, gateways, groups, processes, produce, sdk, spark, startup
+from benchmarks import acknowledgement, fetch, gateways, groups, maintenance, processes, produce, sdk, spark, startup
 from benchmarks.report import Table, with_results
 from log_format.stores import open_store
 from log_format.version import __version__
@@ -62,9 +62,10 @@ def _on_minio(seconds: float, names: set[str]) -> Iterator[Table]:
 
 def main() -> int:
     """Run what was asked for."""
-    known = ["produce", "ack", "fetch", "startup", "memory", "gateways", "groups", "requests", "sdk", "spark"]
+    usual = ["produce", "ack", "fetch", "startup", "memory", "gateways", "groups", "requests", "sdk", "spark"]
+    known = [*usual, "maintenance", "maintenance-memory"]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", default=known, help=f"of {', '.join(known)}; all without")
+    parser.add_argument("names", nargs="*", default=usual, help=f"of {', '.join(known)}; without: {', '.join(usual)}")
     parser.add_argument("--store", choices=["directory", "minio", "both"], default="both")
     parser.add_argument("--seconds", type=float, default=3.0, help="of each load (default 3)")
     parser.add_argument("--write", action="store_true", help="replace these results in benchmarks/README.md")
@@ -81,6 +82,10 @@ def main() -> int:
         tables += sdk.measure()
     if "spark" in names:
         tables += spark.measure()
+    if "maintenance" in names:
+        tables += maintenance.measure()
+    if "maintenance-memory" in names:
+        tables += maintenance.large()
     if arguments.write:
         about = (
             f"Tidelog {__version__}, {time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores ({platform.machine()}), "

@@ -18,8 +18,8 @@ def _path(topic: str) -> str:
     return f"/v1/topics/{topic}/records"
 
 
-def _values(count: int, value_bytes: int, seed: int) -> list[str]:
-    # Text with about the redundancy of a log line: words out of a small vocabulary and a few random digits.
+def log_lines(count: int, value_bytes: int, seed: int) -> list[str]:
+    """Text with about the redundancy of a log line: words out of a small vocabulary and a few random digits."""
     rng = random.Random(seed)
     words = ["".join(rng.choices(string.ascii_lowercase, k=rng.randint(3, 9))) for _ in range(200)]
     values = []
@@ -35,7 +35,7 @@ def json_requests(records: int, value_bytes: int, variants: int = 8, topics: Seq
     """Requests of so many JSON records, with a key each: every variant to every topic."""
     made = []
     for variant in range(variants):
-        values = _values(records, value_bytes, variant)
+        values = log_lines(records, value_bytes, variant)
         body = json.dumps(
             {
                 "records": [
@@ -55,7 +55,7 @@ def arrow_requests(records: int, value_bytes: int, variants: int = 4) -> list[by
         table = pa.table(
             {
                 "key": pa.array([f"key-{(variant * 7919 + i) % 5000}".encode() for i in range(records)], pa.binary()),
-                "value": pa.array([value.encode() for value in _values(records, value_bytes, variant)], pa.binary()),
+                "value": pa.array([value.encode() for value in log_lines(records, value_bytes, variant)], pa.binary()),
             }
         )
         sink = pa.BufferOutputStream()

@@ -1,0 +1,205 @@
+"""What each operation costs on a topic with a long history, looked after and not, beside one with 100 commits.
+
+A gateway for each history, all running at once and asked in turn, so that what else the machine does falls on all of them alike;
+what is asked for once in a gateway's life is asked of several that have just started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from benchmarks.counted_gateway import requests_so_far
+from benchmarks.maintenance_history import FLUSH_MS, RECORDS, TOPIC, WINDOW_COMMITS, Histories, describe
+from benchmarks.processes import Server, free_port
+from benchmarks.report import Table
+
+STARTS: Final = 3
+HOT: Final = 200
+"""Produce requests, and fetches at the end: so many of each for each history."""
+COLD: Final = 30
+"""Fetches of old records, each from another place."""
+
+RECORDS_PER_FETCH: Final = 500
+TARGET: Final = 1.5
+
+
+@dataclass(slots=True)
+class Measured:
+    """Of one operation on one history: milliseconds of each time, requests to the store and CPU seconds over all of them."""
+
+    ms: list[float] = field(default_factory=list)
+    requests: int = 0
+    cpu_seconds: float = 0.0
+
+    @property
+    def median_ms(self) -> float:
+        return statistics.median(self.ms)
+
+    def note(self, ms: float) -> None:
+        self.ms.append(ms)
+
+
+Costs = dict[str, dict[str, Measured]]
+"""Operation -> history -> what was measured."""
+
+
+class CountedGateway:
+    """A running gateway, one connection to it, and its counts."""
+
+    def __init__(self, store: Path, counts: Path) -> None:
+        self._counts = counts
+        port = free_port()
+        command = [sys.executable, "-m", "benchmarks.counted_gateway", str(counts), "--store", store.as_uri()]
+        command += ["--host", "127.0.0.1", "--port", str(port), "--forwarding", "off", "--log-level", "warning"]
+        began = time.perf_counter()
+        self.server = Server(command, port, "/readyz")
+        self.start_ms = (time.perf_counter() - began) * 1000
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+
+    @property
+    def requests(self) -> int:
+        return requests_so_far(self._counts)
+
+    def ask(self, method: str, path: str, body: bytes | None = None) -> dict[str, object]:
+        """The answer; it must be 200."""
+        self._connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+        answer = self._connection.getresponse()
+        data = answer.read()
+        if answer.status != 200:
+            raise RuntimeError(f"{method} {path}: {answer.status} {data[:500]!r}")
+        found: dict[str, object] = json.loads(data)
+        return found
+
+    def stop(self) -> None:
+        self._connection.close()
+        self.server.stop()
+
+
+def measure(histories: Histories, names: Mapping[str, Path], scratch: Path) -> Costs:
+    """Every operation of a gateway, on every history."""
+    costs: Costs = {}
+
+    def of(operation: str, name: str) -> Measured:
+        return costs.setdefault(operation, {}).setdefault(name, Measured())
+
+    with contextlib.ExitStack() as running:
+        gateways: dict[str, CountedGateway] = {}
+        for _ in range(STARTS):
+            for name, path in names.items():
+                if name in gateways:
+                    gateways[name].stop()
+                gateways[name] = gateway = CountedGateway(path, scratch / f"requests-{path.name}")
+                running.callback(gateway.stop)
+                of("gateway: start until ready", name).note(gateway.start_ms)
+                _measure_one(
+                    of("gateway: first look at the topic", name), gateway, partial(gateway.ask, "GET", _TOPIC_PATH)
+                )
+        for operation, act, count in _operations(histories, gateways):
+            for number in range(count):
+                for name, gateway in gateways.items():
+                    _measure_one(of(operation, name), gateway, partial(act, name, number))
+    return costs
+
+
+_TOPIC_PATH: Final = f"/v1/topics/{TOPIC}"
+_RECORDS_PATH: Final = f"{_TOPIC_PATH}/partitions/0/records"
+Act = Callable[[str, int], object]
+
+
+def _measure_one(measured: Measured, gateway: CountedGateway, act: Callable[[], object]) -> None:
+    requests, cpu_seconds = gateway.requests, gateway.server.cpu_seconds()
+    began = time.perf_counter()
+    act()
+    measured.note((time.perf_counter() - began) * 1000)
+    measured.requests += gateway.requests - requests
+    measured.cpu_seconds += gateway.server.cpu_seconds() - cpu_seconds
+
+
+def _operations(histories: Histories, gateways: Mapping[str, CountedGateway]) -> Iterator[tuple[str, Act, int]]:
+    """Name, what to do with which history at which turn, and how often."""
+    rng = random.Random(1)
+    places = rng.sample(histories.read_from, min(2 * COLD, len(histories.read_from)))
+    offsets = {name: [place + rng.randrange(2 * RECORDS) for place in places] for name in gateways}
+    few = next(iter(gateways))
+    last = histories.few_records - WINDOW_COMMITS * RECORDS
+    offsets[few] = [rng.randrange(last) for _ in places]
+    starts_ms = {name: _first_timestamp(gateway) for name, gateway in gateways.items()}
+    times = {
+        name: [starts_ms[name] + offset // RECORDS * FLUSH_MS for offset in offsets[name][COLD:]] for name in gateways
+    }
+    body = b'{"records":[{"value":"' + b"x" * 100 + b'"}]}'
+    ends: dict[str, int] = {}
+
+    def produce(name: str, _turn: int) -> None:
+        answer = gateways[name].ask("POST", f"{_TOPIC_PATH}/records", body)
+        ends[name] = answer["partitions"][0]["last_offset"]  # type: ignore[index]
+
+    def tail(name: str, _turn: int) -> None:
+        gateways[name].ask("GET", f"{_RECORDS_PATH}?offset={ends[name]}")
+
+    def by_offset(name: str, turn: int) -> None:
+        _check_full(gateways[name].ask("GET", f"{_RECORDS_PATH}?offset={offsets[name][turn]}"))
+
+    def by_time(name: str, turn: int) -> None:
+        _check_full(gateways[name].ask("GET", f"{_RECORDS_PATH}?timestamp={times[name][turn]}"))
+
+    yield f"fetch {RECORDS_PER_FETCH} old records by offset", by_offset, COLD
+    yield f"fetch {RECORDS_PER_FETCH} old records by time", by_time, len(times[few])
+    yield "produce one record, flush.ms 0", produce, HOT
+    yield "fetch the newest record", tail, HOT
+
+
+def _first_timestamp(gateway: CountedGateway) -> int:
+    """That of the first record; the others follow from it."""
+    record = gateway.ask("GET", f"{_RECORDS_PATH}?offset=0&max_records=1")["records"][0]  # type: ignore[index]
+    milliseconds: int = record["timestamp"]
+    return milliseconds
+
+
+def _check_full(answer: dict[str, object]) -> None:
+    records = answer["records"]
+    assert isinstance(records, list)
+    if len(records) != RECORDS_PER_FETCH:
+        raise RuntimeError(f"a fetch gave {len(records)} records, not {RECORDS_PER_FETCH}")
+
+
+def tables(costs: Costs, names: Sequence[str], directories: Mapping[str, Path], title: str) -> Iterator[Table]:
+    """Medians beside those of the first history; and requests and CPU."""
+    first = names[0]
+    table = Table(f"{title}: median ms, and beside {first}", ["", *names])
+    for operation, measured in costs.items():
+        floor = measured[first].median_ms
+        cells = [_ratio(measured.get(name), floor, is_first=name == first) for name in names]
+        table.add(operation, *cells)
+    yield table
+    table = Table(f"{title}: requests to the store, CPU of the gateway in ms", ["", *names])
+    for operation, measured in costs.items():
+        if any(each.requests or each.cpu_seconds for each in measured.values()):
+            table.add(operation, *(_work(measured[name]) for name in names))
+    facts = {name: describe(path) for name, path in directories.items()}
+    for what in facts[first]:
+        table.add(what, *(facts[name][what] for name in names))
+    yield table
+
+
+def _ratio(measured: Measured | None, floor: float, *, is_first: bool) -> str:
+    if measured is None or not measured.ms:
+        return "not within its time"
+    shown = f"{measured.median_ms:,.1f}" if measured.median_ms < 1000 else f"{measured.median_ms:,.0f}"
+    return shown if is_first else f"{shown} ({measured.median_ms / floor:.2f} x)"
+
+
+def _work(measured: Measured) -> str:
+    count = len(measured.ms)
+    return f"{measured.requests / count:.1f}, {measured.cpu_seconds / count * 1000:.1f} ms"

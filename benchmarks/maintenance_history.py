@@ -1,0 +1,363 @@
+"""A topic with a long history, looked after by maintenance and not, laid down as directories.
+
+1. Each flush is made once. Its commit goes, byte for byte as a gateway writes it (compared with the committer's own at the start
+   of each build), into the log of a topic that maintenance looks after, in memory, on a clock that moves 250 ms with it and ends
+   now; and into the log of a topic that nobody looks after, under the next version there.
+2. Of the flushes that are merged long since only the log is made: nobody reads their segments, and ``SegmentWriter`` gets their
+   records directly, as it would from them. The merge is a commit of ``log_format.rewrite`` like any other. Merges of merges,
+   checkpoints, the last merge, clean-up and collection are maintenance's own.
+3. Everything is laid down without fsync, each object with the time at which it was put. Left out are segments that left the
+   table, and those of the topic that is not looked after but in the windows of ``Histories.read_from``.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+
+from compaction.job import Job
+from compaction.report import CollectedEvents
+from compaction.workers import InThisProcess
+from log_format import checkpoint, layout
+from log_format.append import Append, Batch
+from log_format.committer import Committer
+from log_format.delta import (
+    TAG_REWRITTEN,
+    TAG_RUNS,
+    CommitInfo,
+    Rewritten,
+    Txn,
+    add_segment,
+    decode_commit,
+    encode_commit,
+    rewritten_of_add,
+    segment_of_add,
+)
+from log_format.records import BATCH_SCHEMA, RECORD_SCHEMA
+from log_format.rewrite import NewSegment, Rewrite, RewriteOutcome, Uploaded
+from log_format.run import Run, SegmentRef
+from log_format.segment import encode_segment
+from log_format.segment_writer import SegmentWriter
+from log_format.stores.local import LocalStore
+from log_format.stores.memory import MemoryStore
+from log_format.topic_changes import AlterTopic, CreateTopic
+from log_format.topic_config import TopicConfig
+from log_format.topic_log import TopicLog
+from log_format.version import __version__
+
+TOPIC: Final = "t"
+FLUSH_MS: Final = 250
+RECORDS: Final = 20
+"""Of a flush."""
+VALUE_BYTES: Final = 100
+ROUND_COMMITS: Final = 1_200
+"""Between two rounds of maintenance: five minutes."""
+FRESH_COMMITS: Final = 120
+"""Since the last round, at the end: half of the minute between two rounds."""
+TIER_ROUNDS: Final = 16
+"""Rounds until merged segments are merged again."""
+CHECKPOINT_AGE_COMMITS: Final = 50
+"""Gateways write one every 100: on average it is so old."""
+CHECKPOINT_AGE_COMMITS_LARGE: Final = 250
+"""Of a table with many segments: every 500."""
+WINDOW_COMMITS: Final = 30
+WINDOWS: Final = 64
+HOUR_MS: Final = 3_600_000
+_FOOTER_BYTES: Final = 1_100
+"""Of a segment that is not made; so large are those of such a flush."""
+
+
+@dataclass(frozen=True, slots=True)
+class Histories:
+    """Directories, each a store with one topic ``TOPIC``, by what became of it."""
+
+    few: Path
+    an_hour: Path
+    """Looked after, with what was removed kept for an hour."""
+    a_day: Path
+    unmaintained: Path
+    read_from: tuple[int, ...]
+    """Offsets from which on ``WINDOW_COMMITS`` flushes can be read everywhere but in ``few``."""
+    few_records: int
+    rewrites_per_record: float
+    rewrites_max: int
+    build_seconds: float
+
+
+def build(directory: Path, commits: int, few: int, told: Callable[[str], None]) -> Histories:
+    """Four stores below ``directory``; ``told`` is told how far it is. ``commits`` is a few rounds at least."""
+    began = time.monotonic()
+    paths = {name: directory / name for name in ("few", "an_hour", "a_day", "unmaintained")}
+    short = _Writer(few, paths["few"], few)
+    for _ in range(few):
+        short.flush(is_read=True)
+    short.checkpoint_twin(CHECKPOINT_AGE_COMMITS)
+    long = _Writer(commits, paths["unmaintained"], max(WINDOW_COMMITS, commits // WINDOWS))
+    long.check_that_it_writes_as_gateways_do()
+    last_round = commits - FRESH_COMMITS
+    rounds = 0
+    for number in range(1, commits + 1):
+        long.flush(is_read=number > last_round)
+        if number == last_round or (number % ROUND_COMMITS == 0 and number < last_round):
+            long.merge()
+            rounds += 1
+            if rounds % TIER_ROUNDS == 0:
+                long.maintain(collect=False)
+        if number == commits - HOUR_MS // FLUSH_MS - CHECKPOINT_AGE_COMMITS:
+            long.checkpoint(0)
+        if number % 20_000 == 0:
+            told(f"{number:,} of {commits:,} commits in {time.monotonic() - began:.0f} s")
+    long.maintain(collect=False)
+    for _ in range(FRESH_COMMITS):
+        long.flush(is_read=True)
+    rewrites_per_record, rewrites_max = long.rewrites()
+    long.checkpoint(CHECKPOINT_AGE_COMMITS)
+    long.lay_down(paths["a_day"])
+    long.keep_for(HOUR_MS)
+    for _ in range(FRESH_COMMITS):
+        long.flush(is_read=True)
+    long.checkpoint(CHECKPOINT_AGE_COMMITS)
+    long.lay_down(paths["an_hour"])
+    long.checkpoint_twin(CHECKPOINT_AGE_COMMITS_LARGE)
+    return Histories(
+        **paths,
+        read_from=tuple(range(0, (commits - WINDOW_COMMITS) * RECORDS, long.window_every * RECORDS)),
+        few_records=few * RECORDS,
+        rewrites_per_record=rewrites_per_record,
+        rewrites_max=rewrites_max,
+        build_seconds=time.monotonic() - began,
+    )
+
+
+class HistoryClock:
+    """Moves with each commit."""
+
+    def __init__(self, now_ms: int) -> None:
+        self.ms = now_ms
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic_ms(self) -> int:
+        return self.ms
+
+    def sleep_ms(self, duration_ms: int) -> None:
+        self.ms += duration_ms
+
+
+class _Writer:
+    """One topic in memory, looked after when asked; and its twin below ``twin``, which nobody looks after."""
+
+    def __init__(self, commits: int, twin: Path, window_every: int) -> None:
+        self.window_every = window_every
+        self._clock = HistoryClock(int(time.time() * 1000) - (commits + 2 * FRESH_COMMITS) * FLUSH_MS)
+        self._store = MemoryStore(clock=self._clock)
+        self._log = TopicLog(self._store, TOPIC, self._clock)
+        self._committer = Committer(self._log, new_id=_new_id, engine="tidelog-gateway")
+        self._job = Job(
+            store=self._store, workers=InThisProcess(self._store), clock=self._clock, report=CollectedEvents()
+        )
+        self._twin = twin
+        self._twin_version = -1
+        self._twin_files: dict[bytes, Path] = {}
+        self._next_offset = 0
+        self._unmerged: list[SegmentRef] = []
+        self._unmerged_times: list[int] = []
+        values = [os.urandom(VALUE_BYTES // 2).hex().encode() for _ in range(RECORDS)]
+        self._values = pa.array(values, pa.binary())
+        for below in ("_delta_log", layout.SEGMENTS):
+            (twin / layout.topic_root(TOPIC) / below).mkdir(parents=True)
+        config = TopicConfig.parse({"retention.ms": -1, "flush.ms": 0})
+        self._committer.commit(CreateTopic(name=TOPIC, partition_count=1, config=config, topic_id=_new_id()))
+        self._copy_commit(self._store.get(layout.table_commit_key(layout.topic_root(TOPIC), 0)))
+
+    def flush(self, *, is_read: bool) -> None:
+        """The next flush; ``is_read``: with its segment, as in a window."""
+        self._clock.ms += FLUSH_MS
+        segment_data = None
+        path = layout.segment_path(_new_id())
+        if is_read or self._twin_version % self.window_every < WINDOW_COMMITS:
+            encoded = encode_segment(self._records([self._clock.ms], self._next_offset), compression="zstd")
+            segment, run, segment_data = encoded.ref(path), encoded.runs[0], encoded.data
+        else:
+            run = Run(0, self._next_offset, self._next_offset + RECORDS, RECORDS, 1_700, self._clock.ms, self._clock.ms)
+            segment = SegmentRef(path, 1_704 + _FOOTER_BYTES, 1_704, crc32(path.encode()))
+        data = _flush_commit(segment, run, self._clock.ms, _new_id())
+        version = self._log.state.version + 1
+        key = f"{layout.topic_root(TOPIC)}{path}"
+        if segment_data is not None:
+            self._store.put(key, segment_data)
+            _write(self._twin / key, segment_data, self._clock.ms)
+        commit_key = layout.table_commit_key(layout.topic_root(TOPIC), version)
+        self._store.put_if_absent(commit_key, data)
+        self._log.apply(decode_commit(data, commit_key), version)
+        self._log.observed(self._clock.ms)
+        self._copy_commit(data)
+        self._next_offset += RECORDS
+        self._unmerged.append(segment)
+        self._unmerged_times.append(self._clock.ms)
+
+    def merge(self) -> None:
+        """What maintenance makes of the flushes since the last time: one segment and its commit."""
+        writer = SegmentWriter(compression="zstd")
+        writer.add(self._records(self._unmerged_times, self._next_offset - RECORDS * len(self._unmerged)))
+        written = writer.finish()
+        assert written is not None
+        path = layout.compacted_path(_new_id())
+        self._store.put(f"{layout.topic_root(TOPIC)}{path}", written.data)
+        added = NewSegment(
+            segment=written.ref(path),
+            run=written.run,
+            modification_time_ms=self._unmerged_times[-1],
+            rewritten=Rewritten(1),
+        )
+        change = Rewrite(
+            topic_id=self._log.state.topic_id or "",
+            sources=self._unmerged,
+            source_record_count=RECORDS * len(self._unmerged),
+            added=[added],
+            uploaded=Uploaded(path, self._clock.ms),
+        )
+        assert self._committer.commit(change).result is RewriteOutcome.COMMITTED
+        self._unmerged, self._unmerged_times = [], []
+
+    def maintain(self, *, collect: bool) -> None:
+        """One round of maintenance itself."""
+        totals = self._job.run_round(collect=collect)
+        if totals.failed_topics:
+            raise RuntimeError("maintenance of the history failed")
+        self._log.refresh()
+
+    def checkpoint(self, age: int) -> None:
+        """The checkpoint that a gateway wrote so many commits ago."""
+        checkpoint.write_checkpoint(self._store, TOPIC, self._log.refresh().version - age, self._clock.now_ms())
+
+    def checkpoint_twin(self, age: int) -> None:
+        """The same of the twin."""
+        twin = LocalStore(self._twin, fsync=False)
+        checkpoint.write_checkpoint(twin, TOPIC, self._twin_version - age, self._clock.now_ms())
+
+    def keep_for(self, retention_ms: int) -> None:
+        """Removed files and old commits are kept for so long from now on; a round of maintenance lets go of the others."""
+        config = {"deleted.file.retention.ms": str(retention_ms)}
+        self._committer.commit(AlterTopic(partition_count=None, config=config))
+        self.maintain(collect=True)
+        self._unmerged, self._unmerged_times = [], []
+
+    def rewrites(self) -> tuple[float, int]:
+        """How often a record was written anew on average, and at most, by the whole log."""
+        written, flushed, most = 0, 0, 0
+        for version in range(self._log.state.version + 1):
+            key = layout.table_commit_key(layout.topic_root(TOPIC), version)
+            for add in decode_commit(self._store.get(key), key).adds:
+                tags = add.tags or {}
+                _, runs = segment_of_add(add.path, add.size, tags.get(TAG_RUNS), "[0,0]")
+                count = sum(run.record_count for run in runs)
+                times = rewritten_of_add(add.path, tags.get(TAG_REWRITTEN)).times
+                flushed, written = (flushed, written + count) if times else (flushed + count, written)
+                most = max(most, times)
+        return written / flushed, most
+
+    def lay_down(self, directory: Path) -> None:
+        """Every object as a file, but for segments that left the table; commits that the twin has too are the same file."""
+        live = {f"{layout.topic_root(TOPIC)}{segment.path}" for segment in self._log.state.manifest.segments()}
+        for info in list(self._store.list("")):
+            if info.key.endswith(".parquet") and layout.log_prefix(TOPIC) not in info.key and info.key not in live:
+                continue
+            data = self._store.get(info.key)
+            path, twin = directory / info.key, self._twin_files.get(data)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if twin is not None:
+                path.hardlink_to(twin)
+            else:
+                _write(path, data, info.modified_at_ms)
+
+    def check_that_it_writes_as_gateways_do(self) -> None:
+        """Compare a flush of ours with one of the committer's, on a log of its own."""
+        clock, ids = HistoryClock(self._clock.ms), ["0" * 32, "1" * 32]
+        log = TopicLog(MemoryStore(clock=clock), TOPIC, clock)
+        config = TopicConfig.parse({"retention.ms": -1})
+        committer = Committer(log, new_id=_new_id)
+        committer.commit(CreateTopic(name=TOPIC, partition_count=1, config=config, topic_id=_new_id()))
+        times = pa.array([clock.ms * 1000] * RECORDS, BATCH_SCHEMA.field("timestamp").type)
+        columns = [times, *(self._records([clock.ms], 0).column(name) for name in BATCH_SCHEMA.names[1:])]
+        batch = Batch(
+            topic_id=log.state.topic_id or "",
+            records=pa.table(columns, schema=BATCH_SCHEMA),
+            partitions=np.zeros(RECORDS, np.int32),
+            record_bytes_max=VALUE_BYTES,
+        )
+        committer = Committer(log, new_id=lambda: ids[0], engine="tidelog-gateway")
+        clock.ms += FLUSH_MS
+        committer.commit(Append([batch], lambda: ids[1]))
+        encoded = encode_segment(self._records([clock.ms - FLUSH_MS], 0), compression="zstd")
+        path = layout.segment_path(ids[1])
+        ours = _flush_commit(encoded.ref(path), encoded.runs[0], clock.ms, ids[0])
+        theirs = log.store.get(layout.table_commit_key(layout.topic_root(TOPIC), 1))
+        segment = log.store.get(f"{layout.topic_root(TOPIC)}{path}")
+        if (ours, encoded.data) != (theirs, segment):
+            raise RuntimeError(f"a flush of the history is not as a gateway writes it:\n{ours!r}\n{theirs!r}")
+
+    def _records(self, times_ms: list[int], base_offset: int) -> pa.Table:
+        """The records of so many flushes: ``RECORD_SCHEMA``."""
+        count = RECORDS * len(times_ms)
+        columns = [
+            pa.array(np.zeros(count, np.int32)),
+            pa.array(np.arange(base_offset, base_offset + count, dtype=np.int64)),
+            pa.array(np.repeat(np.array(times_ms, np.int64), RECORDS) * 1000, pa.int64()),
+            pa.nulls(count, pa.binary()),
+            pa.chunked_array([self._values] * len(times_ms)),
+            pa.nulls(count, RECORD_SCHEMA.field("headers").type),
+        ]
+        names = RECORD_SCHEMA.names
+        return pa.table(dict(zip(names, columns, strict=True))).cast(RECORD_SCHEMA).combine_chunks()
+
+    def _copy_commit(self, data: bytes) -> None:
+        self._twin_version += 1
+        path = self._twin / layout.table_commit_key(layout.topic_root(TOPIC), self._twin_version)
+        self._twin_files[data] = path
+        _write(path, data, self._clock.ms)
+
+
+def _flush_commit(segment: SegmentRef, run: Run, now_ms: int, commit_id: str) -> bytes:
+    info = CommitInfo(
+        timestamp=now_ms,
+        operation="WRITE",
+        operation_parameters={},
+        engine_info=f"tidelog-gateway/{__version__}",
+        txn_id=commit_id,
+    )
+    add = add_segment(segment, [run], modification_time_ms=now_ms, data_change=True)
+    return encode_commit(info, [add, Txn(app_id="0", version=run.end_offset, last_updated=now_ms)])
+
+
+def _write(path: Path, data: bytes, modified_at_ms: int) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+    os.utime(path, ns=(modified_at_ms * 1_000_000, modified_at_ms * 1_000_000))
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex
+
+
+def describe(path: Path) -> dict[str, Any]:
+    """What is in a store's topic: segments in the table, objects in the log, bytes of the newest checkpoint."""
+    store = LocalStore(path, fsync=False)
+    log = list(store.list(layout.log_prefix(TOPIC)))
+    sizes = [info.size_bytes for info in log if layout.checkpoint_version(info.key) is not None]
+    state = TopicLog(store, TOPIC, HistoryClock(0)).refresh()
+    return {
+        "segments in the table": f"{state.manifest.segment_count():,}",
+        "objects in the log": f"{len(log):,}",
+        "newest checkpoint, KiB": f"{sizes[-1] / 1024:,.0f}",
+    }

@@ -1,0 +1,87 @@
+"""Spark's first query of a topic with a long history: by ``format("tidelog")`` and by Delta's own reader.
+
+What a job pays that has just started: Delta's memory of tables is emptied before each query. A query reads 20 records of a known
+place, so that its time is planning and the floor that every query has.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
+
+from benchmarks.maintenance_cost import Costs, Measured
+from benchmarks.maintenance_history import RECORDS, TOPIC, Histories
+from spark_pipeline import read_topic, session
+
+WARM_UPS: Final = 3
+RUNS: Final = 5
+QUERY_SECONDS_MAX: Final = 240
+"""Then a query is given up, and not asked again."""
+
+Query = Callable[[SparkSession, str, int], int]
+
+
+def measure(histories: Histories, names: Mapping[str, Path]) -> Costs:
+    """Both readers on every history, in turn."""
+    some = next(iter(names.values())).as_uri()
+    spark = session(some, app_name="benchmarks", master="local[2]")
+    spark.sparkContext.setLogLevel("ERROR")
+    queries: dict[str, Query] = {
+        'Spark, format("tidelog"): first query': _tidelog,
+        "Spark, Delta (native): first query": _delta,
+    }
+    costs: Costs = {operation: {} for operation in queries}
+    try:
+        for operation, query in queries.items():
+            for run in range(WARM_UPS + RUNS):
+                for name, path in names.items():
+                    place = 0 if path == histories.few else histories.read_from[run % len(histories.read_from)]
+                    is_warm_up = run < WARM_UPS
+                    if is_warm_up and path == histories.unmaintained:
+                        continue
+                    measured = costs[operation].setdefault(name, Measured())
+                    if run > WARM_UPS and not measured.ms:
+                        continue
+                    milliseconds = _timed(query, spark, path.as_uri(), place)
+                    if not is_warm_up and milliseconds is not None:
+                        measured.note(milliseconds)
+    finally:
+        spark.stop()
+    return costs
+
+
+def _timed(query: Query, spark: SparkSession, store: str, place: int) -> float | None:
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
+    found: list[int] = []
+    began = time.perf_counter()
+    asking = threading.Thread(target=lambda: found.append(query(spark, store, place)), daemon=True)
+    asking.start()
+    asking.join(QUERY_SECONDS_MAX)
+    milliseconds = (time.perf_counter() - began) * 1000
+    if asking.is_alive():
+        spark.sparkContext.cancelAllJobs()
+        asking.join(QUERY_SECONDS_MAX)
+        return None
+    if found != [RECORDS]:
+        raise RuntimeError(f"a query of {store} gave {found} records, not {RECORDS}")
+    return milliseconds
+
+
+def _tidelog(spark: SparkSession, store: str, place: int) -> int:
+    starting, ending = (json.dumps({TOPIC: {"0": offset}}) for offset in (place, place + RECORDS))
+    reader = spark.read.format("tidelog").options(
+        store=store, subscribe=TOPIC, startingOffsets=starting, endingOffsets=ending
+    )
+    return len(reader.load().select("value").collect())
+
+
+def _delta(spark: SparkSession, store: str, place: int) -> int:
+    wanted = (F.col("partition") == 0) & F.col("offset").between(place, place + RECORDS - 1)
+    return len(read_topic(spark, store, TOPIC).where(wanted).select("value").collect())
