@@ -7,7 +7,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help setup demo test simulate torture gateway minio minio-server lint lint-infra bench clean
+.PHONY: help setup demo test simulate torture torture-maintenance gateway minio minio-server lint lint-infra bench clean
 
 STAMP := .venv/.tidelog-set-up
 PACKAGES := tidelog gateway log_format compaction spark_pipeline
@@ -34,6 +34,9 @@ simulate: $(STAMP) ## Run SEEDS (default 10000) histories of whole gateways unde
 
 torture: minio-server $(STAMP) ## Kill, freeze and cut off real processes for SECONDS (default 300), then judge
 	.venv/bin/python tests/torture --seconds $(or $(SECONDS),300) $(ARGS)
+
+torture-maintenance: minio-server $(STAMP) ## Kill maintenance for SECONDS (default 300) beside gateways, readers and Spark, then judge
+	.venv/bin/python tests/torture --maintenance --seconds $(or $(SECONDS),300) $(ARGS)
 
 gateway: $(STAMP) ## Serve the topics in ./data
 	.venv/bin/tidelog serve --store ./data $(ARGS)

@@ -41,6 +41,8 @@ def test_the_demo_proves_the_line(store_uri: str, environment: dict[str, str], t
     assert set(result["ways"]) == {"HTTP", "Spark", "deltalake"}
     for way in result["ways"].values():
         assert {name: way[name] for name in wanted} == wanted
+    assert result["maintenance"]["rounds"] >= 1
+    assert result["maintenance"]["failed_topics"] == 0
     assert result["lag_ms"]["p99_ms"] >= result["lag_ms"]["p50_ms"] >= 0
     assert (tmp_path / result["picture"]).read_bytes().startswith(b"\x89PNG")
     assert "tidelog verify flights" in finished.stderr

@@ -39,9 +39,9 @@ def demo(
 ) -> None:
     """Replay a year of flights: HTTP in, Delta on the store, HTTP and Spark out, while they still arrive.
 
-    Starts a gateway, sends the 336,776 flights that left New York City in 2013 through the SDK, lets Spark Structured
-    Streaming keep the mean delay by hour and carrier straight from the store, reads everything back over HTTP and with
-    deltalake, and compares a checksum of every record. Exit code 0 only if all agree.
+    Starts a gateway and maintenance, sends the 336,776 flights that left New York City in 2013 through the SDK, lets Spark
+    Structured Streaming keep the mean delay by hour and carrier straight from the store, reads everything back over HTTP
+    and with deltalake, and compares a checksum of every record. Exit code 0 only if all agree.
     """
     console = Console(stderr=as_json)
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]

@@ -11,6 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from tidelog.cli.flights.maintenance import Upkeep
 from tidelog.cli.flights.result import Result, Way
 from tidelog.cli.flights.spark_job import Group
 
@@ -38,6 +39,7 @@ def report(console: Console, result: Result) -> None:
             f"p99 {result.lag.p99_ms:,.0f} ms, max {result.lag.max_ms:,.0f} ms "
             f"({result.micro_batches} micro-batches)"
         )
+    console.print(_upkeep(result.upkeep))
     if result.picture is not None:
         console.print(f"Picture: {result.picture}", soft_wrap=True)
     console.print(f"The whole run: {result.seconds:.0f} s")
@@ -61,6 +63,15 @@ def disagreements(result: Result) -> list[str]:
     if not result.delays_agree:
         wrong.append("Spark's mean delays are not those of the source")
     return wrong
+
+
+def _upkeep(upkeep: Upkeep) -> str:
+    failed = f", [bold red]{upkeep.failed_topics} of them without success[/]" if upkeep.failed_topics else ""
+    merged = "there was too little to merge"
+    if upkeep.segments_in:
+        size = f"{upkeep.bytes_in / 1e6:.1f} MB"
+        merged = f"{upkeep.segments_in} small segments became {upkeep.segments_out} ({size}), while everybody read on"
+    return f"Maintenance beside it, {upkeep.rounds} rounds{failed}: {merged}"
 
 
 def _ways(result: Result) -> Table:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tidelog.cli.flights.lag import Lag
+from tidelog.cli.flights.maintenance import Upkeep
 from tidelog.cli.flights.spark_job import Group
 from tidelog.cli.flights.summary import Summary
 
@@ -34,6 +35,8 @@ class Result:
     records_per_second_asked: int
     lag: Lag | None
     micro_batches: int
+    upkeep: Upkeep
+    """What maintenance did meanwhile."""
     groups: tuple[Group, ...]
     delays_agree: bool
     """Spark's mean delays are those that the source gives."""
@@ -66,6 +69,7 @@ class Result:
             },
             "lag_ms": None if self.lag is None else asdict(self.lag),
             "micro_batches": self.micro_batches,
+            "maintenance": asdict(self.upkeep),
             "picture": None if self.picture is None else str(self.picture),
             "seconds": self.seconds,
             "result": [asdict(group) for group in self.groups],

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from tidelog.admin import Admin
 from tidelog.cli.flights.gateway import DemoGateway
 from tidelog.cli.flights.lag import lag
+from tidelog.cli.flights.maintenance import DemoMaintenance
 from tidelog.cli.flights.picture import draw
 from tidelog.cli.flights.processes import ChildProcess
 from tidelog.cli.flights.readers import read_delta, read_http
@@ -71,6 +72,7 @@ def run(options: Options, console: Console) -> Result:
     options.directory.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         gateway = stack.enter_context(DemoGateway(options.store, options.directory / "gateway.log"))
+        maintenance = stack.enter_context(DemoMaintenance(options.store, options.directory / "maintenance.log"))
         url = gateway.wait_until_ready()
         console.print(f"The gateway serves {options.store} on {url}", soft_wrap=True)
         with Admin(url) as admin:
@@ -91,6 +93,7 @@ def run(options: Options, console: Console) -> Result:
 
         with console.status("Reading the topic back over HTTP"):
             over_http = _timed("HTTP", lambda: read_http(url, TOPIC))
+        upkeep = maintenance.done()
     with console.status("Reading the topic's table with deltalake"):
         by_delta = _timed("deltalake", lambda: read_delta(options.store, TOPIC))
     batches, groups = output.batches(), output.result()
@@ -106,6 +109,7 @@ def run(options: Options, console: Console) -> Result:
         records_per_second_asked=options.records_per_second,
         lag=lag(replayed.acknowledgements, batches),
         micro_batches=len(batches),
+        upkeep=upkeep,
         groups=tuple(groups),
         delays_agree=_same_delays(groups, flights.mean_delays()),
         carrier_names=flights.carrier_names,

@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 
 from tidelog.cli.flights.lag import Acknowledgements, lag
+from tidelog.cli.flights.maintenance import DemoMaintenance, Upkeep
 from tidelog.cli.flights.picture import draw
 from tidelog.cli.flights.report import disagreements, report
 from tidelog.cli.flights.result import Result, Way
@@ -51,6 +52,7 @@ def result(**changes: object) -> Result:
         records_per_second_asked=0,
         lag=None,
         micro_batches=1,
+        upkeep=Upkeep(rounds=2, failed_topics=0, segments_in=64, segments_out=16, bytes_in=1_500_000, checkpoints=1),
         groups=(GROUP,),
         delays_agree=True,
         carrier_names={"UA": "United Air Lines Inc."},
@@ -195,3 +197,20 @@ def test_the_picture_is_a_png(tmp_path: Path) -> None:
     for groups in ([GROUP], [replace(GROUP, departed=1)], [replace(GROUP, departed=0, mean_delay_minutes=None)]):
         draw(groups, {}, tmp_path / "picture.png")
         assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_maintenance_did_is_the_sum_of_its_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other lines, and one that is not whole yet, are passed over; the report says it in a sentence."""
+    log = tmp_path / "log"
+    numbers = {"failed_topics": 0, "segments_in": 32, "segments_out": 8, "bytes_in": 750_000, "checkpoints": 1}
+    lines = [json.dumps({"event": "round", **numbers}), '{"event": "rewrite"}', "a warning"] * 2
+    log.write_text("\n".join([*lines, '{"event": "rou']))
+    maintenance = DemoMaintenance("store", log)
+    monkeypatch.setattr(maintenance, "check", lambda: None)
+    upkeep = maintenance.done()
+    assert upkeep == Upkeep(
+        rounds=2, failed_topics=0, segments_in=64, segments_out=16, bytes_in=1_500_000, checkpoints=2
+    )
+    console = Console(record=True, width=200, file=StringIO())
+    report(console, result(upkeep=upkeep))
+    assert "64 small segments became 16 (1.5 MB), while everybody read on" in console.export_text()
