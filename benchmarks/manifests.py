@@ -1,8 +1,8 @@
 """``python -m benchmarks.manifests [SEGMENTS]``: what knowing a topic costs a process, by segments that nobody has merged.
 
 A checkpoint of so many segments is written once; each line is a process of its own that loads the topic from it, as a gateway
-does at a start or takeover, from a store in memory. What stays is its resident size afterwards, what it took the largest on the way;
-the checkpoint's own bytes are in neither. The floor is pyarrow reading the columns that a load needs.
+does at a start or takeover, from a store in memory. What stays is its resident size afterwards, what it took the largest on the
+way; the checkpoint's own bytes are in neither. The floor is pyarrow reading the columns that a load needs.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def segments_of(adds: pa.StructArray) -> Iterator[tuple[SegmentRef, list[Run]]]:
 
 
 def columns_of(adds: pa.StructArray) -> tuple[SegmentColumns, ManyRuns] | None:
-    """The same as columns; None when they are to be taken one by one."""
+    """The same as columns, of at least one ``add``; None when they are to be taken one by one."""
     tags = pc.struct_field(adds, "tags")
     numbers = _numbers(*(pc.map_lookup(tags, tag, "first") for tag in (TAG_RUNS, TAG_FOOTER)))
     if numbers is None:

@@ -22,7 +22,7 @@ from log_format.topic_state import TopicState
 
 _ONCE: Final = ("txn", "metaData", "add.modificationTime")
 _PIECEMEAL: Final = ("add.path", "add.size", "add.modificationTime", "add.tags")
-PIECE_BYTES: Final = 4 * 1024 * 1024
+PIECE_BYTES: Final = 1024 * 1024
 """About so much of these columns is decoded at once."""
 _FIELDS_ONCE: Final = tuple(SCHEMA.field(name) for name in ("txn", "add", "metaData"))
 _FIELDS_PIECEMEAL: Final = (SCHEMA.field("add"),)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -88,6 +88,9 @@ class PartitionRuns:
     def extend(self, runs: RunColumns) -> bool:
         """Put many runs in their places; False when some overlap, and nothing is to be done with this any more."""
         bases, ends = runs.bases, runs.ends
+        added: tuple[npt.NDArray[Any], ...] = (
+            runs.ends, ends - bases, runs.max_timestamps, runs.segments, runs.sizes,
+        )  # fmt: skip
         order: npt.NDArray[np.int64] | None = None
         if self.ends and len(bases) and bases[0] < self.ends[-1]:
             ends = np.concatenate([np.asarray(self.ends), ends])
@@ -96,10 +99,8 @@ class PartitionRuns:
             bases, ends = bases[order], ends[order]
         if np.any(bases[1:] < ends[:-1]):
             return False
-        lengths = runs.ends - runs.bases
-        if len(lengths) and int(lengths.max()) > _UINT32_MAX:
+        if (added[1] > _UINT32_MAX).any():
             self.lengths = array("Q", self.lengths)
-        added = (runs.ends, lengths, runs.max_timestamps, runs.segments, runs.sizes)
         for name, values in zip(_COLUMNS, added, strict=True):
             column: array[int] = getattr(self, name)
             column.frombytes(values.astype(column.typecode).tobytes())

@@ -41,6 +41,8 @@ _UINT64_MAX: Final = 2**64 - 1
 _MIXER: Final = 0x9E3779B97F4A7C15
 """2**64 / golden ratio: spreads neighbouring numbers (Knuth, multiplicative hashing)."""
 _SLOTS_MIN: Final = 64
+_GONE_MIN: Final = 64
+"""Fewer gaps are not worth closing."""
 
 Rows = npt.NDArray[np.uint32]
 
@@ -180,7 +182,7 @@ class SegmentRows:
 
     def renumbered(self) -> Rows | None:
         """Close the gaps when there are many: the new number of each row; None when nothing changed. Amortized O(1) a removal."""
-        if self._gone * 4 < len(self._kinds) or self._gone < _SLOTS_MIN:
+        if self._gone * 4 < len(self._kinds) or self._gone < _GONE_MIN:
             return None
         stays = ~self.gone()
         numbers: Rows = np.cumsum(stays, dtype=np.uint32) - np.uint32(1)
@@ -197,7 +199,7 @@ class SegmentRows:
         return (self._kinds, self._high, self._low, self._sizes, self._footers, self._crcs)
 
     def _is_crowded(self) -> bool:
-        return len(self._kinds) * 3 > len(self._slots) * 2
+        return len(self._kinds) * 3 >= len(self._slots) * 2
 
     def _index(self, row: int) -> None:
         slot = _hash(self._high[row], self._low[row]) & (len(self._slots) - 1)

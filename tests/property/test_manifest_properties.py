@@ -2,16 +2,42 @@
 
 from __future__ import annotations
 
+import random
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
+from unittest import mock
 
+import numpy as np
+import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from log_format import partition_runs, segment_rows
+from log_format.checkpoint_schema import ADD
+from log_format.checkpoint_segments import columns_of, segments_of
+from log_format.delta import add_segment
+from log_format.layout import compacted_path, segment_path
 from log_format.manifest import Manifest
 from log_format.run import Run, SegmentRef
 
 PARTITIONS = 3
+USUAL_FORMS = 4
+
+
+@contextmanager
+def small_structures() -> Iterator[None]:
+    """Blocks, tables and heaps of gaps so small that a short history fills them."""
+    with ExitStack() as stack:
+        for module, name, value in (
+            (partition_runs, "_BLOCK", 2),
+            (segment_rows, "_SLOTS_MIN", 2),
+            (segment_rows, "_GONE_MIN", 2),
+        ):
+            stack.enter_context(mock.patch.object(module, name, value))
+        yield
 
 
 @dataclass
@@ -44,7 +70,23 @@ def _base(entry: tuple[str, Run]) -> int:
 
 
 def ref(name: str) -> SegmentRef:
-    return SegmentRef(name, 100, 50, 7)
+    return SegmentRef(name, 100 + len(name), 50, 7)
+
+
+def name_of(number: int, form: int) -> str:
+    """A path of one of the forms that there are; the last is of nobody's. Some UUIDs share a half."""
+    unique = uuid.UUID(int=((number % 3) << 64) + number)
+    match form:
+        case 0:
+            return segment_path(str(unique))
+        case 1:
+            return segment_path(unique.hex)
+        case 2:
+            return compacted_path(unique.hex)
+        case 3:
+            return compacted_path(str(unique))
+        case _:
+            return f"segments/{number}"
 
 
 appended = st.lists(
@@ -62,13 +104,53 @@ steps = st.one_of(
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(steps, max_size=25))
-def test_the_manifest_is_a_list_of_runs(history: list[tuple[str, object]]) -> None:
+@given(st.lists(st.tuples(steps, st.integers(0, USUAL_FORMS)), max_size=25))
+def test_the_manifest_is_a_list_of_runs(history: list[tuple[tuple[str, object], int]]) -> None:
     """Offsets, timestamps, sizes, runs, segments and dead segments are those of the plain model after any history."""
-    manifest, model = Manifest(), Model()
-    for number, (step, argument) in enumerate(history):
-        take(manifest, model, step, argument, f"s{number}")
+    with small_structures():
+        manifest, model = Manifest(), Model()
+        for number, ((step, argument), form) in enumerate(history):
+            take(manifest, model, step, argument, name_of(number, form))
+            compare(manifest, model)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(steps, st.integers(0, USUAL_FORMS - 1)), max_size=25),
+    st.randoms(use_true_random=False),
+    st.integers(1, 3),
+    steps,
+)
+def test_columns_are_a_list_of_runs(
+    history: list[tuple[tuple[str, object], int]], rng: random.Random, pieces: int, then: tuple[str, object]
+) -> None:
+    """A manifest made of a checkpoint's columns, in pieces and any order, answers as the plain model, and goes on as one."""
+    with small_structures():
+        before, model = Manifest(), Model()
+        for number, ((step, argument), form) in enumerate(history):
+            take(before, model, step, argument, name_of(number, form))
+        names = list(model.segments)
+        rng.shuffle(names)
+        model.segments = {name: model.segments[name] for name in names}
+        manifest = Manifest()
+        for first in range(pieces):
+            fill(manifest, model, names[first * len(names) // pieces : (first + 1) * len(names) // pieces])
         compare(manifest, model)
+        take(manifest, model, *then, name_of(len(history), 0))
+        compare(manifest, model)
+
+
+def fill(manifest: Manifest, model: Model, names: list[str]) -> None:
+    """Segments as a checkpoint names them."""
+    adds = [add_segment(ref(name), model.segments[name], modification_time_ms=1, data_change=True) for name in names]
+    if not adds:
+        return
+    rows = [{"path": add.path, "size": add.size, "tags": list((add.tags or {}).items())} for add in adds]
+    column = pa.array(rows, ADD)
+    found = columns_of(column)
+    assert found is not None
+    manifest.add_many(*found, np.array(model.log_starts))
+    assert list(segments_of(column)) == [(ref(name), model.segments[name]) for name in names]
 
 
 def take(manifest: Manifest, model: Model, step: str, argument: object, name: str) -> None:
