@@ -42,6 +42,21 @@ PRICES: Final = {
 }
 """US dollars, us-east-1, on demand, without taxes and discounts."""
 
+CHECKED: Final = "November 2026"
+SEEN_IN: Final = {
+    "S3": "infracost `s3_bucket_test`; AWS's price list as somebody fetched it in October 2025",
+    "Fargate": "infracost `ecs_service_test`; a guide of March 2026 (wring.co/blog/aws-fargate-pricing-guide)",
+    "Load balancer": "infracost `lb_test`",
+    "Traffic": "infracost `data_transfer_test`: 0.01 in each direction",
+    "CloudWatch": "infracost `cloudwatch_log_group_test`",
+    "EBS": "infracost `ebs_volume_test`",
+    "m5.large": "estimates that infracost made of others' plans",
+    "m5.xlarge": "estimates that infracost made of others' plans",
+    "m5.2xlarge": "twice m5.xlarge, as sizes of one family go",
+}
+"""Where the prices that begin so were found, by ``CHECKED``. Infracost's own tests hold what it made of AWS's price list:
+``internal/providers/terraform/aws/testdata`` of its repository. AWS's pages and price list themselves could not be asked."""
+
 FLUSH_MS: Final = 250
 FLUSH_MIB: Final = 8
 GATEWAY_MIB_PER_SECOND: Final = 25
@@ -141,7 +156,8 @@ def document() -> str:
     """docs/cost.md: the prose of ``cost.md.template`` around the tables."""
     return Template(TEMPLATE.read_text()).substitute(
         tables="\n".join(line for load in LOADS for line in _table(load)),
-        prices="\n".join(f"| {name} | {price:g} |" for name, price in PRICES.items()),
+        prices="\n".join(f"| {name} | {price:g} | {_seen_in(name)} |" for name, price in PRICES.items()),
+        checked=CHECKED,
         days=RETENTION_DAYS,
         zones=ZONES,
         requests=measured_requests_per_flush(),
@@ -154,6 +170,10 @@ def document() -> str:
         line_bytes=LOG_LINE_BYTES,
         free=round((BROKER_DISK_FREE - 1) * 100),
     )
+
+
+def _seen_in(price: str) -> str:
+    return next(where for begin, where in SEEN_IN.items() if re.match(rf"{re.escape(begin)}\b", price))
 
 
 def _table(load: Load) -> list[str]:
