@@ -11,6 +11,7 @@ from typing import Final
 
 from compaction.collection import Deletion, plan_staged
 from compaction.deletions import delete_all
+from compaction.left_transactions import finish_left
 from compaction.policy import Policy
 from compaction.report import Reporter, Totals
 from compaction.system_tables import TABLES, plan_table
@@ -20,8 +21,6 @@ from log_format import layout
 from log_format.clock import Clock
 from log_format.errors import StoreError, TidelogError
 from log_format.store import ObjectStore
-from log_format.table_log import TableLog
-from log_format.transactions_state import transactions_table
 
 TOPICS_REMEMBERED_MAX: Final = 512
 """Topics whose state is kept between rounds; others are loaded anew."""
@@ -91,8 +90,8 @@ class Job:
         now_ms = self.clock.now_ms()
         staged = list(self.store.list(f"{layout.TRANSACTIONS_ROOT}staged/"))
         if staged:
-            transactions = TableLog(self.store, transactions_table(), self.clock).refresh().transactions
-            committing = {name for name, row in transactions.items() if not row.has_ended}
+            state = finish_left(self.store, self.clock, self.new_id, self.report, is_dry_run=self.is_dry_run)
+            committing = {name for name, row in state.transactions.items() if not row.has_ended}
             self._delete(plan_staged(staged, committing=committing, now_ms=now_ms), totals)
         for table, folders in TABLES:
             plan = plan_table(self.store, table, folders, self.clock, self.new_id)

@@ -15,6 +15,8 @@ from tortured.checker import Log
 from tortured.final_log import by_deltalake, by_spark
 from tortured.run import TOPICS, Plan, torture
 from tortured.service import STORE, Service
+from tortured.spark_sink_run import Plan as SparkSinkPlan
+from tortured.spark_sink_run import torture_spark_sink
 from tortured.upkeep_run import Plan as UpkeepPlan
 from tortured.upkeep_run import torture_upkeep
 
@@ -40,10 +42,21 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--maintenance", action="store_true", help="kill maintenance, and nothing else")
     parser.add_argument("--workers", choices=("local", "spark"), default="local", help="of maintenance")
+    parser.add_argument(
+        "--spark", action="store_true", help="kill Spark's drivers and gateways; SECONDS does not count"
+    )
+    parser.add_argument("--restarts", type=int, default=20, help="of drivers, with --spark")
+    parser.add_argument("--planted", action="store_true", help="with --spark: ignore what was committed, and so fail")
     arguments = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="tidelog-torture-"))
     show = (lambda text: print(f"\r{text:<80}", end="", file=sys.stderr)) if sys.stderr.isatty() else lambda text: None
-    if arguments.maintenance:
+    if arguments.spark:
+        outcome = torture_spark_sink(
+            SparkSinkPlan(restarts=arguments.restarts, seed=arguments.seed, planted=arguments.planted),
+            directory,
+            progress=show,
+        )
+    elif arguments.maintenance:
         upkeep = UpkeepPlan(
             seconds=arguments.seconds,
             seed=arguments.seed,
@@ -54,7 +67,8 @@ def main() -> int:
     else:
         plan = Plan(seconds=arguments.seconds, seed=arguments.seed)
         outcome = torture(plan, directory, read_as=_read_as, progress=show)
-    print(f"\nseed {arguments.seed}, {arguments.seconds:.0f} s of faults, {outcome.seconds:.0f} s in all\n")
+    length = f"{arguments.restarts} drivers" if arguments.spark else f"{arguments.seconds:.0f} s of faults"
+    print(f"\nseed {arguments.seed}, {length}, {outcome.seconds:.0f} s in all\n")
     print("| what | count |\n|---|---|")
     for name, count in outcome.counts.items():
         print(f"| {name} | {count:,} |")

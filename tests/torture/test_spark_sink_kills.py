@@ -1,0 +1,25 @@
+"""Spark's sink under kill -9 of its driver and of gateways: source -> sink -> Delta, every input once (G5, G6).
+
+``python tests/torture --spark`` is the long run, and with ``--planted`` the one that must fail.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tortured.spark_sink_run import Plan, torture_spark_sink
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.processes,
+    pytest.mark.timeout(900),
+    pytest.mark.xdist_group("spark"),
+]
+
+
+def test_every_input_once(tmp_path: Path) -> None:
+    """A driver killed behind a batch's decision, before Spark's note of it, and gateways at any time: each input once."""
+    outcome = torture_spark_sink(Plan(restarts=1, seed=7), tmp_path)
+    assert outcome.contradictions == []
+    assert outcome.counts["records compared"] == 8 * outcome.counts["inputs"]

@@ -1,0 +1,40 @@
+"""The sink's options: what is given comes through, and what is wrong or contradicts is refused by its name."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_pipeline.sink.options import SinkOptions, parse_sink_options
+from spark_pipeline.source.options import OptionRefused
+
+
+def test_what_is_given() -> None:
+    """In any case of letters, as Spark hands it on; several gateways by commas."""
+    urls = " http://one:8080/ , https://two "
+    assert parse_sink_options({"GATEWAY": urls, "topic": "t", "checkpointLocation": "x"}, streaming=True) == SinkOptions(
+        gateways=("http://one:8080", "https://two"), topic="t"
+    )
+    named = {"store": "s3://bucket", "txnAppId": "job", "txnVersion": "7"}
+    assert parse_sink_options(named, streaming=False) == SinkOptions(store="s3://bucket", app_id="job", version=7)
+
+
+@pytest.mark.parametrize(
+    ("given", "streaming", "message"),
+    [
+        ({}, True, "store: is missing"),
+        ({"store": "s", "gateway": "http://g"}, True, "gateway: is given beside store"),
+        ({"gateway": "g:8080"}, True, "gateway: 'g:8080' is not http"),
+        ({"gateway": "http://g/v1"}, True, "gateway: 'http://g/v1' is not http"),
+        ({"store": "s", "topic": "a b"}, True, "topic: "),
+        ({"store": "s", "txnAppId": "a", "txnVersion": "1"}, True, "txnAppId: is for batch writes"),
+        ({"store": "s", "txnAppId": "a"}, False, "txnVersion: must go with txnAppId"),
+        ({"store": "s", "txnVersion": "1"}, False, "txnAppId: must go with txnVersion"),
+        ({"store": "s", "txnAppId": "a", "txnVersion": "-1"}, False, "txnVersion: "),
+        ({"store": "s", "txnAppId": "a" * 201, "txnVersion": "1"}, False, "txnAppId: "),
+        ({"store": "s", "kafka.acks": "all"}, False, "kafka.acks: there is no such option"),
+    ],
+)
+def test_what_is_wrong(given: dict[str, str], streaming: bool, message: str) -> None:
+    """By the option's name."""
+    with pytest.raises(OptionRefused, match=message):
+        parse_sink_options(given, streaming=streaming)
