@@ -8,7 +8,9 @@ where AWS's tools do (environment, profile, web identity, container, instance).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -40,12 +42,22 @@ def register(spark: SparkSession) -> None:
         **store_environment(hadoop.get),
         **before,
         PARALLELISM_VARIABLE: str(context.defaultParallelism),
+        **_where_our_code_is(before),
     }
     try:
         spark.dataSource.register(TidelogDataSource)
     finally:
         context.environment = before
     spark.conf.set(FILTERS_SETTING, "true")
+
+
+def _where_our_code_is(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """With ``--py-files``: a path for the driver's Python processes; Spark gives its own to all but those that plan streams."""
+    archive = Path(__file__).parents[1]
+    if not archive.is_file():
+        return {}
+    others = environment.get("PYTHONPATH")
+    return {"PYTHONPATH": os.pathsep.join([str(archive), others] if others else [str(archive)])}
 
 
 def store_environment(setting: Callable[[str], str | None]) -> Mapping[str, str]:
