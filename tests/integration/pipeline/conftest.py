@@ -110,12 +110,15 @@ def results(spark: SparkSession) -> Callable[[Settings], Any]:
             {header["key"]: bytes(header["value"]).decode() for header in row["headers"]} for row in letters.collect()
         ]
         dead = [(int(each["tidelog.partition"]), int(each["tidelog.offset"]), each["tidelog.reason"]) for each in told]
-        gold = spark.read.format("delta").load(settings.gold_table(settings.gold[0]))
-        windows = gold.selectExpr("date_format(window_start, 'dd HH') AS hour", "carrier", "flights", "delay")
+        windows: list[Any] = []
+        for each in settings.gold:
+            gold = spark.read.format("delta").load(settings.gold_table(each))
+            columns = ("date_format(window_start, 'dd HH') AS hour", "carrier", "flights", "delay")
+            windows += gold.selectExpr(*columns).collect()
         return (
             sorted(tuple(row) for row in rows.collect()),
             sorted(dead),
-            sorted(tuple(row) for row in windows.collect()),
+            sorted(tuple(row) for row in windows),
         )
 
     return read
