@@ -13,8 +13,9 @@ import sys
 import tarfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -32,6 +33,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PRODUCERS = 2
 RECORDS_BETWEEN = 15
 """Acknowledged by each producer between two steps of the upgrade."""
+TRANSACTIONS_BETWEEN = 3
+"""Committed by the copier meanwhile, each with offsets of its group."""
 SECONDS_MAX = 90
 
 
@@ -117,53 +120,82 @@ def gateways(s3_uri: str, tmp_path: Path) -> Iterator[Gateways]:
 
 
 class Load:
-    """Producers that send record after record, each when the last one is acknowledged, until told to stop."""
+    """Producers that send record after record, each when the last one is acknowledged, and a copier: a member of a consumer group
+    that writes what it reads to another topic, in transactions with its offsets. Until told to stop."""
 
     def __init__(self, urls: list[str]) -> None:
         self._urls = urls
         self._ending = threading.Event()
+        self._all_is_sent = threading.Event()
         self.acknowledged: list[list[str]] = [[] for _ in range(PRODUCERS)]
+        self.transactions: list[int] = []
+        """How many records each has copied."""
         self.errors: list[TidelogError] = []
-        self._threads = [threading.Thread(target=self._send, args=(number,)) for number in range(PRODUCERS)]
-        for thread in self._threads:
-            thread.start()
+        self._sending = [self._started(partial(self._send, number)) for number in range(PRODUCERS)]
+        self._copying = [self._started(self._copy)]
 
-    def _send(self, number: int) -> None:
+    def _started(self, work: Callable[[], None]) -> threading.Thread:
+        thread = threading.Thread(target=self._until_it_fails, args=(work,), daemon=True)
+        thread.start()
+        return thread
+
+    def _until_it_fails(self, work: Callable[[], None]) -> None:
         try:
-            with Producer(self._urls, linger_ms=0) as producer:
-                count = 0
-                while not self._ending.is_set():
-                    value = f"{number}:{count}"
-                    producer.send("orders", value, key=str(number)).result(SECONDS_MAX)
-                    self.acknowledged[number].append(value)
-                    count += 1
+            work()
         except TidelogError as error:
             self.errors.append(error)
 
-    def go_on(self) -> None:
-        """Return when each producer has had more records acknowledged, or one has failed."""
-        wanted = [len(values) + RECORDS_BETWEEN for values in self.acknowledged]
-        deadline = time.monotonic() + SECONDS_MAX
-        while not self.errors and any(
-            len(values) < least for values, least in zip(self.acknowledged, wanted, strict=True)
+    def _send(self, number: int) -> None:
+        with Producer(self._urls, linger_ms=0) as producer:
+            while not self._ending.is_set():
+                value = f"{number}:{len(self.acknowledged[number])}"
+                producer.send("orders", value, key=str(number)).result(SECONDS_MAX)
+                self.acknowledged[number].append(value)
+
+    def _copy(self) -> None:
+        with (
+            Producer(self._urls, transactional_id="copier", linger_ms=0) as producer,
+            Consumer("orders", group="copiers", bootstrap_servers=self._urls, enable_auto_commit=False) as consumer,
         ):
-            assert time.monotonic() < deadline, [len(values) for values in self.acknowledged]
+            while not self._all_is_sent.is_set() or sum(self.transactions) < sum(map(len, self.acknowledged)):
+                records = consumer.poll(timeout_ms=200)
+                if not records:
+                    continue
+                with producer.transaction():
+                    for record in records:
+                        producer.send("copied", record.value, key=record.key)
+                    producer.send_offsets_to_transaction(consumer.positions(), consumer.group_metadata())
+                self.transactions.append(len(records))
+
+    def _counts(self) -> list[int]:
+        return [*map(len, self.acknowledged), len(self.transactions)]
+
+    def go_on(self) -> None:
+        """Return when each producer has had more records acknowledged and the copier has copied more, or one has failed."""
+        more = [RECORDS_BETWEEN] * PRODUCERS + [TRANSACTIONS_BETWEEN]
+        wanted = [count + least for count, least in zip(self._counts(), more, strict=True)]
+        deadline = time.monotonic() + SECONDS_MAX
+        while not self.errors and any(count < least for count, least in zip(self._counts(), wanted, strict=True)):
+            assert time.monotonic() < deadline, self._counts()
             self._ending.wait(0.05)
 
     def end(self) -> None:
-        """Stop; every request has had its answer."""
-        self._ending.set()
-        for thread in self._threads:
-            thread.join(SECONDS_MAX)
-            assert not thread.is_alive()
+        """Stop; every request has had its answer, and all that was sent is copied."""
+        for told, threads in ((self._ending, self._sending), (self._all_is_sent, self._copying)):
+            told.set()
+            for thread in threads:
+                thread.join(SECONDS_MAX)
+                assert not thread.is_alive()
 
 
 def test_gateways_are_replaced_one_after_another(gateways: Gateways, older: Path) -> None:
     """Two of the older version give way to two of this one, and, as when a release is taken back, to the older one again: no
-    request fails in the SDK, none is lost, none is there twice, and each producer's records keep their order."""
+    request fails in the SDK, none is lost, none is there twice, and each producer's records keep their order. The same of what a
+    consumer group copies in transactions: its offsets and its records stay together."""
     urls = [gateways.start(older), gateways.start(older)]
     with Admin(urls) as admin:
-        admin.create_topic("orders", 2, config={"flush.ms": 20})
+        for name in ("orders", "copied"):
+            admin.create_topic(name, 2, config={"flush.ms": 20})
     load = Load(urls)
     try:
         load.go_on()
@@ -173,15 +205,20 @@ def test_gateways_are_replaced_one_after_another(gateways: Gateways, older: Path
     finally:
         load.end()
     assert load.errors == []
-    read = _read_all([url for _, url in gateways.running], sum(map(len, load.acknowledged)))
-    for number, values in enumerate(load.acknowledged):
-        assert [value for value in read if value.startswith(f"{number}:")] == values
-    assert verify_topic(open_store(gateways.store_uri), "orders", clock=SystemClock()).ok
+    count = sum(map(len, load.acknowledged))
+    urls = [url for _, url in gateways.running]
+    for topic in ("orders", "copied"):
+        read = _read_all(urls, topic, count)
+        for number, values in enumerate(load.acknowledged):
+            assert [value for value in read if value.startswith(f"{number}:")] == values, topic
+        assert verify_topic(open_store(gateways.store_uri), topic, clock=SystemClock()).ok
+    with Admin(urls) as admin:
+        assert admin.group_lag("copiers").total == 0
 
 
-def _read_all(urls: list[str], count: int) -> list[str]:
+def _read_all(urls: list[str], topic: str, count: int) -> list[str]:
     read: list[str] = []
-    with Consumer("orders", bootstrap_servers=urls, auto_offset_reset="earliest") as consumer:
+    with Consumer(topic, bootstrap_servers=urls, auto_offset_reset="earliest") as consumer:
         idle = 0
         while len(read) < count or idle < 2:
             found = consumer.poll(timeout_ms=500)
