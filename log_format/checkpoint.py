@@ -34,7 +34,7 @@ from log_format.checkpoint_schema import (
 )
 from log_format.checkpoint_segments import segments_of
 from log_format.delta import Add, Commit, MetaData, Protocol, Remove, decode_commit, plain_path
-from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable
+from log_format.errors import CorruptData, ObjectExists, ObjectMissing, StoreUnavailable
 from log_format.run import Run, SegmentRef
 from log_format.store import ObjectStore
 from log_format.topic_config import TopicConfig
@@ -59,14 +59,18 @@ def write_checkpoint(store: ObjectStore, topic: str, version: int, now_ms: int) 
 def write_table_checkpoint(store: ObjectStore, root: str, version: int, now_ms: int) -> None:
     """Write the checkpoint of ``version`` of the table below ``root``, and the hint to it.
 
-    Nothing happens when there is one of a later version. Raises ``StoreUnavailable``, ``CorruptData``.
+    Nothing happens when there is one of a later version, or of this one: who reads it by ranges (S3A) fails when it changes
+    meanwhile, and the time of writing decides which tombstones it has. Raises ``StoreUnavailable``, ``CorruptData``.
     """
     hint = hinted_checkpoint(store, root)
     reconciled = reconciled_table(store, root, version, now_ms)
     if reconciled is None:
         return
     data = encode_checkpoint_file(reconciled)
-    store.put(layout.table_checkpoint_key(root, version), data)
+    try:
+        store.put_if_absent(layout.table_checkpoint_key(root, version), data)
+    except ObjectExists:
+        return
     if hint is None or hint < version:
         body = {"version": version, "size": reconciled.num_rows, "sizeInBytes": len(data)}
         store.put(layout.table_last_checkpoint_key(root), msgspec.json.encode(body))
