@@ -116,6 +116,8 @@ def encode_segment(
     """
     if compression not in _CODECS:
         raise ValueError(f"compression is {compression!r}, not one of {', '.join(_CODECS)}")
+    if not records.schema.equals(RECORD_SCHEMA):
+        raise ValueError("records do not have RECORD_SCHEMA")
     places = _places(records)
     if records.column("value").num_chunks * _CHUNK_RECORDS_MIN > records.num_rows:
         records = records.combine_chunks()
@@ -146,30 +148,40 @@ def decode_row_group(footer: Footer, index: int, data: bytes | memoryview) -> pa
     return decode_row_groups(footer, range(index, index + 1), data)
 
 
-def decode_row_groups(footer: Footer, indices: range, data: bytes | memoryview) -> pa.Table:
+def decode_row_groups(
+    footer: Footer, indices: range, data: bytes | memoryview, *, columns: Sequence[str] | None = None
+) -> pa.Table:
     """The records of adjacent row groups from their bytes: ``RECORD_SCHEMA``, sorted by partition and offset.
 
-    ``indices`` is not empty and counts up by one; ``data`` is ``[start of the first, end of the last)`` of the object.
-    Raises ``CorruptData``.
+    ``indices`` is not empty and counts up by one; ``data`` is ``[start of the first, end of the last)`` of the object, or
+    ``[0, end of the last)``, which costs no copy. With ``columns`` the others but ``partition``, ``offset`` and ``timestamp``
+    are left out, undecoded. Raises ``CorruptData``.
     """
     ref = footer.segment
     groups = footer.row_groups[indices.start : indices.stop]
     start, end = groups[0].start, groups[-1].end
-    if len(data) != end - start:
+    origin = 0 if len(data) == end else start
+    if len(data) != end - origin:
         corrupt(ref, f"bytes [{start}, {end}) of it are not all there")
     view = memoryview(data)
     for group in groups:
-        if zlib.crc32(view[group.start - start : group.end - start]) != group.crc32:
+        if zlib.crc32(view[group.start - origin : group.end - origin]) != group.crc32:
             corrupt(ref, f"bytes [{group.start}, {group.end}) of it do not match their checksum")
+    schema = RECORD_SCHEMA if columns is None else _narrowed(columns)
     try:
-        source = pq.ParquetFile(_sparse(view, start), metadata=footer.metadata)
-        decoded = source.read_row_groups(list(indices), use_threads=False)
-        table = pa.Table.from_arrays(decoded.columns, schema=RECORD_SCHEMA)
-        table.column("headers").validate(full=True)
+        source = pq.ParquetFile(_sparse(view, start) if origin else pa.BufferReader(data), metadata=footer.metadata)
+        decoded = source.read_row_groups(list(indices), columns=schema.names, use_threads=False)
+        table = pa.Table.from_arrays(decoded.columns, schema=schema)
+        if "headers" in schema.names:
+            table.column("headers").validate(full=True)
     except PARQUET_ERRORS as problem:
         raise corruption(ref, f"bytes [{start}, {end}) of it can't be decoded: {problem}") from problem
     _check_places(ref, groups, table)
     return table
+
+
+def _narrowed(columns: Sequence[str]) -> pa.Schema:
+    return pa.schema([field for field in RECORD_SCHEMA if field.name in columns or field.name in _STATISTICS])
 
 
 _Span = tuple[int, int, int, int, int, int]
@@ -203,8 +215,6 @@ class _Places:
 
 def _places(records: pa.Table) -> _Places:
     """The places of the records. Raises ``ValueError`` when they can't be a segment."""
-    if not records.schema.equals(RECORD_SCHEMA):
-        raise ValueError("records do not have RECORD_SCHEMA")
     if records.num_rows == 0:
         raise ValueError("a segment has at least one record")
     if any(records.column(name).null_count for name in ("partition", "offset", "timestamp")):

@@ -28,7 +28,7 @@ from log_format.record_bytes import record_bytes
 from log_format.records import RECORD_SCHEMA
 from log_format.run import SegmentRef
 from log_format.segment import decode_row_groups
-from log_format.segment_footer import Footer, RowGroup, corrupt, decode_footer, decode_magic
+from log_format.segment_footer import MAGIC, Footer, RowGroup, corrupt, decode_footer, decode_magic
 from log_format.store import ObjectStore
 
 _OFFSET_END: Final = 2**63 - 1
@@ -118,12 +118,14 @@ class SegmentReader:
         ranges: Sequence[OffsetRange],
         *,
         timestamps: TimestampRange | None = None,
+        columns: Sequence[str] | None = None,
     ) -> Iterator[pa.Table]:
         """The segment's records in ``ranges``, at least one, one for a partition: ``RECORD_SCHEMA``, by partition and offset.
 
         For who reads much of a segment: adjacent row groups come in one request, whatever their partition, a table for each
         span of at most ``READ_SPAN_BYTES_MAX``. ``timestamps`` leaves out row groups that hold none of them; the records
-        that come are not filtered by it. Raises ``CorruptData``, ``StoreUnavailable`` while it is iterated.
+        that come are not filtered by it. ``columns`` as for ``decode_row_groups``. Raises ``CorruptData``, ``StoreUnavailable``
+        while it is iterated.
         """
         with _naming(topic, segment):
             opened = self._open(topic, segment, ranges[0].partition)
@@ -135,7 +137,7 @@ class SegmentReader:
                 if timestamps is None or timestamps.meets(groups[index])
             ]
             for span in _adjacent(opened.footer, wanted):
-                decoded = opened.decode(range(span[0][0], span[-1][0] + 1))
+                decoded = opened.decode(range(span[0][0], span[-1][0] + 1), columns)
                 records = _inside(opened.footer, decoded, span)
                 if records.num_rows:
                     yield records
@@ -189,11 +191,15 @@ class _OpenSegment:
     footer: Footer
     body: memoryview | None
 
-    def decode(self, indices: range) -> pa.Table:
+    def decode(self, indices: range, columns: Sequence[str] | None = None) -> pa.Table:
         """The records of adjacent row groups."""
         start, end = _bytes_of(self.footer, indices)
-        data = self.body[start:end] if self.body is not None else self.store.get_range(self.key, start, end)
-        return decode_row_groups(self.footer, indices, data)
+        if self.body is not None:
+            data = self.body[:end]
+        else:
+            # The first row group begins right behind the magic: with it nothing has to be copied.
+            data = memoryview(self.store.get_range(self.key, 0 if start == len(MAGIC) else start, end))
+        return decode_row_groups(self.footer, indices, data, columns=columns)
 
 
 def _bytes_of(footer: Footer, indices: range) -> tuple[int, int]:

@@ -33,7 +33,7 @@ def scan_segment(store: ObjectStore, topic: str, segment: SegmentRef) -> Iterato
             decode_magic(body, segment)
             footer = decode_footer(body[segment.footer_start :], segment)
             groups = footer.row_groups
-            yield decode_row_groups(footer, range(len(groups)), body[groups[0].start : groups[-1].end])
+            yield decode_row_groups(footer, range(len(groups)), body[: groups[-1].end])
             return
         footer = decode_footer(store.get_range(key, segment.footer_start, segment.size_bytes), segment)
         for span in _spans(footer):

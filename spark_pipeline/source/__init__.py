@@ -11,6 +11,8 @@
 ``planning``     from positions to tasks
 ``plan``         offsets -> tasks
 ``task``         one task: ranges of segments -> Arrow batches
+``read_ahead``   the next records while Spark takes those before
+``relocation``   where records are whose segment is gone since they were planned
 ``filters``      what of a query's filters the plan can use
 ``progress``     how far a query is, as a group's committed offsets
 ``batch``        the reader of ``spark.read``

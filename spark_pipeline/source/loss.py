@@ -28,23 +28,24 @@ def readable_starts(start: Positions, view: TopicsView, *, fail: bool) -> Positi
     for topic, of in start.items():
         for partition in of:
             if partition not in view.partitions.get(topic, ()):
-                _lost(f"{topic}/{partition} does not exist any more", fail=fail)
+                lost(f"{topic}/{partition} does not exist any more", fail=fail)
     found: Positions = {}
     for topic, partitions in view.partitions.items():
         state = view.states[topic]
         if topic in view.replaced and topic in start:
-            _lost(f"topic {topic!r} was deleted and made anew", fail=fail)
+            lost(f"topic {topic!r} was deleted and made anew", fail=fail)
         for partition in partitions:
             log_start, end = state.log_start(partition), state.high_watermark(partition)
             offset = start.get(topic, {}).get(partition)
             if offset is not None and not log_start <= offset <= end:
-                _lost(f"{topic}/{partition} was read up to {offset}, and holds [{log_start}, {end}) now", fail=fail)
+                lost(f"{topic}/{partition} was read up to {offset}, and holds [{log_start}, {end}) now", fail=fail)
             elsewhere = offset is None or topic in view.replaced or not log_start <= offset <= end
             found.setdefault(topic, {})[partition] = log_start if elsewhere or offset is None else offset
     return found
 
 
-def _lost(what: str, *, fail: bool) -> None:
+def lost(what: str, *, fail: bool) -> None:
+    """Say that records are gone: raise ``DataLoss`` when ``fail``, else write it into the log and return."""
     if fail:
         raise DataLoss(
             f"{what}: records may be lost to this query. To go on with what is there, set the option failOnDataLoss to false."

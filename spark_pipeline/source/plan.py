@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 from typing import Final
 
@@ -26,6 +26,7 @@ class SegmentPart:
     """What a task reads of one segment: ranges of different partitions."""
 
     topic: str
+    topic_id: str
     timestamp_type: int
     segment: SegmentRef
     ranges: tuple[OffsetRange, ...]
@@ -63,7 +64,8 @@ def parts_of(
             order.add(path, *([] if before is None else [before]))
             before, offset = path, end
     return [
-        SegmentPart(state.topic, timestamp_type, segments[path], tuple(found[path])) for path in order.static_order()
+        SegmentPart(state.topic, str(state.topic_id), timestamp_type, segments[path], tuple(found[path]))
+        for path in order.static_order()
     ]
 
 
@@ -106,7 +108,7 @@ def _cut(parts: Iterable[SegmentPart], rows: int) -> Iterator[SegmentPart]:
                 space -= end - start
                 start = end
                 if not space:
-                    yield SegmentPart(part.topic, part.timestamp_type, part.segment, tuple(piece))
+                    yield replace(part, ranges=tuple(piece))
                     piece, space = [], size
         if piece:
-            yield SegmentPart(part.topic, part.timestamp_type, part.segment, tuple(piece))
+            yield replace(part, ranges=tuple(piece))

@@ -9,12 +9,14 @@ from __future__ import annotations
 import functools
 import gc
 
+from log_format.clock import SystemClock
 from log_format.segment_reader import SegmentReader
 from log_format.store import ObjectStore
 from log_format.stores import open_store
+from log_format.topic_log import TopicLog
 
 _STORES_MAX = 16
-"""Stores kept open in one process; a pipeline knows two or three."""
+"""Stores kept open in one process, and topics looked at on executors; a pipeline knows two or three."""
 
 
 @functools.lru_cache(maxsize=_STORES_MAX)
@@ -29,3 +31,9 @@ def segment_reader(uri: str) -> SegmentReader:
     # Spark's worker collects garbage after every task; what is imported by now will never be any.
     gc.freeze()
     return SegmentReader(opened(uri))
+
+
+@functools.lru_cache(maxsize=_STORES_MAX)
+def topic_log(uri: str, topic: str) -> TopicLog:
+    """The topic's log, for executors that have to look where a segment went; not looked at yet. Raises as ``opened``."""
+    return TopicLog(opened(uri), topic, SystemClock())

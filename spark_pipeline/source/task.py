@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -14,12 +15,17 @@ from pyspark.sql.types import StructType
 from log_format.errors import CorruptData, ObjectMissing
 from log_format.segment_reader import TimestampRange
 from spark_pipeline.source.plan import SegmentPart
-from spark_pipeline.source.store_access import segment_reader
+from spark_pipeline.source.read_ahead import read_ahead
+from spark_pipeline.source.relocation import behind, relocated
+from spark_pipeline.source.store_access import segment_reader, topic_log
 
 _log = logging.getLogger("spark_pipeline.source")
 
 BATCH_ROWS: Final = 65_536
 """Records in one Arrow batch at most: enough that a batch costs nothing, few enough to be in memory twice."""
+
+LOOKS_MAX: Final = 5
+"""Times that the same records are looked for: more would mean that maintenance deletes what it has just written."""
 
 
 class ReadTask(InputPartition):
@@ -34,22 +40,44 @@ class ReadTask(InputPartition):
 def read_task(
     task: InputPartition, store: str, schema: StructType, *, fail_on_data_loss: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The task's records with the columns of ``schema``. A segment that is gone is skipped unless ``fail_on_data_loss``.
+    """The task's records with the columns of ``schema``. What can't be read any more is skipped unless ``fail_on_data_loss``.
 
-    Raises ``CorruptData``, ``StoreUnavailable`` while it is iterated.
+    The next records are fetched and decoded while Spark takes those before. Raises ``CorruptData``, ``DataLoss``,
+    ``StoreUnavailable`` while it is iterated.
     """
     if not isinstance(task, ReadTask):
         return  # Spark makes up one for a plan without any
     columns = to_arrow_schema(schema, timezone="UTC")
+    for records, part in read_ahead(_tables(task, store, columns.names, fail_on_data_loss=fail_on_data_loss)):
+        yield from _batches(records, part, columns)
+
+
+def _tables(
+    task: ReadTask, store: str, columns: Sequence[str], *, fail_on_data_loss: bool
+) -> Iterator[tuple[pa.Table, SegmentPart]]:
+    """The task's records, span by span, each with the part it is of; a part whose segment is gone is looked for elsewhere."""
     reader = segment_reader(store)
-    for part in task.parts:
+    parts = deque((part, 0) for part in task.parts)
+    while parts:
+        part, looks = parts.popleft()
+        left = part.ranges
         try:
-            for records in reader.scan(part.topic, part.segment, part.ranges, timestamps=task.timestamps):
-                yield from _batches(records, part, columns)
+            for records in reader.scan(part.topic, part.segment, left, timestamps=task.timestamps, columns=columns):
+                yield records, part
+                left = behind(left, *(records.column(name)[-1].as_py() for name in ("partition", "offset")))
         except CorruptData as problem:
-            if fail_on_data_loss or not isinstance(problem.__cause__, ObjectMissing):
+            if not isinstance(problem.__cause__, ObjectMissing):
                 raise
-            _log.warning("%s Going on without it (failOnDataLoss is false).", problem.detail)
+            elsewhere = None
+            if looks < LOOKS_MAX:
+                log = topic_log(store, part.topic)
+                elsewhere = relocated(log, part, left, fail_on_data_loss=fail_on_data_loss)
+            if elsewhere is not None:
+                parts.extendleft((each, looks + 1) for each in reversed(elsewhere))
+            elif fail_on_data_loss:
+                raise
+            else:
+                _log.warning("%s Going on without it (failOnDataLoss is false).", problem.detail)
 
 
 def _batches(records: pa.Table, part: SegmentPart, columns: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,55 @@
+"""Where records are now whose segment was there when the query was planned and is gone when its task runs.
+
+Maintenance replaces segments and deletes the old ones after ``deleted.file.retention.ms``, which a long query or a short
+setting can outlast. The records are still in the table, elsewhere: the task looks at the log once more and reads on from
+there, behind the last record that it gave.
+
+1. Nothing of another incarnation of the topic is read.
+2. Offsets below the log start are data loss, as when a query is planned. Other gaps are key compaction's and none.
+3. A log that still names the segment is corrupt, not newer: nothing is looked for elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from log_format.segment_reader import OffsetRange
+from log_format.topic_log import TopicLog
+from spark_pipeline.source.loss import lost
+from spark_pipeline.source.plan import SegmentPart, parts_of
+
+
+def relocated(
+    log: TopicLog, part: SegmentPart, ranges: Sequence[OffsetRange], *, fail_on_data_loss: bool
+) -> list[SegmentPart] | None:
+    """The parts that hold ``ranges``, what is left of ``part``, at the head of ``log``; None: they are where they were.
+
+    Records that are gone raise ``DataLoss``, or are left out unless ``fail_on_data_loss``. Else raises as ``TopicLog.refresh``.
+    """
+    state = log.refresh()
+    if not state.exists or state.topic_id != part.topic_id:
+        lost(f"topic {part.topic!r} was deleted, or made anew, while it was read", fail=fail_on_data_loss)
+        return []
+    there: list[OffsetRange] = []
+    for each in ranges:
+        log_start = state.log_start(each.partition)
+        if log_start > each.start_offset:
+            what = f"{part.topic}/{each.partition} was read up to {each.start_offset}, and begins at {log_start} now"
+            lost(what, fail=fail_on_data_loss)
+        start = max(each.start_offset, log_start)
+        if start < each.end_offset:
+            there.append(OffsetRange(each.partition, start, each.end_offset))
+    found = parts_of(state, part.timestamp_type, there)
+    return None if any(each.segment.path == part.segment.path for each in found) else found
+
+
+def behind(ranges: Sequence[OffsetRange], partition: int, offset: int) -> tuple[OffsetRange, ...]:
+    """What is left of ``ranges``, one for a partition, when they were read by partition and offset up to this record."""
+    left = [
+        OffsetRange(partition, max(each.start_offset, offset + 1), each.end_offset)
+        if each.partition == partition
+        else each
+        for each in ranges
+        if each.partition >= partition
+    ]
+    return tuple(each for each in left if each.start_offset < each.end_offset)
