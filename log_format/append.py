@@ -180,8 +180,8 @@ class Append:
                     # One empty request of a commit is told by its txn; another one waits for the next commit.
                     verdict = out_of_order(batch.stamp, batch.stamp.sequence - 1)
             if verdict is None and batch.transaction is not None:
-                same = applied.setdefault(batch.transaction.transaction_id, index)
-                verdict = state.transactions.judge(batch.transaction) if same == index else same
+                same = applied.get(batch.transaction.transaction_id)
+                verdict = same if same is not None else state.transactions.judge(batch.transaction)
             if verdict is None:
                 verdict = _refusal(batch, state) or _mismatch(batch, next_offsets, counts)
             if verdict is None:
@@ -190,6 +190,8 @@ class Append:
                 if batch.stamp is not None:
                     taken[batch.stamp] = index
                     check.take(batch.stamp)
+                if batch.transaction is not None:
+                    applied[batch.transaction.transaction_id] = index
             verdicts.append(verdict)
         return verdicts
 

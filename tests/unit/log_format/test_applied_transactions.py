@@ -67,7 +67,8 @@ def test_whoever_applies_it_again_appends_nothing(bench: Any) -> None:
     once = Duplicate((Appended(0, 0, 1),))
     assert applied(bench, gateway, FIRST, FIRST) == [once.places, once]
     assert applied(bench, gateway, FIRST) == [once]
-    assert applied(bench, late, FIRST) == [once]
+    assert applied(bench, gateway, FIRST, FIRST) == [once, once]
+    assert applied(bench, late, FIRST, FIRST) == [once, once]
     assert applied(bench, newcomer(bench), FIRST) == [once]
     gateway.committer.commit(DeleteRecords(before={0: 1}))
     checkpoint(bench, gateway)
@@ -87,6 +88,17 @@ def test_what_ended_is_told_by_the_floor(bench: Any) -> None:
         (outcome,) = applied(bench, late, FIRST)
         assert isinstance(outcome, TransactionEnded)
     assert gateway.log.refresh().high_watermark(0) == 47
+
+
+def test_one_that_ended_meanwhile_harms_no_other_of_its_flush(bench: Any) -> None:
+    """Two who finish it at once may share a flush, with each other and with records of others: those stand."""
+    gateway = bench.create(1)
+    late = TransactionStamp("late", 2, 2)
+    applied(bench, gateway, FIRST)
+    refused, again, stood = applied(bench, gateway, late, late, TransactionStamp("next", 4, 4))
+    assert isinstance(refused, TransactionEnded)
+    assert isinstance(again, TransactionEnded)
+    assert stood == (Appended(0, 1, 1),)
 
 
 def test_a_floor_never_goes_down(bench: Any) -> None:
