@@ -11,12 +11,13 @@ a body being decoded or encoded  ``codec_threads`` x 130 MiB     one request's w
 answers                          ``answer_bytes_max``            records read and the answer made of them
 tail of the log                  ``tail_cache_bytes_max``        evicted, oldest first
 footers of segments              ``footer_cache_bytes_max``      evicted, least recently used first
+what is known of topics          ``manifest_bytes_max``          idle ones forgotten; then no records are taken
 connections                      ``connections_max`` x 32 KiB    what the protocol buffers
 ===============================  ==============================  =====================================================
 
-Beside the load stands the log itself: a topic that is in use has its manifest in memory, about 480 bytes for each live
-segment and 44 for each run (``log_format.manifest``). Idle topics are forgotten beyond 64 MiB; one busy topic whose small
-segments nobody merges grows on: 100,000 flushes that touch one partition each are 50 MiB, 79 MiB with eight.
+What is known of a topic in use grows with the segments that nobody has merged: 50 bytes for each and 32 for each of its runs
+(``log_format.manifest``). So ``manifest_bytes_max`` is some 450,000 flushes that touch one partition each, or 120,000 that touch
+eight, for the topic that has most of them; a topic that is looked after has some thousands.
 """
 
 from __future__ import annotations
@@ -111,7 +112,14 @@ class Settings(BaseModel):
         32 * MEBIBYTE, 0, 1 << 40, "Newest records kept in memory for tail reads. Lower: more reads from the store."
     )
     footer_cache_bytes_max: int = _count(
-        16 * MEBIBYTE, 0, 1 << 40, "Segment footers and manifests kept in memory. Lower: more requests per cold read."
+        16 * MEBIBYTE, 0, 1 << 40, "Segment footers kept in memory. Lower: more requests per cold read."
+    )
+    manifest_bytes_max: int = _count(
+        48 * MEBIBYTE,
+        MEBIBYTE,
+        1 << 40,
+        "What the segments of loaded topics take in memory. Past it 503 OVERLOADED for records until maintenance has merged some;"
+        " one topic may take three quarters. The same in all gateways.",
     )
     waiting_polls_max: int = _count(
         10_000,
@@ -190,6 +198,7 @@ class Settings(BaseModel):
             + self.answer_bytes_max
             + self.tail_cache_bytes_max
             + self.footer_cache_bytes_max
+            + self.manifest_bytes_max
             + self.connections_max * CONNECTION_BYTES
         )
 

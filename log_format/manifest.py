@@ -1,6 +1,6 @@
 """Which segment holds an offset of a partition, and which one a timestamp.
 
-Everything is in flat columns, some 43 bytes a segment (``segment_rows``) and 30 a run (``partition_runs``), so that a topic may
+Everything is in flat columns, some 50 bytes a segment (``segment_rows``) and 32 a run (``partition_runs``), so that a topic may
 have hundreds of thousands of them. Both questions are a binary search; a segment that joins costs O(1), amortized, one that
 leaves a pass over the columns, which all those that leave at once share.
 

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from log_format.segment_rows import Rows, selected
 
-RUN_BYTES: Final = 30
-"""28 in the columns and what these have in reserve: measured."""
+RUN_BYTES: Final = 32
+"""28 in the columns, and what these and the allocator have in reserve (``benchmarks.manifests``)."""
 PARTITION_BYTES: Final = 900
 """The columns of a partition without its runs: measured."""
 _BLOCK: Final = 64

@@ -1,4 +1,4 @@
-"""The segments that a manifest lists, as rows of columns: some 40 bytes each instead of objects.
+"""The segments that a manifest lists, as rows of columns: some 50 bytes each instead of objects.
 
 A path that Tidelog gave (``layout.segment_path`` or ``compacted_path`` of a UUID) is kept as the UUID's 16 bytes and a kind; any
 other, and a segment whose numbers don't fit the columns, is kept as it is, beside them. A path is found by a hash table of row
@@ -22,8 +22,8 @@ import numpy.typing as npt
 from log_format.layout import COMPACTED, SEGMENTS
 from log_format.run import SegmentRef
 
-ROW_BYTES: Final = 43
-"""29 in the columns, and what these and the table of row numbers have in reserve: measured."""
+ROW_BYTES: Final = 50
+"""29 in the columns, and what these, the table of row numbers and the allocator have in reserve (``benchmarks.manifests``)."""
 ODD_BYTES: Final = 480
 """A segment that is kept as it is: its reference with a path of usual length, and its place in two dictionaries: measured."""
 

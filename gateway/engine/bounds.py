@@ -18,9 +18,6 @@ FLUSH_BATCHES_CAP: Final = 4096
 TOPICS_LOADED_MAX: Final = 2_000
 """Topics whose state is in memory; idle ones beyond it are forgotten, least recently used first."""
 
-TOPICS_LOADED_BYTES_MAX: Final = 64 * _MEBIBYTE
-"""What the manifests of loaded topics may take; idle topics beyond it are forgotten."""
-
 PRODUCER_BYTES: Final = 1_536
 """What a topic's state holds for each producer that it remembers, with places of five requests over a few partitions each."""
 
@@ -111,6 +108,7 @@ class EngineBounds:
     read_threads: int = 8
     tail_cache_bytes_max: int = 48 * _MEBIBYTE
     footer_cache_bytes_max: int = 16 * _MEBIBYTE
+    manifest_bytes_max: int = 48 * _MEBIBYTE
     waiting_polls_max: int = 10_000
     request_bytes_max: int = limits.REQUEST_BYTES_MAX
     large_bodies_bytes_max: int = 48 * _MEBIBYTE

@@ -25,6 +25,7 @@ from gateway.engine.bounds import (
 from gateway.engine.fetching import Fetching
 from gateway.engine.following import Following
 from gateway.engine.maintenance_watch import MaintenanceWatch
+from gateway.engine.manifest_budget import ManifestBudget
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.pool import Pool
@@ -101,7 +102,8 @@ class LogEngine:
         self._metrics.tail_cache_bytes.set_function(lambda: self._tail.size_bytes)
         self._places = WaitingPlaces(bounds.waiting_polls_max)
         self._metrics.waiting_polls.set_function(lambda: self._places.taken_count)
-        self.topics = TopicRegistry(self._open, self._metrics)
+        budget = ManifestBudget(bounds.manifest_bytes_max, clock, self._metrics)
+        self.topics = TopicRegistry(self._open, budget, self._metrics)
         reading = Reading(
             self._tail,
             SegmentReader(cold_store, footer_cache_bytes=bounds.footer_cache_bytes_max),
@@ -166,10 +168,8 @@ class LogEngine:
             await self.groups.lag_watch.look()
 
     async def open_topic(self, name: str) -> OpenTopic:
-        """The topic as it is known here, to route records for it. Raises ``UnknownTopic``, and as ``OpenTopic.fresh``."""
-        topic = await self.topics.loaded(name, self.clock.monotonic_ms())
-        topic.existing()
-        return topic
+        """The topic as it is known here, to append records to it. Raises as ``TopicRegistry.growing``."""
+        return await self.topics.growing(name, self.clock.monotonic_ms())
 
     async def turn_of(self, length_bytes: int) -> Reservation:
         """Wait until a request's body of this length may be read; release what is returned when the request is over.
@@ -235,6 +235,7 @@ class LogEngine:
             on_flushed=self._tail.add,
             on_contended=self.on_contended,
             watch=self._watch,
+            on_change=self.topics.resize,
             log_poll_ms=self.bounds.log_poll_ms,
             is_draining=lambda: self.draining,
         )

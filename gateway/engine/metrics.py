@@ -61,6 +61,15 @@ class EngineMetrics:
         )
         self.tail_cache_bytes = Gauge("tidelog_tail_cache_bytes", "Records kept for tail reads.", registry=registry)
         self.topics_loaded = Gauge("tidelog_topics_loaded", "Topics whose state is in memory.", registry=registry)
+        self.manifest_bytes = Gauge(
+            "tidelog_manifest_bytes", "What the segments of loaded topics take in memory.", registry=registry
+        )
+        self.manifest_bytes_max = Gauge(
+            "tidelog_manifest_bytes_limit", "Past it nothing is appended: the setting.", registry=registry
+        )
+        self.manifest_refusals = Counter(
+            "tidelog_manifest_refusals", "Requests refused since maintenance is behind.", registry=registry
+        )
         self.topics_behind = Gauge(
             "tidelog_topics_behind_maintenance",
             "Loaded topics with more segments than maintenance would leave.",

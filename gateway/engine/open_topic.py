@@ -50,6 +50,7 @@ class OpenTopic:
         on_flushed: OnFlushed,
         on_contended: Callable[[], None],
         watch: MaintenanceWatch,
+        on_change: Callable[[OpenTopic], None],
         log_poll_ms: int,
         is_draining: Callable[[], bool],
     ) -> None:
@@ -61,6 +62,7 @@ class OpenTopic:
         self._write_pool = write_pool
         self._metrics = metrics
         self._watch = watch
+        self._on_change = on_change
         self._log_poll_ms = log_poll_ms
         self._committer = Committer(self.log, new_id=new_id, engine="tidelog-gateway")
         self._commit_lock = asyncio.Lock()
@@ -189,6 +191,7 @@ class OpenTopic:
             self.waiters.wake([*grown, *range(known, state.partition_count)])
         self._checkpointing.consider(state)
         self._watch.consider(self, state)
+        self._on_change(self)
 
     def poll_while_waited_for(self) -> None:
         """Look at the log now and then, for others' commits, as long as somebody waits."""

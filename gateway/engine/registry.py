@@ -1,5 +1,8 @@
 """The topics that are open here: each once, idle ones forgotten when there are too many or they take too much memory.
 
+Memory is what ``OpenTopic.memory_bytes`` says, beside the budget for manifests, which are most of it; the topic at hand is
+never forgotten for it.
+
 A topic that does not exist is looked up by every request that names it and kept by none, so that names made up by a client
 cost no memory; requests for one name at one time share the look.
 """
@@ -10,7 +13,8 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
-from gateway.engine.bounds import TOPICS_LOADED_BYTES_MAX, TOPICS_LOADED_MAX
+from gateway.engine.bounds import LOG_POLL_MS, TOPICS_LOADED_MAX
+from gateway.engine.manifest_budget import ManifestBudget
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.open_topic import OpenTopic
 from log_format.errors import RequestRefused
@@ -23,8 +27,9 @@ _EVICTION_STEP = 64
 class TopicRegistry:
     """Belongs to the event loop."""
 
-    def __init__(self, open_topic: Callable[[str], OpenTopic], metrics: EngineMetrics) -> None:
+    def __init__(self, open_topic: Callable[[str], OpenTopic], budget: ManifestBudget, metrics: EngineMetrics) -> None:
         self._open = open_topic
+        self._budget = budget
         self._metrics = metrics
         self._topics: OrderedDict[str, OpenTopic] = OrderedDict()
         self._bytes: dict[str, int] = {}
@@ -35,6 +40,15 @@ class TopicRegistry:
 
     def __len__(self) -> int:
         return len(self._topics)
+
+    @property
+    def manifest_bytes(self) -> int:
+        """What the manifests of the topics that are open take."""
+        return self._budget.used_bytes
+
+    def knows(self, name: str) -> bool:
+        """Whether the topic is open."""
+        return name in self._topics
 
     def get(self, name: str) -> OpenTopic:
         """The topic's object, made if need be. Nothing is read yet; it may not exist."""
@@ -64,6 +78,33 @@ class TopicRegistry:
         self._account(topic)
         return topic
 
+    async def growing(self, name: str, arrival_ms: int) -> OpenTopic:
+        """The topic as it is known, which exists, to append to it.
+
+        Raises ``UnknownTopic``, ``BackOff`` (also ``OVERLOADED``: its manifest may not grow), and as ``OpenTopic.fresh``.
+        """
+        topic = await self.loaded(name, arrival_ms)
+        topic.existing()
+        if not self._budget.is_past(name):
+            return topic
+        # Maintenance is another process: only a look shows what it has done.
+        if arrival_ms - (topic.log.observed_ms or 0) > LOG_POLL_MS:
+            topic = await self.fresh(name, arrival_ms)
+        state = topic.existing()
+        if self._budget.is_past(name):
+            raise self._budget.refusal(state)
+        return topic
+
+    def resize(self, topic: OpenTopic) -> None:
+        """Take notice of a topic that has changed; idle ones may be forgotten for it."""
+        if self._topics.get(topic.name) is not topic:
+            return
+        size = topic.memory_bytes
+        self._total_bytes += size - self._bytes[topic.name]
+        self._bytes[topic.name] = size
+        self._budget.hold(topic.name, topic.state.manifest.memory_bytes)
+        self._evict(topic)
+
     def retain(self, topic: OpenTopic) -> None:
         """Keep a topic that was made just now, and was forgotten because it did not exist before."""
         if topic.name not in self._topics:
@@ -77,21 +118,16 @@ class TopicRegistry:
         if not topic.state.exists and topic.is_idle:
             self._forget(topic.name)
             return
-        size = topic.memory_bytes
-        self._total_bytes += size - self._bytes[topic.name]
-        self._bytes[topic.name] = size
-        self._evict()
+        self.resize(topic)
 
-    def _evict(self) -> None:
+    def _evict(self, at_hand: OpenTopic) -> None:
         looked_at = 0
-        while looked_at < _EVICTION_STEP and (
-            len(self._topics) > TOPICS_LOADED_MAX or self._total_bytes > TOPICS_LOADED_BYTES_MAX
+        while looked_at < min(_EVICTION_STEP, len(self._topics)) and (
+            len(self._topics) > TOPICS_LOADED_MAX or self._total_bytes > self._budget.bytes_max
         ):
             name, topic = next(iter(self._topics.items()))
             looked_at += 1
-            if len(self._topics) == 1:
-                return
-            if topic.is_idle:
+            if topic.is_idle and topic is not at_hand:
                 self._forget(name)
             else:
                 self._topics.move_to_end(name)
@@ -99,6 +135,7 @@ class TopicRegistry:
     def _forget(self, name: str) -> None:
         del self._topics[name]
         self._total_bytes -= self._bytes.pop(name)
+        self._budget.release(name)
         self._metrics.topics_loaded.set(len(self._topics))
 
     async def drain(self) -> None:

@@ -1,0 +1,85 @@
+"""How much memory the manifests of all loaded topics may take: past it nothing is appended until maintenance has caught up.
+
+A segment costs memory in every gateway that has its topic open, until maintenance merges it. Where nobody does, flush after flush
+adds one, so:
+
+1. Idle topics are forgotten before anybody is refused (``registry``).
+2. A topic whose manifest takes ``ONE_TOPIC_SHARE`` of the budget takes no more records, and none does while all together take
+   more than the budget. That is a refusal of the moment: 503 ``OVERLOADED``, nothing happened.
+3. Only appending is refused. Reading, deleting records, deleting a topic, and finishing decided transactions go on; and whatever
+   makes manifests smaller, here or by another process, lets appending go on: no restart, no switch.
+
+What others append through other gateways is not refused here, and a topic is loaded whatever its size, so that it can be read and
+mended: give all gateways of a store the same budget.
+
+Belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from gateway.engine.metrics import EngineMetrics
+from gateway.problem import overloaded
+from log_format.clock import Clock
+from log_format.errors import BackOff
+from log_format.topic_state import TopicState
+
+ONE_TOPIC_SHARE: Final = 0.75
+"""Of the budget: a topic that nobody looks after leaves room for those that somebody does."""
+
+SAID_AGAIN_MS: Final = 60_000
+"""How often the log says that records are refused."""
+
+_MEBIBYTE: Final = 1024 * 1024
+_log = logging.getLogger("gateway.maintenance")
+
+
+class ManifestBudget:
+    """So many bytes for all manifests, by topic."""
+
+    def __init__(self, bytes_max: int, clock: Clock, metrics: EngineMetrics) -> None:
+        self.bytes_max = bytes_max
+        self._clock = clock
+        self._held: dict[str, int] = {}
+        self._used_bytes = 0
+        self._said_ms: int | None = None
+        self._refusals = metrics.manifest_refusals
+        metrics.manifest_bytes.set_function(lambda: self._used_bytes)
+        metrics.manifest_bytes_max.set(bytes_max)
+
+    @property
+    def used_bytes(self) -> int:
+        """What all of them take."""
+        return self._used_bytes
+
+    def hold(self, topic: str, size_bytes: int) -> None:
+        """The topic's manifest takes so much now."""
+        self._used_bytes += size_bytes - self._held.get(topic, 0)
+        self._held[topic] = size_bytes
+
+    def release(self, topic: str) -> None:
+        """The topic is not in memory any more."""
+        self._used_bytes -= self._held.pop(topic, 0)
+
+    def is_past(self, topic: str) -> bool:
+        """Whether nothing may be appended to the topic."""
+        return self._used_bytes > self.bytes_max or self._held.get(topic, 0) > self.bytes_max * ONE_TOPIC_SHARE
+
+    def refusal(self, state: TopicState) -> BackOff:
+        """What whoever wants to append is told."""
+        self._refusals.inc()
+        own_mib = self._held.get(state.topic, 0) / _MEBIBYTE
+        what = (
+            f"its {state.manifest.segment_count()} segments take {own_mib:.0f} MiB of the gateway's memory, those of all topics "
+            f"{self._used_bytes / _MEBIBYTE:.0f} of {self.bytes_max / _MEBIBYTE:.0f} MiB"
+        )
+        now_ms = self._clock.monotonic_ms()
+        if self._said_ms is None or now_ms - self._said_ms >= SAID_AGAIN_MS:
+            self._said_ms = now_ms
+            _log.error("records of topic %s are refused: %s; run tidelog maintain", state.topic, what)
+        return overloaded(
+            f"Maintenance is behind: topic {state.topic!r} takes no records for now, since {what}. "
+            "Run `tidelog maintain`, which merges segments. Nothing happened."
+        )

@@ -1,0 +1,220 @@
+"""Memory for manifests has a bound: past it records are refused, and nothing else is, until maintenance has caught up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from compaction.job import Job
+from compaction.policy import Policy
+from compaction.report import CollectedEvents
+from compaction.workers import InThisProcess
+from log_format.clock import SystemClock
+from log_format.errors import BackOff, ErrorCode, UnknownTopic
+from log_format.manifest import Manifest
+
+BUDGET = 4_000
+"""Bytes: the share of one topic is some twenty segments."""
+ENOUGH = 60
+FOR_EVER = {"retention_ms": -1, "flush_ms": 0}
+
+
+@pytest.fixture(autouse=True)
+def _quick_looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A refusal looks at the log each time."""
+    monkeypatch.setattr("gateway.engine.registry.LOG_POLL_MS", -1)
+    return
+
+
+async def fill(gateway: Any, name: str = "t", count: int = ENOUGH) -> BackOff:
+    """Append one record after the other until the gateway refuses one."""
+    for number in range(count):
+        try:
+            topic = await gateway.engine.open_topic(name)
+        except BackOff as refusal:
+            return refusal
+        await gateway.append(topic, [b"%d" % number])
+    raise AssertionError("nothing was refused")
+
+
+def maintain(gateway: Any) -> None:
+    """A round of maintenance, as another process would do it."""
+    store = gateway.store.objects
+    policy = Policy(flushed_min=2, sources_max=4, fan_in=2)
+    Job(
+        store=store, workers=InThisProcess(store), clock=SystemClock(), report=CollectedEvents(), policy=policy
+    ).run_round(collect=False)
+
+
+def test_past_the_budget_records_are_refused(tools: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """The refusal is one of the moment, says what to run and that nothing happened, and nothing did; it is counted and logged."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway(manifest_bytes_max=BUDGET)
+        topic = await gateway.topic(**FOR_EVER)
+        refusal = await fill(gateway)
+        assert (refusal.code, refusal.retryable, refusal.may_have_happened) == (ErrorCode.OVERLOADED, True, False)
+        for words in ("Maintenance is behind", "`tidelog maintain`", "Nothing happened"):
+            assert words in refusal.detail
+        before = topic.log.refresh()
+        await fill(gateway)
+        assert topic.log.refresh().version == before.version
+        assert topic.state.manifest.memory_bytes <= BUDGET
+        metrics = gateway.engine._metrics
+        assert metrics.manifest_refusals._value.get() == 2
+        assert gateway.engine.topics.manifest_bytes == topic.state.manifest.memory_bytes
+        await gateway.engine.drain()
+
+    with caplog.at_level(logging.ERROR, logger="gateway.maintenance"):
+        tools.run(scenario)
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "gateway.maintenance"]
+    assert "topic t" in line
+    assert "tidelog maintain" in line
+
+
+def test_maintenance_lets_records_come_again(tools: Any) -> None:
+    """What another process merged is noticed by the next request, without a restart and without anybody reading."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway(manifest_bytes_max=BUDGET)
+        topic = await gateway.topic(**FOR_EVER)
+        await fill(gateway)
+        written = topic.state.high_watermark(0)
+        await asyncio.to_thread(maintain, gateway)
+        again = await gateway.engine.open_topic("t")
+        assert again is topic
+        await gateway.append(again, [b"again"])
+        values = tools.values_of(await gateway.fetch(records=ENOUGH * 2))
+        assert values == [*(b"%d" % number for number in range(written)), b"again"]
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+@pytest.mark.parametrize("way", ["delete records", "delete topic", "retention"])
+def test_everything_else_goes_on(tools: Any, way: str) -> None:
+    """Reading, deleting records, altering and deleting the topic are not refused; what they free is free at once."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway(manifest_bytes_max=BUDGET)
+        topic = await gateway.topic(**FOR_EVER)
+        await fill(gateway)
+        written = topic.state.high_watermark(0)
+        gateway.forget_tail()
+        assert len(tools.values_of(await gateway.fetch(records=ENOUGH))) == written
+        administration = gateway.engine.administration
+        if way == "delete topic":
+            await administration.delete("t")
+            with pytest.raises(UnknownTopic):
+                await gateway.engine.open_topic("t")
+            await gateway.topic(**FOR_EVER)
+        elif way == "delete records":
+            await administration.delete_records("t", {0: written - 1})
+        else:
+            await administration.alter("t", None, {"retention.ms": 1})
+            await asyncio.to_thread(maintain, gateway)
+        await gateway.append(await gateway.engine.open_topic("t"), [b"again"])
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_decided_transactions_are_finished(tools: Any) -> None:
+    """A transaction that was staged before its topic was full comes to its end all the same."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway(manifest_bytes_max=BUDGET)
+        topic = await gateway.topic(**FOR_EVER)
+        row = await gateway.engine.transactions.begin("mine", 60_000)
+        batch = tools.batch_of(topic, [b"staged"])
+        await gateway.engine.transactions.stage(row.transaction_id, "t", batch, None)
+        await fill(gateway)
+        done = await gateway.engine.transactions.commit(row.transaction_id)
+        assert done.state == "committed"
+        last = topic.state.high_watermark(0) - 1
+        assert tools.values_of(await gateway.fetch(last)) == [b"staged"]
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_one_topic_leaves_room_for_others(tools: Any) -> None:
+    """A topic that nobody looks after stops at its share; another goes on beside it, and it stays in memory."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway(manifest_bytes_max=40_000)
+        await gateway.topic(**FOR_EVER)
+        await fill(gateway, count=1_000)
+        grown = gateway.engine.topics.get("t")
+        other = await gateway.topic("other", **FOR_EVER)
+        await gateway.append(other, [b"x"])
+        assert gateway.engine.topics.get("t") is grown
+        with pytest.raises(BackOff, match="Maintenance is behind"):
+            await gateway.engine.open_topic("t")
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_idle_topics_go_first(tools: Any) -> None:
+    """Memory that only idle topics hold is no reason to refuse: the least recently used are forgotten."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway(manifest_bytes_max=30_000)
+        topics = [await gateway.topic(f"t{number}", **FOR_EVER) for number in range(3)]
+        for topic in topics:
+            for number in range(100):
+                await gateway.append(await gateway.engine.open_topic(topic.name), [b"%d" % number])
+        known = [gateway.engine.topics.knows(topic.name) for topic in topics]
+        assert known == [False, True, True]
+        assert gateway.engine.topics.manifest_bytes <= 30_000
+        await gateway.append(await gateway.engine.open_topic("t0"), [b"back"])
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_what_others_append_counts(tools: Any) -> None:
+    """A topic that grows by another gateway's commits while somebody only waits for its records is counted as it grows."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway(manifest_bytes_max=BUDGET, log_poll_ms=5)
+        other = tools.gateway(objects=gateway.store.objects)
+        topic = await gateway.topic(**FOR_EVER)
+        there = await other.engine.open_topic("t")
+        with gateway.engine.following.follow(topic, 0, 0, gateway.memory) as stream:
+            seen = 0
+            while seen < ENOUGH:
+                await other.append(there, [b"x"])
+                followed = await stream.next()
+                seen += followed.records.record_count
+                followed.reservation.release()
+            assert gateway.engine.topics.manifest_bytes == topic.state.manifest.memory_bytes > BUDGET
+            with pytest.raises(BackOff, match="Maintenance is behind"):
+                await gateway.engine.open_topic("t")
+        for one in (gateway, other):
+            await one.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_what_is_forgotten_is_not_counted(tools: Any) -> None:
+    """Topics that were deleted or never were leave nothing behind in the sum."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        for number in range(3):
+            topic = await gateway.topic(f"t{number}", **FOR_EVER)
+            await gateway.append(topic, [b"x"])
+            await gateway.engine.administration.delete(topic.name)
+            with pytest.raises(UnknownTopic):
+                await gateway.engine.open_topic(topic.name)
+        assert gateway.engine.topics.manifest_bytes == 0
+        assert Manifest().memory_bytes == 0
+        await gateway.engine.drain()
+
+    tools.run(scenario)
