@@ -202,3 +202,29 @@ def test_headers_that_do_not_go_with_it(api: Any, calls: Calls) -> None:
     expected = headers | {"Tidelog-Expected-Offset": "0"}
     _is_refused(api.http.post(url, json=body, headers=expected), 400, "INVALID_REQUEST")
     _is_refused(api.http.post(f"{url}?acks=0", json=body, headers=headers), 400, "INVALID_REQUEST")
+
+
+def test_the_number_of_the_newest_committed_one_is_told(calls: Calls, api: Any) -> None:
+    """By each beginning: what was committed with a number, and nothing else. So who repeats a piece of work knows whether it is
+    done."""
+    topic = api.topic()
+    assert calls.begin()["last_number"] is None
+    for number in (0, 7):
+        begun = calls.begin(number=number)
+        assert calls.stage(begun, topic, str(number)).status_code == 202
+        assert calls.end(begun, "commit").status_code == 200
+    aborted = calls.begin(number=8)
+    assert aborted["last_number"] == 7
+    assert calls.end(aborted, "abort").status_code == 200
+    fenced = calls.begin(number=8)
+    without = calls.begin()
+    assert (fenced["last_number"], without["last_number"]) == (7, 7)
+    assert calls.end(fenced, "commit").status_code == 409
+    assert calls.end(without, "commit").status_code == 200
+    assert api.http.post("/v1/producers", json={"transactional_id": calls.transactional_id}).status_code == 201
+    assert calls.begin(number=9)["last_number"] == 7
+    assert _values(api, topic) == ["0", "7"]
+    for wrong in (-1, 2**53, "8", None, True):
+        body = {"transactional_id": calls.transactional_id, "number": wrong}
+        problem = api.refused(api.http.post("/v1/transactions", json=body), 400, "INVALID_REQUEST")
+        assert problem["errors"][0]["where"] == "/number"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from log_format.errors import CorruptData, ErrorCode, TidelogError
 from log_format.staged_records import decode_staged
 from log_format.stores.local import LocalStore
 from log_format.table_log import TableLog
-from log_format.transaction_changes import Begin, Decide, DecideAbort, DecideCommit, Decision, Finish
+from log_format.transaction_changes import Begin, Decide, DecideAbort, DecideCommit, Decision, Finish, Forbid
+from log_format.transaction_job import CommitJob
 from log_format.transaction_row import Place, TransactionRow, decode_tag, encode_tag
 from log_format.transactions_state import TransactionsState, transactions_table
 
@@ -120,3 +122,47 @@ def test_a_damaged_staged_object_is_corrupt() -> None:
     for data in (b"", b"x" * 100):
         with pytest.raises(CorruptData):
             decode_staged(data, "k")
+
+
+def test_a_number_outlives_its_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a transactional id has committed last is known long after the id of its transaction is forgotten, and so is nothing of
+    an id without numbers; at some time, or beyond so many, the longest unused go, too."""
+    state = TransactionsState()
+    for who, number in (("plain", None), ("first", 4), ("second", 5)):
+        begin = _begin(who, who) if number is None else replace(_begin(who, who), number=number)
+        decisions = (begin, DecideCommit(transaction_id=who, staged=()), Finish(transaction_id=who, places=()))
+        state, _ = _after(0, state, *decisions)
+    later = limits.TRANSACTIONAL_ID_REMEMBERED_MS + 1
+    state, _ = _after(later, state, _begin("t9", "another"))
+    assert set(state.producers) == {"first", "second", "another"}
+    assert not {"first", "second"} & state.transactions.keys()
+    again, _ = _after(later, state, replace(_begin("t10", "first"), number=5))
+    assert (again.producers["first"].last_number, again.producers["first"].epoch) == (4, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(limits, "NUMBERED_IDS_MAX", 1)
+        assert set(_after(later, state, _begin("t11", "more"))[0].producers) == {"second", "another", "more"}
+    gone, _ = _after(limits.NUMBERED_ID_REMEMBERED_MS + 1, state, _begin("t12", "more"))
+    assert set(gone.producers) == {"more"}
+
+
+def test_a_number_is_committed_once() -> None:
+    """Whoever comes with it again is told that it is committed, or that a later one is; while it is not at its end they wait."""
+    job = CommitJob(transaction_id="j1", staged=("a",), new_producer_id="p", transactional_id="q", number=3)
+    state, outcomes = _after(0, TransactionsState(), job, job, replace(job, transaction_id="j2"))
+    assert outcomes == ["committing", "committing", ErrorCode.UNAVAILABLE]
+    state, outcomes = _after(1, state, Finish(transaction_id="j1", places=()), replace(job, transaction_id="j2"))
+    assert outcomes == ["committed", ErrorCode.TRANSACTION_NOT_OPEN]
+    state, outcomes = _after(
+        2, state, replace(job, transaction_id="j3", number=2), replace(job, transaction_id="j3", number=4)
+    )
+    assert outcomes == [ErrorCode.FENCED_PRODUCER, "committing"]
+    assert (state.producers["q"].epoch, state.producers["q"].last_number) == (1, 3)
+
+
+def test_a_forbidden_job_is_not_committed() -> None:
+    """Its staged objects may be deleted already."""
+    forbid = Forbid(transaction_id="j1")
+    job = CommitJob(transaction_id="j1", staged=("a",), new_producer_id="p", transactional_id="q", number=3)
+    state, outcomes = _after(0, TransactionsState(), forbid, job)
+    assert outcomes == ["aborted", ErrorCode.UNAVAILABLE]
+    assert "q" not in state.producers

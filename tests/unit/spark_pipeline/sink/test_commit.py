@@ -4,7 +4,7 @@ died, and whoever brings to its end what it had decided."""
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ from log_format.table_log import TableLog
 from log_format.topic_changes import CreateTopic, DeleteTopic
 from log_format.topic_config import TopicConfig
 from log_format.topic_log import TopicLog
-from log_format.transaction_changes import Begin, DecideCommit, NotFinished
+from log_format.transaction_changes import Begin, DecideCommit
 from log_format.transaction_row import TransactionRow
 from log_format.transactions_state import TransactionsState, transactions_table
 from spark_pipeline.sink import commit, stage

@@ -11,9 +11,9 @@ from spark_pipeline.source.options import OptionRefused
 def test_what_is_given() -> None:
     """In any case of letters, as Spark hands it on; several gateways by commas."""
     urls = " http://one:8080/ , https://two "
-    assert parse_sink_options({"GATEWAY": urls, "topic": "t", "checkpointLocation": "x"}, streaming=True) == SinkOptions(
-        gateways=("http://one:8080", "https://two"), topic="t"
-    )
+    assert parse_sink_options(
+        {"GATEWAY": urls, "topic": "t", "checkpointLocation": "x"}, streaming=True
+    ) == SinkOptions(gateways=("http://one:8080", "https://two"), topic="t")
     named = {"store": "s3://bucket", "txnAppId": "job", "txnVersion": "7"}
     assert parse_sink_options(named, streaming=False) == SinkOptions(store="s3://bucket", app_id="job", version=7)
 
