@@ -82,16 +82,18 @@ class GroupOffsets:
         """Return when nothing that was pending is pending any more. Raises ``BackOff``, ``OutcomeUnknown``."""
         for transaction_id, pending in list(self._commits.log.state.group(name).pending.items()):
             deadline_ms = min(pending.prepared_at_ms, self._clock.now_ms()) + PENDING_MS_MAX
-            while True:
+            # What a request that came to nothing had prepared it drops by itself, and no row tells of it.
+            while transaction_id in self._commits.log.state.group(name).pending:
                 is_late = self._clock.now_ms() >= deadline_ms
                 is_committed = await self.finish(transaction_id, is_late)
                 if is_committed is not None:
+                    # Where it was committed its finish has settled this already; then there is nothing to do.
+                    await self.settle(transaction_id, [name], is_committed=is_committed)
                     break
                 if is_late:
                     raise BackOff(f"Transaction {transaction_id} with offsets of group {name!r} is not decided yet.")
                 await asyncio.sleep(_AGAIN_MS / 1000)
-            # Where it was committed its finish has settled this already; then there is nothing to do.
-            await self.settle(transaction_id, [name], is_committed=is_committed)
+                await self._commits.fresh()
 
 
 def groups_of(staged: Sequence[StagedOffsets]) -> list[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from log_format.errors import BackOff, OutcomeUnknown, RequestRefused, StoreUnavailable
+from log_format.producer_id import TRANSACTIONAL
 from log_format.staged_offsets import StagedOffset, StagedOffsets
 
 CRASHES = {
@@ -107,6 +109,39 @@ def test_a_reader_waits_for_a_transaction_that_is_being_decided(tools: Any, monk
         finish, settling.finish = settling.finish, impatient
         assert await _committed(other) == {("in", 0): 0}
         assert asked[0] is False
+
+    tools.run(scenario)
+
+
+def test_a_reader_does_not_wait_for_what_was_dropped(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that turns out to be a repeat drops what it had prepared: who waited for its decision goes on at once."""
+    monkeypatch.setattr("gateway.transactions.group_offsets.PENDING_MS_MAX", 3_600_000)
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        await gateway.topic("in", flush_ms=0)
+        other = tools.gateway(objects=gateway.store.objects)
+        transaction_id = await gateway.engine.producer_ids.issue(TRANSACTIONAL)
+        offsets = StagedOffsets(
+            group="g", member_id=None, generation=None, offsets=(StagedOffset(topic="in", partition=0, offset=0),)
+        )
+        preparing = gateway.engine.transactions._group_offsets
+        await preparing.prepare(transaction_id, [offsets])
+        for reading in (gateway, other):
+            settling, asked = reading.engine.transactions._group_offsets, asyncio.Event()
+
+            async def finish(one: str, abort: bool, ask: Any = settling.finish, asked: Any = asked) -> bool | None:
+                asked.set()
+                assert not abort
+                found: bool | None = await ask(one, abort)
+                return found
+
+            settling.finish = finish
+            reading.read = asyncio.create_task(_committed(reading))
+            await asked.wait()
+        await preparing.settle(transaction_id, ["g"], is_committed=False)
+        assert await gateway.read == {}
+        assert await other.read == {}
 
     tools.run(scenario)
 
