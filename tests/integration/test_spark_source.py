@@ -1,26 +1,21 @@
-"""``format("tidelog")`` reading, in a directory and on S3: what Kafka's source promises, and every reader's rows."""
+"""``format("tidelog")`` reading, in a directory and on S3: what Kafka's source promises."""
 
 from __future__ import annotations
 
 import pickle
-import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import deltalake
-import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from log_format.clock import SystemClock
 from log_format.groups_state import consumer_offsets_table
-from log_format.records import BATCH_SCHEMA
-from log_format.segment_reader import SegmentReader
 from log_format.table_log import TableLog
-from spark_pipeline import lag, read_topic
+from spark_pipeline import lag
 from spark_pipeline.schemas import KAFKA_SOURCE
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -56,72 +51,6 @@ def places(rows: list[Row]) -> list[tuple[str, int, int]]:
 
 def some(count: int, partition: int = 0, after_ms: int = 0) -> list[tuple[int, int, bytes | None, bytes | None]]:
     return [(partition, START_MS + after_ms + index, None, b"%d" % index) for index in range(count)]
-
-
-def random_topic(writer: Any, seed: int) -> None:
-    """Commits of random sizes over random partitions, with nulls, empty values, headers, and a log start that moved."""
-    chosen = random.Random(seed)
-    for _ in range(chosen.randint(3, 12)):
-        count = chosen.choice([1, 2, 30, 500])
-        texts = [None, b"", b"x" * 1000, bytes(range(256))]
-        headers = [None, [], [("a", b"1")], [("a", None), ("b", b""), ("a", b"\xff")]]
-        columns = {
-            "timestamp": [(START_MS + chosen.randint(-10_000, 10_000)) * 1000 for _ in range(count)],
-            "key": chosen.choices(texts, k=count),
-            "value": chosen.choices(texts, k=count),
-            "headers": chosen.choices(headers, k=count),
-        }
-        writer.append_table(pa.table(columns, schema=BATCH_SCHEMA), chosen.choices(range(3), k=count))
-    writer.delete_records({0: writer.log.state.high_watermark(0) // 3})
-
-
-def by_log_format(writer: Any) -> list[tuple[Any, ...]]:
-    """The topic's records from their log starts on by the reader that gateways answer with."""
-    reader = SegmentReader(writer.log.store)
-    rows: list[tuple[Any, ...]] = []
-    state = writer.log.refresh()
-    for partition in range(state.partition_count):
-        for located in state.manifest.runs(partition):
-            table = reader.read(
-                state.topic, located.segment, partition, state.log_start(partition), bytes_max=2**40, records_max=2**40
-            )
-            rows += [as_row(record) for record in table.to_pylist()]
-    return sorted(rows, key=lambda row: row[:2])
-
-
-def as_row(record: dict[str, Any]) -> tuple[Any, ...]:
-    headers = record["headers"]
-    pairs = None if headers is None else tuple((header["key"], header["value"]) for header in headers)
-    moment = record["timestamp"]
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-    values = [None if record[name] is None else bytes(record[name]) for name in ("key", "value")]
-    return record["partition"], record["offset"], moment, *values, pairs
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_every_reader_gives_the_same_rows(spark: SparkSession, store_uri: str, topic_writer: Writer, seed: int) -> None:
-    """Random topics: ``tidelog`` in batch and as a stream, Spark's Delta reader, deltalake, and the gateway's reader agree."""
-    writer = topic_writer(store_uri, "t", partition_count=3)
-    random_topic(writer, seed)
-    expected = by_log_format(writer)
-    first = writer.log.state.log_start(0)
-
-    def rows_of(frame: DataFrame) -> list[tuple[Any, ...]]:
-        table = frame.select("partition", "offset", "timestamp", "key", "value", "headers").toArrow()
-        rows = [as_row(record) for record in table.to_pylist()]
-        return sorted((row for row in rows if row[0] or row[1] >= first), key=lambda row: row[:2])
-
-    records = load(spark, store_uri, subscribe="t", includeHeaders="true")
-    assert [(field.name, field.dataType) for field in records.schema] == [
-        (field.name, field.dataType) for field in KAFKA_SOURCE
-    ]
-    ours = [as_row(record) for record in records.toArrow().to_pylist()]
-    assert sorted(ours, key=lambda row: row[:2]) == expected
-    assert rows_of(read_topic(spark, store_uri, "t")) == expected
-    if store_uri.startswith("file:"):
-        table = deltalake.DeltaTable(f"{store_uri}/topics/t").to_pyarrow_table()
-        rows = [as_row(record) for record in table.to_pylist()]
-        assert sorted((row for row in rows if row[0] or row[1] >= first), key=lambda row: row[:2]) == expected
 
 
 def test_batch_between_positions_and_with_filters(spark: SparkSession, tmp_path: Path, topic_writer: Writer) -> None:
