@@ -20,7 +20,7 @@ from benchmarks import (
     maintenance_spark,
     maintenance_throughput,
 )
-from benchmarks.maintenance_history import build
+from benchmarks.maintenance_history import build, describe
 from benchmarks.report import Table
 
 COMMITS: Final = 200_000
@@ -52,10 +52,11 @@ def flat_cost(commits: int) -> Iterator[Table]:
             "maintained, kept for a day": histories.a_day,
             "not maintained": histories.unmaintained,
         }
+        facts = {name: describe(path) for name, path in names.items()}
         costs = maintenance_cost.measure(histories, names, directory) | maintenance_spark.measure(histories, names)
         maintenance_picture.draw(costs, list(names))
         title = f"A history of {commits:,} commits"
-        first, second = maintenance_cost.tables(costs, list(names), names, title)
+        first, second = maintenance_cost.tables(costs, list(names), facts, title)
         first.notes.append(
             f"Kept for: `deleted.file.retention.ms`, default a day; {commits:,} commits are {commits / 4 / 3600:.0f} hours at "
             "`flush.ms` 250. Directory store, without network."

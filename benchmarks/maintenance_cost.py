@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.counted_gateway import requests_so_far
-from benchmarks.maintenance_history import FLUSH_MS, RECORDS, TOPIC, WINDOW_COMMITS, Histories, describe
+from benchmarks.maintenance_history import FLUSH_MS, RECORDS, TOPIC, WINDOW_COMMITS, Histories
 from benchmarks.processes import Server, free_port
 from benchmarks.report import Table
 
@@ -30,6 +30,7 @@ HOT: Final = 200
 COLD: Final = 30
 """Fetches of old records, each from another place."""
 
+ANSWER_SECONDS_MAX: Final = 120
 RECORDS_PER_FETCH: Final = 500
 TARGET: Final = 1.5
 
@@ -72,10 +73,14 @@ class CountedGateway:
         return requests_so_far(self._counts)
 
     def ask(self, method: str, path: str, body: bytes | None = None) -> dict[str, object]:
-        """The answer; it must be 200."""
-        self._connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
-        answer = self._connection.getresponse()
-        data = answer.read()
+        """The answer; it must be 200, if need be when asked again: a log may take longer to load than a request may wait."""
+        deadline = time.monotonic() + ANSWER_SECONDS_MAX
+        while True:
+            self._connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+            answer = self._connection.getresponse()
+            data = answer.read()
+            if answer.status != 503 or time.monotonic() > deadline:
+                break
         if answer.status != 200:
             raise RuntimeError(f"{method} {path}: {answer.status} {data[:500]!r}")
         found: dict[str, object] = json.loads(data)
@@ -174,8 +179,8 @@ def _check_full(answer: dict[str, object]) -> None:
         raise RuntimeError(f"a fetch gave {len(records)} records, not {RECORDS_PER_FETCH}")
 
 
-def tables(costs: Costs, names: Sequence[str], directories: Mapping[str, Path], title: str) -> Iterator[Table]:
-    """Medians beside those of the first history; and requests and CPU."""
+def tables(costs: Costs, names: Sequence[str], facts: Mapping[str, Mapping[str, str]], title: str) -> Iterator[Table]:
+    """Medians beside those of the first history; and requests and CPU, with what ``facts`` say of each history."""
     first = names[0]
     table = Table(f"{title}: median ms, and beside {first}", ["", *names])
     for operation, measured in costs.items():
@@ -187,7 +192,6 @@ def tables(costs: Costs, names: Sequence[str], directories: Mapping[str, Path], 
     for operation, measured in costs.items():
         if any(each.requests or each.cpu_seconds for each in measured.values()):
             table.add(operation, *(_work(measured[name]) for name in names))
-    facts = {name: describe(path) for name, path in directories.items()}
     for what in facts[first]:
         table.add(what, *(facts[name][what] for name in names))
     yield table

@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from zlib import crc32
 
 import numpy as np
@@ -350,7 +350,7 @@ def _new_id() -> str:
     return uuid.uuid4().hex
 
 
-def describe(path: Path) -> dict[str, Any]:
+def describe(path: Path) -> dict[str, str]:
     """What is in a store's topic: segments in the table, objects in the log, bytes of the newest checkpoint."""
     store = LocalStore(path, fsync=False)
     log = list(store.list(layout.log_prefix(TOPIC)))

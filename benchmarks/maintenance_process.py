@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import psutil
@@ -35,20 +35,15 @@ class Memory:
         self.all = max(self.all, java + workers + driver)
 
 
-@dataclass(slots=True)
 class Maintenance:
     """Started at once; ``heap`` as Java's ``-Xmx`` (``1g`` is the default of a local session)."""
 
-    store: str
-    options: Sequence[str]
-    heap: str = "1g"
-    memory: Memory = field(default_factory=Memory)
-
-    def __post_init__(self) -> None:
+    def __init__(self, store: str, options: Sequence[str], heap: str = "1g") -> None:
+        self.memory = Memory()
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the process
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
-        command = [sys.executable, "-m", "compaction", "--store", self.store, "--json", *self.options]
-        environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": f"--driver-memory {self.heap} pyspark-shell"}
+        command = [sys.executable, "-m", "compaction", "--store", store, "--json", *options]
+        environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": f"--driver-memory {heap} pyspark-shell"}
         self._process = subprocess.Popen(command, stdout=self._log, stderr=self._errors, env=environment)
         self._cpu_seconds: dict[int, float] = {}
         self._ended = threading.Event()
