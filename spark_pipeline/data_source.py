@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from spark_pipeline.schemas import KAFKA_SOURCE
-from spark_pipeline.sink.columns import check_columns
-from spark_pipeline.sink.options import SinkOptions, parse_sink_options
-from spark_pipeline.sink.writers import BatchWriter, StreamWriter
 from spark_pipeline.source.batch import BatchReader
 from spark_pipeline.source.options import OptionRefused, includes_headers, parse_options
 from spark_pipeline.source.stream import StreamReader
+
+if TYPE_CHECKING:
+    from spark_pipeline.sink.options import SinkOptions
+    from spark_pipeline.sink.writers import BatchWriter, StreamWriter
 
 NAME: Final = "tidelog"
 
@@ -44,13 +45,21 @@ class TidelogDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """For ``df.write``. Raises ``OptionRefused``."""
+        # Spark starts a Python process for each query, some for each step of it: those that read need not load what writes.
+        from spark_pipeline.sink.writers import BatchWriter  # noqa: PLC0415
+
         return BatchWriter(self._sink(schema, overwrite, streaming=False))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
         """For ``df.writeStream``. Raises ``OptionRefused``."""
+        from spark_pipeline.sink.writers import StreamWriter  # noqa: PLC0415 - as above
+
         return StreamWriter(self._sink(schema, overwrite, streaming=True))
 
     def _sink(self, schema: StructType, overwrite: bool, *, streaming: bool) -> SinkOptions:
+        from spark_pipeline.sink.columns import check_columns  # noqa: PLC0415 - as above
+        from spark_pipeline.sink.options import parse_sink_options  # noqa: PLC0415
+
         if overwrite:
             raise OptionRefused("mode", "a log is appended to: write with mode append")
         options = parse_sink_options(self.options, streaming=streaming)

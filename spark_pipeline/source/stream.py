@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -30,10 +30,12 @@ from spark_pipeline.source.offsets import Positions, count, from_json, to_json
 from spark_pipeline.source.options import SourceOptions
 from spark_pipeline.source.planning import planned
 from spark_pipeline.source.positions import starting_positions
-from spark_pipeline.source.progress import GroupProgress
 from spark_pipeline.source.store_access import opened, segment_reader
 from spark_pipeline.source.task import ReadTask, read_task
 from spark_pipeline.source.topics import Topics, TopicsView
+
+if TYPE_CHECKING:
+    from spark_pipeline.source.progress import GroupProgress
 
 _Stored = dict[str, dict[str, int]]
 
@@ -129,6 +131,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._options.group is None or position == self._noted:
             return
         if self._progress is None:
+            # Committing takes a third of all that a reading process would load.
+            from spark_pipeline.source.progress import GroupProgress  # noqa: PLC0415
+
             self._progress = GroupProgress(opened(self._options.store), self._options.group)
         self._progress.note(position, view)
         self._noted = position
