@@ -5,6 +5,7 @@
 ``s3_uri``             ``s3://bucket/prefix`` with a fresh bucket; this process's environment points there, too
 ``s3_store``, ``local_store``, ``memory_store``   one store of the kind, empty
 ``any_store``          the test runs once on each kind
+``listed_store``       once more on one that lists as a directory bucket of S3 does
 ``store_uri``          the test runs once on a directory's URI and once on ``s3_uri``
 """
 
@@ -28,6 +29,7 @@ from log_format.store import ObjectStore
 from log_format.stores import open_store
 from log_format.stores.local import LocalStore
 from log_format.stores.memory import MemoryStore
+from log_format.stores.s3 import S3Store
 
 MINIO_START_SECONDS_MAX = 60
 MINIO_START_ATTEMPTS = 5
@@ -199,9 +201,39 @@ def memory_store() -> MemoryStore:
     return MemoryStore()
 
 
-@pytest.fixture(params=["memory", "local", pytest.param("s3", marks=pytest.mark.minio)])
+@pytest.fixture
+def s3_directory_bucket_store(s3_store: ObjectStore) -> ObjectStore:
+    """The S3 store as if of a directory bucket: what such a one can't list is refused, and what it lists comes in no order."""
+
+    def check(params: dict[str, object], **_: object) -> None:
+        assert "StartAfter" not in params, "a directory bucket lists from no key on"
+        assert str(params["Prefix"]).endswith("/"), "a directory bucket lists whole directories"
+
+    def shuffle(parsed: dict[str, list[object]], **_: object) -> None:
+        for name in ("Contents", "CommonPrefixes"):
+            parsed.get(name, []).reverse()
+
+    assert isinstance(s3_store, S3Store)
+    s3_store._is_directory_bucket = True
+    events = s3_store._client.meta.events
+    events.register("provide-client-params.s3.ListObjectsV2", check)
+    events.register("after-call.s3.ListObjectsV2", shuffle)
+    return s3_store
+
+
+KINDS = ["memory", "local", pytest.param("s3", marks=pytest.mark.minio)]
+
+
+@pytest.fixture(params=KINDS)
 def any_store(request: pytest.FixtureRequest) -> ObjectStore:
     """Each kind of store in turn, empty."""
+    store: ObjectStore = request.getfixturevalue(f"{request.param}_store")
+    return store
+
+
+@pytest.fixture(params=[*KINDS, pytest.param("s3_directory_bucket", marks=pytest.mark.minio)])
+def listed_store(request: pytest.FixtureRequest) -> ObjectStore:
+    """Each kind of store in turn, empty, for what is asked of listings."""
     store: ObjectStore = request.getfixturevalue(f"{request.param}_store")
     return store
 

@@ -12,12 +12,15 @@
 4. A PUT does not wait for ``100 Continue`` before its body: that would be one round trip more in every flush.
 5. What an error says may reach a gateway's clients: it names no endpoint, bucket, key or account of the store. boto3's own
    words, which do, are in the log.
+6. A directory bucket (S3 Express One Zone; its name ends with ``--x-s3``) lists whole directories, in no order, and from no
+   key on: a listing there is read to its end, filtered and sorted here. All else is the same, and boto3 opens its sessions.
 
 Credentials, region, endpoint and profile come from where the AWS tools look for them (``AWS_*`` variables, files,
 instance roles). At an endpoint that is not Amazon's the bucket is part of the path, since few others resolve bucket names
 as host names. Absent: multipart uploads; an object is one PUT, and segments are far below its limit of 5 GiB.
 
-Source: Amazon S3 API reference (PutObject, GetObject, ListObjectsV2, "Conditional requests", "Error responses").
+Source: Amazon S3 API reference (PutObject, GetObject, ListObjectsV2, "Conditional requests", "Error responses"), user guide
+("Differences for directory buckets").
 """
 
 from __future__ import annotations
@@ -50,6 +53,9 @@ T = TypeVar("T")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}")
 PAGE_KEYS: Final = 1000
 """What one listing answers at most."""
+
+DIRECTORY_BUCKET_SUFFIX: Final = "--x-s3"
+"""How the names of directory buckets end, and no others do."""
 
 _NEVER_SENT: Final = (
     botocore.exceptions.EndpointConnectionError,
@@ -109,6 +115,7 @@ class S3Store:
         if min(max_pool_connections, connect_timeout_ms, read_timeout_ms) < 1:
             raise ValueError("the number of connections and the timeouts must be positive")
         self._bucket = bucket
+        self._is_directory_bucket = bucket.endswith(DIRECTORY_BUCKET_SUFFIX)
         self._root = f"{prefix}/" if prefix else ""
         self._retry = Retry(budget_ms=retry_ms_max) if clock is None else Retry(budget_ms=retry_ms_max, clock=clock)
         self._client = _client(session, max_pool_connections, connect_timeout_ms, read_timeout_ms)
@@ -183,8 +190,12 @@ class S3Store:
         self._change(key, request, repeatable=True)
 
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
-        """See ``ObjectStore.list``. One request for every 1,000 objects, sent when the listing comes to them."""
-        return self._objects(check_prefix(prefix), start_after)
+        """See ``ObjectStore.list``. One request for every 1,000 objects, sent when the listing comes to them.
+
+        In a directory bucket one for every 1,000 objects of the directory that ``prefix`` ends in, and all of them at once.
+        """
+        listed = self._sorted_objects if self._is_directory_bucket else self._objects
+        return listed(check_prefix(prefix), start_after)
 
     def list_directories(self, prefix: str) -> Iterator[str]:
         """See ``ObjectStore.list_directories``. One request for every 1,000 directories and objects right below."""
@@ -199,17 +210,29 @@ class S3Store:
         else:
             return
         for page in pages:
-            for found in page.get("Contents", []):
-                key = found["Key"][len(self._root) :]
-                if key == start_after or key.endswith("/"):
-                    continue  # a key that ends with a slash is what consoles write to show an empty directory
+            for found in self._infos(page):
+                if found.key != start_after:
+                    yield found
+
+    def _sorted_objects(self, prefix: str, start_after: str) -> Iterator[ObjectInfo]:
+        directory = prefix[: prefix.rfind("/") + 1]
+        listed = (found for page in self._pages(directory, "", "") for found in self._infos(page))
+        start = start_after.encode()
+        wanted = [found for found in listed if found.key.startswith(prefix) and found.key.encode() > start]
+        yield from sorted(wanted, key=lambda found: found.key.encode())
+
+    def _infos(self, page: ListObjectsV2OutputTypeDef) -> Iterator[ObjectInfo]:
+        for found in page.get("Contents", []):
+            key = found["Key"][len(self._root) :]
+            if not key.endswith("/"):  # such a key is what consoles write to show an empty directory
                 modified_at_ms = int(found["LastModified"].timestamp() * 1000)
                 yield ObjectInfo(key=key, size_bytes=found["Size"], modified_at_ms=modified_at_ms)
 
     def _directories(self, prefix: str) -> Iterator[str]:
-        for page in self._pages(prefix, "", "/"):
-            for found in page.get("CommonPrefixes", []):
-                yield found["Prefix"][len(self._root) + len(prefix) : -1]
+        pages = self._pages(prefix, "", "/")
+        found = (each["Prefix"] for page in pages for each in page.get("CommonPrefixes", []))
+        for name in sorted(found, key=str.encode) if self._is_directory_bucket else found:
+            yield name[len(self._root) + len(prefix) : -1]
 
     def _pages(self, prefix: str, start_after: str, delimiter: str) -> Iterator[ListObjectsV2OutputTypeDef]:
         request = functools.partial(

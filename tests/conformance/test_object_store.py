@@ -226,7 +226,7 @@ def test_what_is_no_prefix_is_a_mistake(any_store: ObjectStore, prefix: str) -> 
         any_store.list_directories("a")
 
 
-def test_keys_are_ordered_by_their_bytes(any_store: ObjectStore) -> None:
+def test_keys_are_ordered_by_their_bytes(listed_store: ObjectStore) -> None:
     """A listing is in the order of the whole keys' UTF-8 bytes, with directories among files and any characters."""
     keys = [
         "a/b",
@@ -249,25 +249,25 @@ def test_keys_are_ordered_by_their_bytes(any_store: ObjectStore) -> None:
     shuffled = keys.copy()
     random.Random(3).shuffle(shuffled)
     for key in shuffled:
-        any_store.put(key, key.encode())
+        listed_store.put(key, key.encode())
     expected = sorted(keys, key=str.encode)
-    assert _keys(any_store) == expected
+    assert _keys(listed_store) == expected
     for start_after in ["", " ", *keys, "a", "a/", "a/b-", "a/zz", "\U0010ffff"]:
         wanted = [key for key in expected if key.encode() > start_after.encode()]
-        assert _keys(any_store, start_after=start_after) == wanted, start_after
+        assert _keys(listed_store, start_after=start_after) == wanted, start_after
         for prefix in ("a", "a/", "a/b", "z", "Z/", "𝄞"):
-            assert _keys(any_store, prefix, start_after) == [key for key in wanted if key.startswith(prefix)], prefix
-    assert set(any_store.list_directories("")) == {"a", "Z", "\uffee", "a-b!", "a,b"}
-    assert list(any_store.list_directories("a/")) == ["b-c"]
+            assert _keys(listed_store, prefix, start_after) == [key for key in wanted if key.startswith(prefix)], prefix
+    assert set(listed_store.list_directories("")) == {"a", "Z", "\uffee", "a-b!", "a,b"}
+    assert list(listed_store.list_directories("a/")) == ["b-c"]
 
 
-def test_listings_show_size_and_time(any_store: ObjectStore) -> None:
+def test_listings_show_size_and_time(listed_store: ObjectStore) -> None:
     """A listing says of each object what head says: size to the byte, time within a second."""
     before_ms = time.time_ns() // 1_000_000
-    any_store.put("log/a", b"12345")
+    listed_store.put("log/a", b"12345")
     after_ms = time.time_ns() // 1_000_000
-    [found] = any_store.list("log/")
-    head = any_store.head("log/a")
+    [found] = listed_store.list("log/")
+    head = listed_store.head("log/a")
     assert (found.key, found.size_bytes) == (head.key, head.size_bytes) == ("log/a", 5)
     for modified_at_ms in (found.modified_at_ms, head.modified_at_ms):
         assert before_ms - 1000 <= modified_at_ms <= after_ms + 1000
@@ -287,19 +287,19 @@ def test_many_keys_come_in_pages(any_store: ObjectStore) -> None:
     assert [found.key for found, _ in zip(any_store.list("log/"), range(3), strict=False)] == keys[:3]
 
 
-def test_directories_are_listed_without_what_is_in_them(any_store: ObjectStore) -> None:
+def test_directories_are_listed_without_what_is_in_them(listed_store: ObjectStore) -> None:
     """Each name with something below it comes once, in key order, however much is in it; objects are no directories."""
     for index in range(30):
-        any_store.put(f"topics/b/{index:02d}/x", b"x")
+        listed_store.put(f"topics/b/{index:02d}/x", b"x")
     for key in ("topics/a/_delta_log/0", "topics/a-b/x", "topics/c/d/e/f", "topics/file", "top", "topics2/g/x"):
-        any_store.put(key, b"x")
-    assert list(any_store.list_directories("topics/")) == ["a-b", "a", "b", "c"]
-    assert list(any_store.list_directories("")) == ["topics", "topics2"]
-    assert list(any_store.list_directories("topics/b/")) == [f"{index:02d}" for index in range(30)]
-    assert list(any_store.list_directories("topics/a/_delta_log/")) == []
-    any_store.delete("topics/a-b/x")
-    any_store.delete("topics/c/d/e/f")
-    assert list(any_store.list_directories("topics/")) == ["a", "b"]
+        listed_store.put(key, b"x")
+    assert list(listed_store.list_directories("topics/")) == ["a-b", "a", "b", "c"]
+    assert list(listed_store.list_directories("")) == ["topics", "topics2"]
+    assert list(listed_store.list_directories("topics/b/")) == [f"{index:02d}" for index in range(30)]
+    assert list(listed_store.list_directories("topics/a/_delta_log/")) == []
+    listed_store.delete("topics/a-b/x")
+    listed_store.delete("topics/c/d/e/f")
+    assert list(listed_store.list_directories("topics/")) == ["a", "b"]
 
 
 def test_large_objects(any_store: ObjectStore) -> None:
