@@ -18,6 +18,7 @@ from gateway.codec.incoming import IncomingRecords
 from gateway.codec.json_body import decode_json
 from gateway.codec.media_type import JSON, content_type
 from gateway.direct_route import DirectRoute
+from gateway.engine.registry import is_topic_name
 from gateway.engine_access import engine_of
 from gateway.identifiers import IDENTIFIER
 from gateway.json_request import Members, parse_object
@@ -35,7 +36,7 @@ from gateway.routes.transactions import COMMITTED, staged_offsets_of, topics_of
 from gateway.shell import shell_of
 from gateway.transactions.staging import Staged
 from log_format import limits
-from log_format.errors import ErrorCode, RequestRefused
+from log_format.errors import ErrorCode, RequestRefused, UnknownTopic
 from log_format.producer_id import TRANSACTIONAL, kind_of
 from log_format.staged_offsets import StagedOffsets
 from log_format.staged_records import StagedRecords
@@ -122,6 +123,8 @@ async def append_at_once(request: Request) -> Response:
                 asked=Asked(None, NONE),
                 arrived_at_ms=shell.clock.now_ms(),
             )
+            if not is_topic_name(name):
+                raise UnknownTopic(name[: limits.TOPIC_NAME_CHARACTERS_MAX])
             topic = await engine.open_topic(name)
             _, batch = await prepared(shell, engine, topic, sent)
             if batch is not None:

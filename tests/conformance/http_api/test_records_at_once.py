@@ -60,6 +60,14 @@ def test_everything_is_there_when_it_is_answered(api: Any, sender: Sender) -> No
     assert (_values(api, one), _values(api, other)) == (["a", "b"], ["c"])
 
 
+@pytest.mark.parametrize("name", ["..", ".", "", "a/../b", "a//b", "/", "x" * 250, "x" * 5_000, "\u00e4", "a b"])
+def test_no_topic_is_called_so(api: Any, sender: Sender, name: str) -> None:
+    """A name that no topic can have is that of an unknown topic, whatever it would be in a path."""
+    topic = api.topic()
+    api.refused(sender.send(0, (topic, ["a"]), (name, ["b"])), 404, "UNKNOWN_TOPIC")
+    assert _values(api, topic) == []
+
+
 def test_nothing_is_there_when_a_part_is_refused(api: Any, sender: Sender) -> None:
     """An unknown topic, a bad record, a group that refuses: no topic has anything, no sequence is used up."""
     topic = api.topic()
