@@ -81,9 +81,10 @@ def dead_letters(judged: DataFrame) -> DataFrame:
     return letters.select(col("_key").alias("key"), col("_value").alias("value"), headers.alias("headers"))
 
 
-def send(letters: DataFrame, store: str, topic: str) -> None:
-    """Write the dead letters of a micro-batch; the sink takes each batch of a query once."""
-    letters.write.format("tidelog").mode("append").options(store=store, topic=topic).save()
+def send(letters: DataFrame, store: str, topic: str, *, query_id: str, batch_id: int) -> None:
+    """Write the dead letters of a micro-batch; those of a batch that is repeated are there already, and stay as they are."""
+    named = {"txnAppId": query_id, "txnVersion": str(batch_id)}
+    letters.write.format("tidelog").mode("append").options(store=store, topic=topic, **named).save()
 
 
 def _new_id() -> str:

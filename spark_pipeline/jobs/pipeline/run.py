@@ -126,7 +126,13 @@ class Pipeline:
                 rules=self._rules,
             )
             if counts:
-                send(dead_letters(judged), settings.store, settings.dead_letter_topic)
+                send(
+                    dead_letters(judged),
+                    settings.store,
+                    settings.dead_letter_topic,
+                    query_id=query_id,
+                    batch_id=batch_id,
+                )
         finally:
             judged.unpersist()
         dead = sum(counts.values())
