@@ -78,7 +78,7 @@ def _type(schema: Mapping[str, Any], at: str, path: tuple[str, ...], rules: list
     name, _ = _type_name(schema, at)
     known = {"type", *_ANNOTATIONS}
     if name == "object":
-        found = _struct(schema, at, path, rules)
+        found: DataType = _struct(schema, at, path, rules)
         known |= {"properties", "required"}
     elif name == "array":
         found = ArrayType(_type(_object(schema.get("items"), f"{at}/items"), f"{at}/items", path, None))

@@ -73,6 +73,8 @@ def from_ddl(text: str) -> RecordSchema:
         columns = StructType.fromDDL(text)
     except ParseException as problem:
         raise OptionRefused("schema", f"is no DDL: {str(problem).strip().splitlines()[0]}") from problem
+    if not isinstance(columns, StructType):
+        raise OptionRefused("schema", f"{text} is a type, not a list of columns")
     needed = [field.name for field in columns if not field.nullable]
     rules = tuple(Rule(reason=f"{name}: is missing", broken=is_missing(name)) for name in needed)
     nullable = StructType([StructField(field.name, field.dataType) for field in columns])

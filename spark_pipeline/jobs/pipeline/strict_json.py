@@ -68,7 +68,7 @@ def is_no_string(value: Column, type_: DataType) -> Column | None:
         if not _has_string(inner):
             return None
         values = value if isinstance(type_, ArrayType) else map_values(value)
-        return exists(values, lambda element: coalesce(is_no_string(element, inner), lit(False)))
+        return exists(values, lambda element: _or_false(is_no_string(element, inner)))
     return None
 
 
@@ -84,6 +84,10 @@ def typed(value: Column, type_: DataType) -> Column:
     if isinstance(type_, MapType):
         return transform_values(value, lambda _, element: typed(element, type_.valueType))
     return value.cast(StringType())
+
+
+def _or_false(condition: Column | None) -> Column:
+    return lit(False) if condition is None else coalesce(condition, lit(False))
 
 
 def _wire(type_: DataType) -> DataType:
