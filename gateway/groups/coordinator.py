@@ -125,6 +125,11 @@ class Coordinator:
         state = await self._commits.recent(LEASE_MS)
         return not group.is_lost and state.group(group.name).epoch == group.row.epoch
 
+    async def is_anothers(self, name: str) -> bool:
+        """Whether another gateway has claimed the group last. Raises ``BackOff``."""
+        row = (await self._commits.fresh()).group(name).row
+        return row is not None and row.coordinator != self._coordinator_id
+
     def expect(self, group: LiveGroup) -> None:
         """Look at the group's sessions when the first of them may end."""
         deadline_ms = group.next_deadline_ms(self._clock.monotonic_ms())

@@ -26,7 +26,7 @@ from gateway.groups.subscription import SubscribedTopics
 from gateway.problem import overloaded
 from gateway.supervised import supervised
 from log_format.errors import TidelogError
-from log_format.group_changes import Compact, Decide, not_empty
+from log_format.group_changes import Compact, CoordinatorFenced, Decide, not_empty
 from log_format.group_holdings import Holdings
 from log_format.group_row import GroupRow, MemberRow, Partitions
 from log_format.groups_state import consumer_offsets_table
@@ -113,9 +113,6 @@ class Groups:
     async def join(self, name: str, joining: Joining) -> tuple[LiveGroup, MemberRow]:
         """A new member; of a static one the next instance. Raises ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``), ``BackOff``,
         ``OutcomeUnknown``."""
-        group = await self.coordinator.live(name)
-        if len(group.row.members) >= MEMBERS_MAX:
-            raise overloaded(f"Group {name!r} has {MEMBERS_MAX} members already.")
         member = MemberRow(
             # In order of joining, so that members keep their order, and their partitions, when one joins.
             member_id=f"m{self._clock.now_ms():014d}-{self._new_id()}",
@@ -128,9 +125,21 @@ class Groups:
             held={},
             acknowledged=-1,
         )
-        row = await group.join(member, joining.assignor)
+        try:
+            group, row = await self._joined(name, member, joining.assignor)
+        except CoordinatorFenced:
+            if await self.coordinator.is_anothers(name):
+                raise
+            # It was deleted in this very moment, so it is made anew.
+            group, row = await self._joined(name, member, joining.assignor)
         self.coordinator.expect(group)
         return group, row
+
+    async def _joined(self, name: str, member: MemberRow, assignor: str) -> tuple[LiveGroup, MemberRow]:
+        group = await self.coordinator.live(name)
+        if len(group.row.members) >= MEMBERS_MAX:
+            raise overloaded(f"Group {name!r} has {MEMBERS_MAX} members already.")
+        return group, await group.join(member, assignor)
 
     async def leave(self, name: str, member_id: str) -> None:
         """Take a member out. Raises ``RequestRefused`` (``UNKNOWN_MEMBER``, ``FENCED_MEMBER``), and as ``join``."""
@@ -155,6 +164,14 @@ class Groups:
 
     async def delete(self, name: str) -> None:
         """End a group, offsets included. Raises ``RequestRefused`` (``UNKNOWN_GROUP``, ``GROUP_NOT_EMPTY``), and as ``join``."""
+        try:
+            await self._deleted(name)
+        except CoordinatorFenced:
+            if await self.coordinator.is_anothers(name):
+                raise
+            await self._deleted(name)  # somebody else deleted it in this very moment; perhaps it is there again
+
+    async def _deleted(self, name: str) -> None:
         found = await self.committed.group(name)
         if found.row is not None and found.row.members:
             raise not_empty(name)

@@ -144,3 +144,27 @@ def test_two_that_join_as_one_instance_at_once(tools: Any) -> None:
         assert len(joined[1].former_ids) == 3
 
     tools.run(scenario)
+
+
+def test_a_group_that_is_deleted_twice_at_once(tools: Any) -> None:
+    """One deletes it, for the other one it is not there; who joins in that moment is a member of the group made anew."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        await gateway.topic(flush_ms=0)
+        groups = gateway.engine.groups
+        for _ in range(3):
+            await groups.coordinator.live("g")
+            deletes = [asyncio.create_task(groups.delete("g")) for _ in range(2)]
+            join = asyncio.create_task(groups.join("g", _joining()))
+            ended = await asyncio.gather(*deletes, return_exceptions=True)
+            _, member = await join
+            refused = [one for one in ended if isinstance(one, BaseException)]
+            assert all(isinstance(one, RequestRefused) for one in refused), refused
+            codes = {one.code for one in refused if isinstance(one, RequestRefused)}
+            assert codes <= {ErrorCode.UNKNOWN_GROUP, ErrorCode.GROUP_NOT_EMPTY}
+            group = await groups.existing("g")
+            assert group.member(member.member_id)
+            await group.leave([member.member_id])
+
+    tools.run(scenario)
