@@ -14,10 +14,13 @@ All are text. So a dead letter can be mended and sent again, or read where it ca
 from __future__ import annotations
 
 import uuid
+from functools import reduce
+from operator import add
 from typing import Final
 
-from pyspark.sql import DataFrame
-from pyspark.sql.functions import array, coalesce, col, concat, lit, struct, unix_millis
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.functions import array, coalesce, col, concat, expr, length, lit, struct, unix_millis, when
+from pyspark.sql.functions import sum as sum_
 
 from log_format.clock import SystemClock
 from log_format.committer import Committer
@@ -32,6 +35,12 @@ from spark_pipeline.source.store_access import opened
 
 HEADER_BYTES_MAX: Final = 8 * 1024
 """What the headers add to a record at most: so much larger than the records of its origin the topic's must be allowed to be."""
+
+HEADER_BYTES_USUAL: Final = 256
+"""About what they add, without the reason."""
+
+PART_BYTES: Final = 32 * 1024 * 1024
+"""A transaction of the sink takes more, but one above 64 MiB is beyond what gateways finish when the driver dies."""
 
 PREFIX: Final = "tidelog."
 """Of the headers' names."""
@@ -64,8 +73,8 @@ def ensure_topic(store: str, topic: str, origin: str) -> None:
         committer.commit(AlterTopic(partition_count=None, config={"max.message.bytes": record_bytes_max}))
 
 
-def dead_letters(judged: DataFrame) -> DataFrame:
-    """What ``judge`` found not to fit, with the columns of the sink: ``key``, ``value``, ``headers``."""
+def dead_letters(letters: DataFrame) -> DataFrame:
+    """Rows of ``judge`` that have a reason, with the columns of the sink: ``key``, ``value``, ``headers``."""
     said = {
         "reason": col(REASON),
         "topic": col("_topic"),
@@ -77,14 +86,29 @@ def dead_letters(judged: DataFrame) -> DataFrame:
         struct(lit(f"{PREFIX}{name}").alias("key"), text.cast("binary").alias("value")) for name, text in said.items()
     ]
     headers = concat(coalesce(col("_headers"), array().cast(HEADERS)), array(*added))
-    letters = judged.where(col(REASON).isNotNull())
     return letters.select(col("_key").alias("key"), col("_value").alias("value"), headers.alias("headers"))
 
 
-def send(letters: DataFrame, store: str, topic: str, *, query_id: str, batch_id: int) -> None:
-    """Write the dead letters of a micro-batch; those of a batch that is repeated are there already, and stay as they are."""
-    named = {"txnAppId": query_id, "txnVersion": str(batch_id)}
-    letters.write.format("tidelog").mode("append").options(store=store, topic=topic, **named).save()
+def dead_letter_bytes() -> Column:
+    """An aggregate over the rows of ``judge``: about the bytes of its dead letters, null when there is none."""
+    of_headers = expr(
+        "aggregate(_headers, 0L, (sum, header) -> sum + length(header.key) + ifnull(length(header.value), 0))"
+    )
+    own = [coalesce(length(name), lit(0)) for name in ("_key", "_value", REASON)]
+    return sum_(when(col(REASON).isNotNull(), reduce(add, own, coalesce(of_headers, lit(0)) + lit(HEADER_BYTES_USUAL))))
+
+
+def send(judged: DataFrame, store: str, topic: str, *, size_bytes: int, query_id: str, batch_id: int) -> None:
+    """Write the dead letters of a micro-batch, ``size_bytes`` together; the sink takes each part of a batch once.
+
+    In parts that a gateway can finish, too. How many follows from the records alone, so a repeated batch has the same.
+    """
+    parts = 1 + size_bytes // PART_BYTES
+    letters = judged.where(col(REASON).isNotNull())
+    for part in range(parts):
+        name = {"txnAppId": query_id if part == 0 else f"{query_id}-{part}", "txnVersion": str(batch_id)}
+        some = dead_letters(letters if parts == 1 else letters.where(col("_offset") % parts == part))
+        some.write.format("tidelog").mode("append").options(store=store, topic=topic, **name).save()
 
 
 def _new_id() -> str:

@@ -17,7 +17,7 @@ from pyspark.sql.functions import col, count, lit
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_pipeline.jobs.pipeline import silver
-from spark_pipeline.jobs.pipeline.dead_letters import dead_letters, ensure_topic, send
+from spark_pipeline.jobs.pipeline.dead_letters import dead_letter_bytes, ensure_topic, send
 from spark_pipeline.jobs.pipeline.gold import Gold, aggregate, upsert
 from spark_pipeline.jobs.pipeline.json_schema import from_json_schema
 from spark_pipeline.jobs.pipeline.judge import REASON, judge
@@ -26,7 +26,7 @@ from spark_pipeline.jobs.pipeline.report import REASONS_MAX, ListenToGold, Repor
 from spark_pipeline.jobs.pipeline.settings import Settings
 from spark_pipeline.source.options import OptionRefused
 
-LOOK_SECONDS: Final = 0.5
+LOOK_SECONDS: Final = 0.2
 """How often it is looked whether a query has failed or an end was asked for."""
 
 
@@ -116,29 +116,18 @@ class Pipeline:
             self._checked = True
         judged.persist()
         try:
-            counts = {row[REASON]: row["count"] for row in _counted(judged).collect()}
-            fitting = counts.pop(None, 0)
-            silver.write(
-                silver.rows(judged, self._schema),
-                settings.silver,
-                query_id=query_id,
-                batch_id=batch_id,
-                rules=self._rules,
-            )
-            if counts:
-                send(
-                    dead_letters(judged),
-                    settings.store,
-                    settings.dead_letter_topic,
-                    query_id=query_id,
-                    batch_id=batch_id,
-                )
+            totals = judged.agg(count(lit(1)), count(REASON), dead_letter_bytes()).collect()[0]
+            records, dead, size_bytes = totals[0], totals[1], totals[2] or 0
+            rows = silver.rows(judged, self._schema)
+            silver.write(rows, settings.silver, query_id=query_id, batch_id=batch_id, rules=self._rules)
+            if dead:
+                place = {"store": settings.store, "topic": settings.dead_letter_topic}
+                send(judged, **place, size_bytes=size_bytes, query_id=query_id, batch_id=batch_id)
+            reasons = most_frequent(judged) if dead else {}
         finally:
             judged.unpersist()
-        dead = sum(counts.values())
-        most = dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:REASONS_MAX])
         self._report.event(
-            "batch", batch=batch_id, records=fitting + dead, silver=fitting, dead_letters=dead, reasons=most
+            "batch", batch=batch_id, records=records, silver=records - dead, dead_letters=dead, reasons=reasons
         )
 
     def _wait(self, queries: list[StreamingQuery], stopping: threading.Event) -> bool:
@@ -167,8 +156,11 @@ def record_schema(settings: Settings) -> RecordSchema:
     return schema
 
 
-def _counted(judged: DataFrame) -> DataFrame:
-    return judged.groupBy(col(REASON)).agg(count(lit(1)).alias("count"))
+def most_frequent(judged: DataFrame) -> dict[str, int]:
+    """The reasons told most often, and how often."""
+    told = judged.where(col(REASON).isNotNull()).groupBy(REASON).agg(count(lit(1)).alias("times"))
+    most = told.orderBy(col("times").desc(), REASON).limit(REASONS_MAX).collect()
+    return {row[REASON]: row["times"] for row in most}
 
 
 def _raise_failure(queries: list[StreamingQuery]) -> None:

@@ -13,6 +13,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from log_format.topic_config import TopicConfig
+from spark_pipeline.jobs.pipeline import dead_letters as dead_letters_module
 from spark_pipeline.jobs.pipeline import run as run_module
 from spark_pipeline.jobs.pipeline.run import Pipeline
 from spark_pipeline.jobs.pipeline.settings import Settings
@@ -38,17 +39,18 @@ def test_every_record_is_in_silver_or_a_dead_letter_once(
     spark: SparkSession, flight_topic: Any, events: Any, results: Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Cut off behind silver, behind the dead letters, and before Spark's note: run again, all is there once."""
+    monkeypatch.setattr(dead_letters_module, "PART_BYTES", 600 * 1024)  # so that a batch has several parts
     settings = flight_topic.settings(gold={})
     flight_topic.flights(0, 60, bad_each=5)
     largest = b"x" * (TopicConfig.parse({}).integer("max.message.bytes") - 1)
     flight_topic.writer.append([(0, 1_763_683_200_000, b"k", largest)])  # with headers it is larger still
     sent = run_module.send
 
-    def cut_off_before(*arguments: Any) -> None:
+    def cut_off_before(*_arguments: Any, **_named: Any) -> None:
         raise ConnectionAbortedError("cut off behind silver")
 
-    def cut_off_after(*arguments: Any) -> None:
-        sent(*arguments)
+    def cut_off_after(*arguments: Any, **named: Any) -> None:
+        sent(*arguments, **named)
         raise ConnectionAbortedError("cut off behind the dead letters")
 
     for cut_off in (cut_off_before, cut_off_after):
