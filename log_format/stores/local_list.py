@@ -45,7 +45,7 @@ def list_objects(root: Path, prefix: str, start_after: str, visit: Callable[[Pat
 def list_directories(root: Path, prefix: str) -> Iterator[str]:
     """The directories right below ``prefix`` in which an object lies, however deep. Raises ``StoreUnavailable``."""
     for key, _ in _entries(root, prefix, prefix.encode(), b"", _nothing):
-        if key.endswith("/") and next(list_objects(root, key, "", _nothing), None) is not None:
+        if key.endswith("/") and _holds_object(root, key):
             yield key[len(prefix) : -1]
 
 
@@ -54,26 +54,42 @@ def _entries(
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Keys and entries right below ``directory``, in key order; the key of a directory ends with a slash."""
     found: list[tuple[bytes, str, os.DirEntry[str]]] = []
-    path, start = root / directory, after.decode()
+    for key, entry in _unordered(root, directory, after.decode(), visit):
+        if _is_wanted(raw := key.encode(), wanted, after):
+            found.append((raw, key, entry))
+    found.sort()
+    for _, key, entry in found:
+        yield key, entry
+
+
+def _holds_object(root: Path, directory: str) -> bool:
+    """Whether there is one below ``directory``, however deep. A long directory is not read to its end."""
+    below = []
+    for key, _ in _unordered(root, directory, "", _nothing):
+        if not key.endswith("/"):
+            return True
+        below.append(key)
+    return any(_holds_object(root, key) for key in below)
+
+
+def _unordered(
+    root: Path, directory: str, start: str, visit: Callable[[Path], None]
+) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Keys and entries right below ``directory`` that may lie behind ``start``, as they come. Raises ``StoreUnavailable``."""
+    path = root / directory
     try:
         visit(path)
         with os.scandir(path) as entries:
             for entry in entries:
-                if _is_before(directory + entry.name, start):
-                    continue  # first, since that is most of a long log
-                if (key := _key(directory, entry)) is None:
-                    continue
-                if _is_wanted(raw := key.encode(), wanted, after):
-                    found.append((raw, key, entry))
+                # First, since that is most of a long log.
+                if not _is_before(directory + entry.name, start) and (key := _key(directory, entry)) is not None:
+                    yield key, entry
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
         raise StoreUnavailable(
             directory or "/", error.strerror or "it can't be read", may_have_happened=False
         ) from error
-    found.sort()
-    for _, key, entry in found:
-        yield key, entry
 
 
 def _key(directory: str, entry: os.DirEntry[str]) -> str | None:

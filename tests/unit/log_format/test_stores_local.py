@@ -185,3 +185,15 @@ def test_without_fsync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert store.get("a/b") == b"x"
     store.delete("a/b")
     assert _keys(store) == []
+
+
+def test_a_long_log_is_not_read_for_the_names_of_topics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which topics there are, which each readiness probe asks, costs the same however many objects a topic has."""
+    for number in range(500):
+        (tmp_path / "topics" / "t" / "_delta_log").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "topics" / "t" / "_delta_log" / f"{number:020d}.json").touch()
+    looked_at = []
+    key = local_list._key
+    monkeypatch.setattr(local_list, "_key", lambda *entry: looked_at.append(entry) or key(*entry))
+    assert list(LocalStore(tmp_path).list_directories("topics/")) == ["t"]
+    assert len(looked_at) < 10
