@@ -172,7 +172,8 @@ def test_a_reader_reads_everything_and_writes_nothing(
 
 
 def test_maintenance_does_its_work_and_leaves_gateways_alone(roles: Roles, tmp_path: Path) -> None:
-    """A round with maintenance's role fails with no topic; it can't write system objects or delete a heartbeat."""
+    """A round with maintenance's role fails with no topic; of system objects it can only fence the tables, and it can't delete a
+    heartbeat."""
     done = subprocess.run(
         [sys.executable, "-m", "compaction", "--store", roles.store_uri, "--workers", "local", "--once", "--json"],
         env=roles.process_environment("maintenance"), cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False,
@@ -184,9 +185,11 @@ def test_maintenance_does_its_work_and_leaves_gateways_alone(roles: Roles, tmp_p
     assert refused(client.put_object, Bucket=roles.bucket, Key=f"{PREFIX}/system/cluster.json", Body=b"")
     assert refused(client.delete_object, Bucket=roles.bucket, Key=f"{PREFIX}/system/gateways/a.json")
     assert refused(client.delete_object, Bucket=roles.bucket, Key="elsewhere")
-    key = f"{PREFIX}/topics/orders/segments/probe"
-    client.put_object(Bucket=roles.bucket, Key=key, Body=b"")
-    client.delete_object(Bucket=roles.bucket, Key=key)
+    assert refused(client.put_object, Bucket=roles.bucket, Key=f"{PREFIX}/system/transactions/decisions/x", Body=b"")
+    for below in ("topics/orders/segments", "system/transactions/_delta_log", "system/consumer_offsets/_delta_log"):
+        key = f"{PREFIX}/{below}/probe"
+        client.put_object(Bucket=roles.bucket, Key=key, Body=b"")
+        client.delete_object(Bucket=roles.bucket, Key=key)
 
 
 @pytest.mark.parametrize(("role", "bad"), [("gateway", set()), ("reader", {"write"}), ("maintenance", {"write"})])

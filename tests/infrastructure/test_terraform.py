@@ -27,6 +27,8 @@ MINIMAL = {
 PRODUCTION = {
     **MINIMAL,
     "collector_image": f"{IMAGES}/collector:0.43.3",
+    "emr_image": f"{IMAGES}/tidelog-emr:0.1.0",
+    "fast_zone_id": "euc1-az2",
     "certificate_arn": "arn:aws:acm:eu-central-1:123456789012:certificate/00000000-0000-0000-0000-000000000000",
     "scripts_bucket": "tidelog-test-scripts",
     "emails": ["on-call@example.com"],
@@ -122,7 +124,7 @@ def test_clients_come_from_where_somebody_said(plan: Changes) -> None:
     incoming = [each["cidr_ipv4"] for each in of_type(plan, "aws_vpc_security_group_ingress_rule") if each["cidr_ipv4"]]
     assert incoming
     assert "0.0.0.0/0" not in incoming
-    assert [each["internal"] for each in of_type(plan, "aws_lb")] == [True]
+    assert {each["internal"] for each in of_type(plan, "aws_lb")} == {True}
 
 
 def test_no_byte_passes_a_nat(plan: Changes) -> None:
@@ -130,6 +132,19 @@ def test_no_byte_passes_a_nat(plan: Changes) -> None:
     kinds = {each["type"] for each in plan}
     assert not kinds & {"aws_nat_gateway", "aws_eip"}
     assert "Gateway" in [each["vpc_endpoint_type"] for each in of_type(plan, "aws_vpc_endpoint")]
+
+
+def test_what_is_made_by_default_and_what_by_choice(plan: Changes, request: pytest.FixtureRequest) -> None:
+    """The least is one bucket and maintenance in a task; EMR, a directory bucket and the alarm on lag come by asking for them."""
+    is_asked_for = "production" in request.node.name
+    alarms = {each["alarm_name"] for each in of_type(plan, "aws_cloudwatch_metric_alarm")}
+    found = (
+        "tidelog-maintenance" in {each["name"] for each in of_type(plan, "aws_emrserverless_application")},
+        [each["bucket"] for each in of_type(plan, "aws_s3_directory_bucket")] == ["tidelog-test--euc1-az2--x-s3"],
+        "tidelog-consumer-lag" in alarms,
+        "tidelog-maintenance" not in {each["name"] for each in of_type(plan, "aws_ecs_service")},
+    )
+    assert found == (is_asked_for,) * 4
 
 
 def test_gateways_stand_in_several_zones(plan: Changes) -> None:

@@ -1,21 +1,25 @@
-# Three zones, nothing with a way to the internet, HTTPS, alarms, a budget, and Spark jobs of your own on a schedule.
+# Three zones, nothing with a way to the internet, HTTPS, alarms, a budget, and Spark jobs of your own on a schedule. With
+# fast_zone_id, a second log for topics that can't wait: in one zone, with gateways and maintenance of its own (fast.tf).
 
 module "storage" {
-  source = "../../modules/storage"
-  bucket = var.bucket
+  source       = "../../modules/storage"
+  bucket       = var.bucket
+  fast_zone_id = var.fast_zone_id
 }
 
 module "access" {
-  source     = "../../modules/access"
-  bucket_arn = module.storage.bucket_arn
-  prefix     = module.storage.prefix
+  source          = "../../modules/access"
+  bucket_arn      = module.storage.bucket_arn
+  prefix          = module.storage.prefix
+  fast_bucket_arn = module.storage.fast_bucket_arn
 }
 
 module "network" {
-  source = "../../modules/network"
-  name   = var.name
-  region = var.region
-  zones  = var.zones
+  source          = "../../modules/network"
+  name            = var.name
+  region          = var.region
+  zones           = var.zones
+  has_fast_bucket = var.fast_zone_id != null
 }
 
 module "gateway" {

@@ -17,3 +17,8 @@ output "drain" {
   description = "Seconds: of the longest poll, of the load balancer's and of a task's end."
   value       = module.gateway.drain
 }
+
+output "fast_url" {
+  description = "Where clients find the gateways of the fast log; null without one."
+  value       = one(module.fast_gateway[*].url)
+}

@@ -25,6 +25,12 @@ variable "bucket" {
   nullable    = false
 }
 
+variable "fast_zone_id" {
+  description = "Id of the zone of a second log for topics that can't wait, such as euc1-az1; null: none."
+  type        = string
+  default     = null
+}
+
 variable "gateway_image" {
   description = "The gateway's image in your ECR, with its tag."
   type        = string

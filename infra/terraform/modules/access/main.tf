@@ -26,6 +26,12 @@ variable "prefix" {
   }
 }
 
+variable "fast_bucket_arn" {
+  description = "ARN of the directory bucket, as the module storage outputs it; null: there is none."
+  type        = string
+  default     = null
+}
+
 locals {
   names     = { bucket_arn = var.bucket_arn, prefix = var.prefix }
   documents = { for role in ["gateway", "maintenance", "reader"] : role => templatefile("${path.module}/policies/${role}.json.tftpl", local.names) }
@@ -39,6 +45,30 @@ output "gateway_policy" {
 output "maintenance_policy" {
   description = "JSON: reads all, writes topics, deletes what no commit needs."
   value       = local.documents["maintenance"]
+}
+
+# A directory bucket knows sessions, for reading or for all, and neither actions nor prefixes: there, a gateway's role could delete a
+# segment. What it does is the same.
+output "fast_policy" {
+  description = "JSON: reads and writes the directory bucket, for gateways and for maintenance; null without one."
+  value = var.fast_bucket_arn == null ? null : jsonencode({
+    Version   = "2012-10-17"
+    Statement = [{ Sid = "ReadAndWrite", Effect = "Allow", Action = "s3express:CreateSession", Resource = var.fast_bucket_arn }]
+  })
+}
+
+output "fast_reader_policy" {
+  description = "JSON: reads the directory bucket; null without one."
+  value = var.fast_bucket_arn == null ? null : jsonencode({
+    Version = "2012-10-17"
+    Statement = [{
+      Sid       = "Read"
+      Effect    = "Allow"
+      Action    = "s3express:CreateSession"
+      Resource  = var.fast_bucket_arn
+      Condition = { StringEquals = { "s3express:SessionMode" = "ReadOnly" } }
+    }]
+  })
 }
 
 output "reader_policy" {

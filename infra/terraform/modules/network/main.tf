@@ -36,6 +36,15 @@ resource "aws_vpc_endpoint" "s3" {
   tags              = merge(var.tags, { Name = "${var.name}-s3" })
 }
 
+resource "aws_vpc_endpoint" "s3express" {
+  count             = var.has_fast_bucket ? 1 : 0
+  vpc_id            = aws_vpc.this.id
+  service_name      = "com.amazonaws.${var.region}.s3express"
+  vpc_endpoint_type = "Gateway"
+  route_table_ids   = [aws_route_table.this.id]
+  tags              = merge(var.tags, { Name = "${var.name}-s3express" })
+}
+
 resource "aws_internet_gateway" "this" {
   count  = var.is_private ? 0 : 1
   vpc_id = aws_vpc.this.id

@@ -41,6 +41,13 @@ variable "is_private" {
   nullable    = false
 }
 
+variable "has_fast_bucket" {
+  description = "Whether there is a directory bucket, which has an endpoint of its own."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
 variable "tags" {
   description = "Tags of everything."
   type        = map(string)

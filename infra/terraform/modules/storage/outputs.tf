@@ -18,3 +18,13 @@ output "store_uri" {
   description = "What gateways, jobs and tidelog take as --store."
   value       = "s3://${aws_s3_bucket.log.id}/${var.prefix}"
 }
+
+output "fast_bucket_arn" {
+  description = "ARN of the directory bucket; null without one."
+  value       = one(aws_s3_directory_bucket.fast[*].arn)
+}
+
+output "fast_store_uri" {
+  description = "The store in the directory bucket; null without one."
+  value       = var.fast_zone_id == null ? null : "s3://${local.fast_bucket}/${var.prefix}"
+}

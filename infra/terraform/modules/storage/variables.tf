@@ -21,6 +21,17 @@ variable "prefix" {
   }
 }
 
+variable "fast_zone_id" {
+  description = "Id of an availability zone, such as euc1-az1, for a directory bucket (S3 Express One Zone) beside the bucket; null: none."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.fast_zone_id == null ? true : can(regex("^[a-z]{3,4}[0-9]-az[1-9]$", var.fast_zone_id))
+    error_message = "fast_zone_id must be the id of a zone, such as euc1-az1, not its name."
+  }
+}
+
 variable "force_destroy" {
   description = "Whether terraform destroy deletes the bucket with everything in it. Only where no record is worth anything."
   type        = bool

@@ -63,3 +63,21 @@ run "slashes_at_the_ends_are_refused" {
 
   expect_failures = [var.prefix]
 }
+
+run "with_a_directory_bucket" {
+  command = plan
+
+  variables {
+    fast_zone_id = "euc1-az2"
+  }
+
+  assert {
+    condition     = aws_s3_directory_bucket.fast[0].location[0].name == "euc1-az2" && !aws_s3_directory_bucket.fast[0].force_destroy
+    error_message = "It stands in the zone that was named, and keeps its records."
+  }
+
+  assert {
+    condition     = output.fast_store_uri == "s3://tidelog-test--euc1-az2--x-s3/log"
+    error_message = "The store's URI must name it: by its suffix it is known for what it is."
+  }
+}

@@ -1,0 +1,34 @@
+# The log in the directory bucket. Its gateways stand in all zones, since a load balancer needs two; those in the bucket's own zone are
+# the fast ones. Alarms and the dashboard are the other log's: a second module observability would watch this one.
+
+module "fast_gateway" {
+  count           = var.fast_zone_id == null ? 0 : 1
+  source          = "../../modules/gateway"
+  name            = "${var.name}-fast"
+  region          = var.region
+  image           = var.gateway_image
+  repository_arns = var.repository_arns
+  store_uri       = module.storage.fast_store_uri
+  store_policy    = module.access.fast_policy
+  vpc_id          = module.network.vpc_id
+  subnet_ids      = module.network.subnet_ids
+  client_cidrs    = concat([module.network.cidr], var.client_cidrs)
+  certificate_arn = var.certificate_arn
+  is_protected    = true
+  count_min       = length(var.zones)
+  count_max       = var.count_max
+}
+
+module "fast_maintenance" {
+  count           = var.fast_zone_id == null ? 0 : 1
+  source          = "../../modules/maintenance"
+  name            = "${var.name}-fast"
+  region          = var.region
+  image           = var.spark_image
+  repository_arns = var.repository_arns
+  store_uri       = module.storage.fast_store_uri
+  store_policy    = module.access.fast_policy
+  cluster_arn     = module.fast_gateway[0].cluster_arn
+  vpc_id          = module.network.vpc_id
+  subnet_ids      = module.network.subnet_ids
+}
