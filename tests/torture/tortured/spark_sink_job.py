@@ -7,6 +7,7 @@ goes to both topics of a way in one micro-batch of about ``BATCH`` records.
 from __future__ import annotations
 
 import sys
+import time
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
@@ -23,6 +24,13 @@ LAKE = "lake"
 def topics_of(way: str) -> list[str]:
     """Where the way's records go."""
     return [f"{way}-{side}" for side in SIDES]
+
+
+def under_way(query: StreamingQuery) -> StreamingQuery:
+    """The query once it has begun: Spark gives up one whose Python process does not start within ten seconds."""
+    while query.isActive and query.lastProgress is None:
+        time.sleep(0.05)
+    return query
 
 
 def main() -> None:
@@ -47,9 +55,12 @@ def main() -> None:
         writer = writer.option("checkpointLocation", f"{checkpoints}/{LAKE}").trigger(availableNow=True)
         return writer.start(f"{store}/{LAKE}")
 
-    copying = [copy("straight", {"store": store}), copy("gateways", {"gateway": gateways})]
-    filling = fill()
-    for query in (*copying, filling):
+    running = [
+        under_way(copy("straight", {"store": store})),
+        under_way(copy("gateways", {"gateway": gateways})),
+        fill(),
+    ]
+    for query in running:
         query.awaitTermination()
     fill().awaitTermination()
 

@@ -146,7 +146,7 @@ class SparkSinkRun:
                     os.killpg(process.pid, signal.SIGKILL)
                 code = process.wait()
         if code not in (0, -signal.SIGKILL):
-            # On a busy machine Spark waits too short for its own Python processes (10 s): then it is started again, as anybody would.
+            # Spark waits 10 s for its own Python processes, which a busy machine may need: it is started again, as anybody would.
             self.counts["drivers that gave up by themselves"] += 1
         elif restart is not None:
             self.counts["drivers killed" if code else "drivers that were done before"] += 1
