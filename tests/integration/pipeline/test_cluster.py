@@ -103,6 +103,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
         "SPARK_LOCAL_DIRS": str(tmp_path / "spark"),
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_DAEMON_JAVA_OPTS": FAST_START,
+        "SPARK_LAUNCHER_OPTS": FAST_START,
     }
 
 
