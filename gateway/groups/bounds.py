@@ -53,6 +53,9 @@ PATTERN_CHARACTERS_MAX: Final = 1_000
 PATTERN_MS_MAX: Final = 500
 """How long all topic names together may take to be matched: some patterns take for ever."""
 
+DELETED_TIMES_MAX: Final = 5
+"""How often a group may be deleted while one request about it is under way."""
+
 METADATA_BYTES_MAX: Final = 4_096
 """Kafka's ``offset.metadata.max.bytes``."""
 

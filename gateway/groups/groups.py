@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from prometheus_client import CollectorRegistry
 
@@ -15,7 +16,7 @@ from gateway.engine.fetching import Fetching
 from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
 from gateway.engine.shared_commits import FILES_MIN, SharedCommits, TableAccess
-from gateway.groups.bounds import COMMIT_PACE, COMPACTION_MS, HEARTBEAT_MS_MAX, MEMBERS_MAX
+from gateway.groups.bounds import COMMIT_PACE, COMPACTION_MS, DELETED_TIMES_MAX, HEARTBEAT_MS_MAX, MEMBERS_MAX
 from gateway.groups.committed import Committed, unknown_group
 from gateway.groups.coordinator import Coordinator, GroupCommits
 from gateway.groups.lag_watch import LagWatch
@@ -25,11 +26,13 @@ from gateway.groups.polling import Polling
 from gateway.groups.subscription import SubscribedTopics
 from gateway.problem import overloaded
 from gateway.supervised import supervised
-from log_format.errors import TidelogError
+from log_format.errors import BackOff, TidelogError
 from log_format.group_changes import Compact, CoordinatorFenced, Decide, not_empty
 from log_format.group_holdings import Holdings
 from log_format.group_row import GroupRow, MemberRow, Partitions
 from log_format.groups_state import consumer_offsets_table
+
+T = TypeVar("T")
 
 _log = logging.getLogger("gateway.groups")
 
@@ -125,13 +128,7 @@ class Groups:
             held={},
             acknowledged=-1,
         )
-        try:
-            group, row = await self._joined(name, member, joining.assignor)
-        except CoordinatorFenced:
-            if await self.coordinator.is_anothers(name):
-                raise
-            # It was deleted in this very moment, so it is made anew.
-            group, row = await self._joined(name, member, joining.assignor)
+        group, row = await self._unless_deleted(name, lambda: self._joined(name, member, joining.assignor))
         self.coordinator.expect(group)
         return group, row
 
@@ -164,12 +161,17 @@ class Groups:
 
     async def delete(self, name: str) -> None:
         """End a group, offsets included. Raises ``RequestRefused`` (``UNKNOWN_GROUP``, ``GROUP_NOT_EMPTY``), and as ``join``."""
-        try:
-            await self._deleted(name)
-        except CoordinatorFenced:
-            if await self.coordinator.is_anothers(name):
-                raise
-            await self._deleted(name)  # somebody else deleted it in this very moment; perhaps it is there again
+        await self._unless_deleted(name, lambda: self._deleted(name))
+
+    async def _unless_deleted(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
+        """Do it, anew where the group was deleted in that very moment: that another gateway has it is another matter."""
+        for _ in range(DELETED_TIMES_MAX):
+            try:
+                return await work()
+            except CoordinatorFenced:
+                if await self.coordinator.is_anothers(name):
+                    raise
+        raise BackOff(f"Group {name!r} is deleted and made anew again and again.")
 
     async def _deleted(self, name: str) -> None:
         found = await self.committed.group(name)
