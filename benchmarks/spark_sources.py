@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.streaming import DataStreamReader
 
 from benchmarks.kafka.broker import Broker, kept, run_tool
 from log_format.append import Append, Batch
@@ -24,8 +25,12 @@ from log_format.topic_changes import CreateTopic
 from log_format.topic_config import TopicConfig
 from log_format.topic_log import TopicLog
 from spark_pipeline import read_topic, session, stream_topic
+from spark_pipeline.read import table_path
 
-TOPIC = "records"
+FEW = "few"
+MANY = "many"
+COUNTS = {FEW: 500_000, MANY: 5_000_000}
+"""Topics, and how many records they have."""
 PARTITIONS = 8
 VALUE_BYTES = 100
 SEGMENT_RECORDS = 100_000
@@ -33,11 +38,11 @@ SEGMENT_RECORDS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A way to the records: ``batch`` gives all of them, ``stream`` the same from the earliest on; None: not measured."""
+    """A way to a topic's records: ``batch`` gives all of them, ``stream`` the same from the earliest on; None: not measured."""
 
     name: str
-    batch: Callable[[], DataFrame]
-    stream: Callable[[], DataFrame] | None
+    batch: Callable[[str], DataFrame]
+    stream: Callable[[str], DataFrame] | None
 
 
 def started(store: str) -> SparkSession:
@@ -46,51 +51,55 @@ def started(store: str) -> SparkSession:
         store,
         app_name="benchmarks",
         master="local[2]",
-        config={"spark.driver.memory": "4g", "spark.driver.extraClassPath": f"{kept() / 'spark'}/*"},
+        config={
+            "spark.driver.memory": "4g",
+            "spark.driver.maxResultSize": "2g",
+            "spark.driver.extraClassPath": f"{kept() / 'spark'}/*",
+        },
     )
 
 
 def kafka(spark: SparkSession, broker: Broker, options: Mapping[str, str], name: str = "Kafka's source") -> Source:
     """Spark's Kafka source, with its defaults but for ``options``."""
-    given = {
-        "kafka.bootstrap.servers": broker.address,
-        "subscribe": TOPIC,
-        "startingOffsets": "earliest",
-        **options,
-    }
+    given = {"kafka.bootstrap.servers": broker.address, "startingOffsets": "earliest", **options}
     return Source(
         name,
-        lambda: spark.read.format("kafka").options(**given).load(),
-        lambda: spark.readStream.format("kafka").options(**given).load(),
+        lambda topic: spark.read.format("kafka").options(**given, subscribe=topic).load(),
+        lambda topic: spark.readStream.format("kafka").options(**given, subscribe=topic).load(),
     )
 
 
 def ours(spark: SparkSession, store: str) -> list[Source]:
-    """``format("tidelog")`` with every column and with the value alone, and Delta's reader."""
-    given = {"store": store, "subscribe": TOPIC, "startingOffsets": "earliest"}
+    """``format("tidelog")`` with every column and with the value alone, Delta's reader, and what picks one of them."""
+    given = {"store": store, "startingOffsets": "earliest"}
 
     def source(name: str, schema: str | None) -> Source:
-        def of(reader: object) -> DataFrame:
-            configured = reader.format("tidelog").options(**given)  # type: ignore[attr-defined]
+        def of(reader: DataFrameReader | DataStreamReader, topic: str) -> DataFrame:
+            configured = reader.format("tidelog").options(**given, subscribe=topic)
             return (configured if schema is None else configured.schema(schema)).load()
 
-        return Source(name, lambda: of(spark.read), lambda: of(spark.readStream))
+        return Source(name, lambda topic: of(spark.read, topic), lambda topic: of(spark.readStream, topic))
 
     return [
         source('format("tidelog")', None),
         source('format("tidelog"), value only', "value binary"),
-        Source("Delta (native)", lambda: read_topic(spark, store, TOPIC), lambda: stream_topic(spark, store, TOPIC)),
+        Source(
+            'format("delta")',
+            lambda topic: spark.read.format("delta").load(table_path(store, topic)),
+            lambda topic: stream_topic(spark, store, topic),
+        ),
+        Source("read_topic", lambda topic: read_topic(spark, store, topic), None),
     ]
 
 
-def fill_kafka(broker: Broker, records: int) -> None:
-    """The records, by Kafka's own program."""
-    broker.make_topic(TOPIC)
+def fill_kafka(broker: Broker, topic: str) -> None:
+    """The topic's records, by Kafka's own program."""
+    broker.make_topic(topic)
     arguments = [
         "--topic",
-        TOPIC,
+        topic,
         "--num-records",
-        str(records),
+        str(COUNTS[topic]),
         "--record-size",
         str(VALUE_BYTES),
         "--throughput",
@@ -106,12 +115,12 @@ def fill_kafka(broker: Broker, records: int) -> None:
     run_tool("org.apache.kafka.tools.ProducerPerformance", [*arguments, *settings], broker.logging)
 
 
-def copy(records: pa.Table, store: str) -> None:
+def copy(records: pa.Table, store: str, topic: str) -> None:
     """Kafka's records (``partition, offset, timestamp, key, value``) to our topic, each at its place."""
-    log = TopicLog(open_store(store), TOPIC, SystemClock())
+    log = TopicLog(open_store(store), topic, SystemClock())
     committer = Committer(log, new_id=_new_id)
     committer.commit(
-        CreateTopic(name=TOPIC, partition_count=PARTITIONS, config=TopicConfig.parse({}), topic_id=_new_id())
+        CreateTopic(name=topic, partition_count=PARTITIONS, config=TopicConfig.parse({}), topic_id=_new_id())
     )
     # Partitions side by side, as they were produced: each segment has a piece of every partition.
     ordered = records.sort_by([("offset", "ascending"), ("partition", "ascending")])

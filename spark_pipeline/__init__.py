@@ -10,6 +10,8 @@
 ``lag``              how far a query is behind
 ``registration``     makes it known to a session
 ``read``             ``read_topic`` and ``stream_topic``: a topic with the columns of Spark's Kafka source
+``way``              which reader is faster for a batch
+``driver_store``     the store in the driver's own process
 ``schemas``          those columns, as constants
 ``record_checksum``  a checksum of records that every other reader can compute too
 ``jobs/``            programs, each runnable with ``python -m`` and with ``spark-submit``
@@ -25,5 +27,6 @@ from spark_pipeline.lag import lag
 from spark_pipeline.read import read_topic, stream_topic
 from spark_pipeline.registration import register
 from spark_pipeline.session import session
+from spark_pipeline.way import Way
 
-__all__ = ["lag", "read_topic", "register", "session", "stream_topic"]
+__all__ = ["Way", "lag", "read_topic", "register", "session", "stream_topic"]

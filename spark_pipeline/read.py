@@ -1,7 +1,8 @@
 """A topic as a DataFrame, with the columns of Spark's Kafka source.
 
-The table is read as it is, by Spark's own Delta reader: native Parquet, column pruning, and filters on ``partition``,
-``offset`` and ``timestamp`` that skip whole segments by their statistics.
+Batches are read by whichever is expected to be faster (``way``): ``format("tidelog")``, or Spark's own Delta reader, which is
+native Parquet with column pruning, and filters on ``partition``, ``offset`` and ``timestamp`` that skip whole segments by their
+statistics. Both give the same records. Streams are Delta's here.
 
 1. Nothing is committed to the topic's table, ever.
 2. A stream sees each record once per checkpoint, also across compaction, which moves records without changing data.
@@ -9,12 +10,13 @@ The table is read as it is, by Spark's own Delta reader: native Parquet, column 
 4. A deleted topic is unknown here, too. A stream that was reading it when it was made anew goes on with the new one.
 5. Records of one partition arrive in offset order between micro-batches; within one, order them by ``offset``.
 
-Absent: log starts. Records that were deleted from a partition's beginning (``:delete-records``) are gone from here when their
-segment is, which may hold later records still.
+Absent: log starts, in streams and in older versions. Records that were deleted from a partition's beginning
+(``:delete-records``) are gone from there when their segment is, which may hold later records still.
 """
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -22,11 +24,16 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, lit
 
+from log_format.clock import SystemClock
 from log_format.errors import UnknownTopic
 from log_format.layout import topic_root
 from log_format.topic_config import PROPERTY_PREFIX, check_topic_name
+from log_format.topic_log import TopicLog
 from log_format.topic_state import DELETED_PROPERTY
+from spark_pipeline.driver_store import driver_store
 from spark_pipeline.schemas import CREATE_TIME, KAFKA_SOURCE, LOG_APPEND_TIME
+from spark_pipeline.source.planning import timestamp_type
+from spark_pipeline.way import Way, faster_way
 
 _TIMESTAMP_TYPE = PROPERTY_PREFIX + "message.timestamp.type"
 _NO_TABLE = ("DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "DELTA_PATH_DOES_NOT_EXIST", "PATH_NOT_FOUND")
@@ -45,16 +52,40 @@ def table_path(store: str, topic: str) -> str:
     return f"file:{Path(store).absolute()}/{below}"
 
 
-def read_topic(spark: SparkSession, store: str, topic: str, *, version: int | None = None) -> DataFrame:
-    """The topic's records, all of one version of its table: the newest, or ``version`` (as ``table_version`` of the API).
+def read_topic(
+    spark: SparkSession, store: str, topic: str, *, version: int | None = None, way: Way | None = None
+) -> DataFrame:
+    """The topic's records up to its end as it is now, or all of ``version`` of its table (as ``table_version`` of the API).
 
-    Columns: ``schemas.KAFKA_SOURCE``. Raises ``UnknownTopic``; reading raises when the log no longer has the version.
+    ``way`` names the reader; by default it is the one that is expected to be faster for all of the topic. A version can only
+    be read by Delta's. Records that retention deletes before they are read may be missing.
+
+    Columns: ``schemas.KAFKA_SOURCE``. Raises ``UnknownTopic``, ``ValueError`` for a version by ``Way.TIDELOG``,
+    ``StoreUnavailable``, ``CorruptData``; reading raises when the log no longer has the version.
     """
-    reader = spark.read.format("delta")
     if version is not None:
-        reader = reader.option("versionAsOf", version)
-    timestamp_type = _timestamp_type(spark, store, topic)
-    return with_kafka_columns(reader.load(table_path(store, topic)), topic, timestamp_type)
+        if way is Way.TIDELOG:
+            raise ValueError("a version is read by Way.DELTA")
+        older = spark.read.format("delta").option("versionAsOf", version)
+        return with_kafka_columns(older.load(table_path(store, topic)), topic, _timestamp_type(spark, store, topic))
+    path = table_path(store, topic)
+    state = TopicLog(driver_store(spark, store), topic, SystemClock()).refresh()
+    if not state.exists:
+        raise UnknownTopic(topic)
+    starts = [state.log_start(partition) for partition in range(state.partition_count)]
+    ends = [state.high_watermark(partition) for partition in range(state.partition_count)]
+    if way is None:
+        way = faster_way(segment_count=state.manifest.segment_count(), record_count=sum(ends) - sum(starts))
+    if way is Way.TIDELOG:
+        ending = json.dumps({topic: {str(partition): end for partition, end in enumerate(ends)}})
+        place = store if ":" in store else str(Path(store).absolute())
+        options = {"store": place, "subscribe": topic, "includeHeaders": "true", "endingOffsets": ending}
+        return spark.read.format("tidelog").options(**options).load()
+    records = spark.read.format("delta").load(path)
+    if any(starts):
+        by_partition = ", ".join(f"{start}L" for start in starts)
+        records = records.where(f"offset >= element_at(array({by_partition}), partition + 1)")
+    return with_kafka_columns(records, topic, timestamp_type(state))
 
 
 def stream_topic(

@@ -1,0 +1,147 @@
+"""Requests to the store by ``format("tidelog")``, the driver's and the executors', against the commits in the topic's history.
+
+The history is written straight by the format, with a checkpoint near its end, in a store in memory that counts. The readers are
+those that Spark calls, called here.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from typing import Any, Final
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from benchmarks.report import Table
+from log_format import checkpoint, layout
+from log_format.append import Append, Batch
+from log_format.clock import SystemClock
+from log_format.committer import Committer
+from log_format.delta import CommitInfo, Txn, add_segment, encode_commit
+from log_format.records import BATCH_SCHEMA, TIMESTAMP
+from log_format.run import Run, SegmentRef
+from log_format.segment_reader import SegmentReader
+from log_format.stores.memory import MemoryStore
+from log_format.topic_changes import CreateTopic
+from log_format.topic_config import TopicConfig
+from log_format.topic_log import TopicLog
+from spark_pipeline.schemas import KAFKA_SOURCE
+from spark_pipeline.source import stream, task
+from spark_pipeline.source.options import parse_options
+from spark_pipeline.source.stream import StreamReader
+
+TOPIC: Final = "records"
+HISTORIES: Final = (10, 1_000, 100_000)
+MICRO_BATCHES: Final = 10
+ROWS: Final = 100_000
+PARTITIONS: Final = 8
+COMMITS_BEHIND_CHECKPOINT: Final = 100
+
+
+class _Counting:
+    """A store that counts its calls."""
+
+    def __init__(self) -> None:
+        self._store = MemoryStore()
+        self.calls: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._store, name)
+
+        def counted(*arguments: Any, **named: Any) -> Any:
+            self.calls[name] += 1
+            return call(*arguments, **named)
+
+        return counted
+
+    def taken(self) -> int:
+        """Requests since this was asked last."""
+        count = self.calls.total()
+        self.calls.clear()
+        return count
+
+
+def requests() -> Table:
+    """A stream from the end on, over a million rows in ten commits, each a micro-batch of its own."""
+    table = Table(
+        f'Requests to the store by format("tidelog"), commits of {ROWS:,} records in {PARTITIONS} partitions',
+        [
+            "commits before",
+            "first look",
+            "look without news",
+            "micro-batch: plan",
+            "micro-batch: read",
+            "a million rows",
+        ],
+    )
+    for history in HISTORIES:
+        store: Any = _Counting()
+        committer, topic_id = _with_history(store, history)
+        segments = SegmentReader(store)
+        with (
+            mock.patch.object(stream, "opened", lambda _uri, store=store: store),
+            mock.patch.object(stream, "segment_reader", lambda _uri, segments=segments: segments),
+            mock.patch.object(task, "segment_reader", lambda _uri, segments=segments: segments),
+        ):
+            reader = StreamReader(parse_options({"store": "x", "subscribe": TOPIC}, streaming=True), KAFKA_SOURCE)
+            store.taken()
+            position = reader.initialOffset()
+            first = store.taken()
+            reader.latestOffset(position, ReadAllAvailable())
+            idle = store.taken()
+            planning, reading = [], []
+            for _ in range(MICRO_BATCHES):
+                _append(committer, topic_id)
+                store.taken()
+                end = reader.latestOffset(position, ReadAllAvailable())
+                tasks = reader.partitions(position, end)
+                planning.append(store.taken())
+                rows = sum(batch.num_rows for each in tasks for batch in reader.read(each))
+                if rows != ROWS:
+                    raise RuntimeError(f"a micro-batch had {rows} of {ROWS} records")
+                reading.append(store.taken())
+                position = end
+            reader.stop()
+        table.add(f"{history:,}", first, idle, max(planning), max(reading), sum(planning) + sum(reading))
+    return table
+
+
+def _with_history(store: Any, commits: int) -> tuple[Committer[Any], str]:
+    """The topic with so many commits, which nobody reads, and a checkpoint as gateways keep it; its committer and id."""
+    log = TopicLog(store, TOPIC, SystemClock())
+    committer = Committer(log, new_id=_new_id)
+    config = TopicConfig.parse({})
+    committer.commit(CreateTopic(name=TOPIC, partition_count=PARTITIONS, config=config, topic_id=_new_id()))
+    for number in range(commits):
+        ends = [Txn(app_id=str(partition), version=number + 1, last_updated=0) for partition in range(PARTITIONS)]
+        runs = [Run(partition, number, number + 1, 1, 10, 0, 0) for partition in range(PARTITIONS)]
+        segment = SegmentRef(layout.segment_path(_new_id()), 200, 100, 0)
+        added = add_segment(segment, runs, modification_time_ms=number, data_change=True)
+        data = encode_commit(CommitInfo(txn_id=_new_id()), [added, *ends])
+        store.put(layout.commit_key(TOPIC, number + 1), data)
+    if commits > COMMITS_BEHIND_CHECKPOINT:
+        checkpoint.write_checkpoint(store, TOPIC, commits - COMMITS_BEHIND_CHECKPOINT, 0)
+    return committer, str(log.reload().topic_id)
+
+
+def _append(committer: Committer[Any], topic_id: str) -> None:
+    columns = [
+        pa.array(np.zeros(ROWS, np.int64)).cast(TIMESTAMP),
+        pa.nulls(ROWS, pa.binary()),
+        pa.array([b"x" * 100] * ROWS),
+        pa.nulls(ROWS, BATCH_SCHEMA.field("headers").type),
+    ]
+    batch = Batch(
+        topic_id=topic_id,
+        records=pa.table(columns, schema=BATCH_SCHEMA),
+        partitions=np.arange(ROWS, dtype=np.int32) % PARTITIONS,
+        record_bytes_max=101,
+    )
+    committer.commit(Append([batch], _new_id))
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex

@@ -1,0 +1,63 @@
+"""The store in the driver's own Python process, for what is decided before Spark is asked to do anything.
+
+Spark's Python processes have their environment from Spark's configuration (``registration``); this process may not even have the
+variables that the Java process was started with. So the store is opened with what they have: S3A's settings first, then this
+process's environment, then Java's. For that moment they are in this process's environment, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from log_format.store import ObjectStore
+from log_format.stores import open_store
+from spark_pipeline.registration import store_environment
+
+_OF_JAVA: Final = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_S3",
+    "AWS_REGION",
+    "AWS_DEFAULT_REGION",
+    "AWS_PROFILE",
+    "AWS_ROLE_ARN",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+)
+_STORES_MAX: Final = 4
+_lock = threading.Lock()
+
+
+def driver_store(spark: SparkSession, uri: str) -> ObjectStore:
+    """The store at ``uri`` (``s3a://`` is ``s3://``), kept open as long as the settings stay. Raises ``ValueError``."""
+    if not uri.startswith(("s3://", "s3a://")):
+        return _opened(uri, ())
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+    java = spark.sparkContext._jvm.System.getenv  # type: ignore[union-attr]
+    of_java = {name: value for name in _OF_JAVA if name not in os.environ and (value := java(name))}
+    more = {**of_java, **store_environment(hadoop.get)}
+    return _opened(f"s3://{uri.partition('://')[2]}", tuple(sorted(more.items())))
+
+
+@functools.lru_cache(maxsize=_STORES_MAX)
+def _opened(uri: str, more: tuple[tuple[str, str], ...]) -> ObjectStore:
+    with _lock:
+        before = dict(os.environ)
+        os.environ.update(more)
+        try:
+            return open_store(uri)
+        finally:
+            for name, _ in more:
+                if name in before:
+                    os.environ[name] = before[name]
+                else:
+                    del os.environ[name]

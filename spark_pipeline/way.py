@@ -1,0 +1,48 @@
+"""Which reader of a topic is faster for a batch: an estimate from what the topic's log says.
+
+``format("tidelog")`` begins at once and sends each record through Python. Delta's reader first plans by the table's log in Spark
+jobs of its own, then reads with the JVM's Parquet reader, and pays more for each file. So few records, and many small segments,
+are the first one's, long ranges in large segments the other's. The costs are those of 100-byte records on a warm JVM with two
+cores; that both readers gain alike by more cores is assumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+
+class Way(StrEnum):
+    """A reader, by its format's name."""
+
+    TIDELOG = "tidelog"
+    DELTA = "delta"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Of one reader, in seconds of a core: of a query, of each segment, of each record."""
+
+    query: float
+    segment: float
+    record: float
+
+    def of(self, segment_count: int, record_count: int) -> float:
+        """An estimate for one query of so much."""
+        return self.query + segment_count * self.segment + record_count * self.record
+
+
+COSTS: Final[Mapping[Way, Cost]] = MappingProxyType(
+    {
+        Way.TIDELOG: Cost(query=0.2, segment=0.0012, record=0.54e-6),
+        Way.DELTA: Cost(query=0.8, segment=0.004, record=0.18e-6),
+    }
+)
+
+
+def faster_way(*, segment_count: int, record_count: int) -> Way:
+    """The reader that is expected to take less for a batch of all columns; ``format("tidelog")`` of equals."""
+    return min(Way, key=lambda way: COSTS[way].of(segment_count, record_count))
