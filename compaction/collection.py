@@ -25,6 +25,7 @@ class Why(StrEnum):
     REMOVED = "its segment left the table longer ago than deleted.file.retention.ms"
     ORPHAN = "no commit names it, and it is too old to be on its way into one"
     STAGED = "its transaction has ended, and it is too old for another one"
+    PROBE = "it only proved what the store can do"
     SUPERSEDED = "a checkpoint covers its version, and no reader may lag so far"
 
 
@@ -72,4 +73,13 @@ def plan_staged(stored: Iterable[ObjectInfo], *, committing: Collection[str], no
         for info in stored
         if now_ms - info.modified_at_ms > limits.ORPHAN_GRACE_MS
         and info.key.removeprefix(prefix).partition("/")[0] not in committing
+    ]
+
+
+def plan_probes(stored: Iterable[ObjectInfo], *, now_ms: int) -> list[Deletion]:
+    """What somebody put to try the store, and died before deleting it."""
+    return [
+        Deletion(key=info.key, size_bytes=info.size_bytes, why=Why.PROBE)
+        for info in stored
+        if now_ms - info.modified_at_ms > limits.ORPHAN_GRACE_MS
     ]

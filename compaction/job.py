@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from compaction.collection import Deletion, plan_staged
+from compaction.collection import Deletion, plan_probes, plan_staged
 from compaction.deletions import delete_all
 from compaction.left_transactions import finish_left
 from compaction.policy import Policy
@@ -93,6 +93,7 @@ class Job:
             state = finish_left(self.store, self.clock, self.new_id, self.report, is_dry_run=self.is_dry_run)
             committing = {name for name, row in state.transactions.items() if not row.has_ended}
             self._delete(plan_staged(staged, committing=committing, now_ms=now_ms), totals)
+        self._delete(plan_probes(self.store.list(layout.PROBES), now_ms=now_ms), totals)
         for table, folders in TABLES:
             plan = plan_table(self.store, table, folders, self.clock, self.new_id)
             if plan.fence is not None and not self.is_dry_run:

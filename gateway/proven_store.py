@@ -14,12 +14,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Final
 
 from log_format.errors import ObjectExists, StoreUnavailable
+from log_format.layout import PROBES
 from log_format.store import ObjectInfo, ObjectStore
-
-PROBES: Final = "system/probes/"
 
 
 class UnsafeStore(Exception):

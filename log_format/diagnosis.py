@@ -26,7 +26,6 @@ from log_format.store import ObjectStore
 from log_format.topic_log import TopicLog
 from log_format.topic_state import TopicState
 
-PROBES: Final = f"{layout.SYSTEM}probes/"
 PROBE: Final = b"tidelog doctor"
 PUTS: Final = 10
 """Conditional PUTs that are timed, one after another, as commits are."""
@@ -79,7 +78,7 @@ def diagnose(store: ObjectStore, clock: Clock, new_id: NewId, *, is_reader: bool
     if listing.verdict is Verdict.BAD:
         return
     if not is_reader:
-        key = f"{PROBES}{new_id()}"
+        key = f"{layout.PROBES}{new_id()}"
         writing = _writing(store, key)
         yield writing
         if writing.verdict is not Verdict.BAD:

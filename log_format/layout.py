@@ -10,7 +10,7 @@
     system/gateways/<gateway id>.json                                     who is alive (a hint)
     system/transactions/                                                  a table: the decisions of transactions
     system/consumer_offsets/                                              a table: what each group has consumed
-    system/spark/                                                         queries that write, and records on their way
+    system/probes/                                                        what a look at the store left, if anything
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ TOPICS = "topics/"
 SYSTEM = "system/"
 CLUSTER_KEY = f"{SYSTEM}cluster.json"
 GATEWAYS = f"{SYSTEM}gateways/"
+PROBES = f"{SYSTEM}probes/"
 TRANSACTIONS_ROOT = f"{SYSTEM}transactions/"
 CONSUMER_OFFSETS_ROOT = f"{SYSTEM}consumer_offsets/"
 SEGMENTS = "segments/"

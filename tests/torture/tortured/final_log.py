@@ -47,11 +47,11 @@ def by_deltalake(topics: dict[str, int], environment: dict[str, str]) -> Log:
 
 def by_spark(spark: SparkSession, topics: dict[str, int]) -> Log:
     """Read with Spark's Delta source."""
-    from spark_pipeline import read_topic
+    from spark_pipeline import Way, read_topic
 
     log: Log = {}
     for topic, count in topics.items():
-        columns = read_topic(spark, STORE, topic).select("partition", "offset", "value")
+        columns = read_topic(spark, STORE, topic, way=Way.DELTA).select("partition", "offset", "value")
         log |= _split(topic, count, columns.orderBy("partition", "offset").toArrow())
     return log
 

@@ -17,8 +17,11 @@ from pathlib import Path
 from tortured.history import History
 from tortured.service import STORE
 
-COMMIT_SECONDS_MAX = 30
+COMMIT_SECONDS_MAX = 120
 """How long a kill waits for something to be committed; less may have been flushed than is worth a merge."""
+EARLY_SHARE = 0.25
+EARLY_SECONDS_MAX = 4
+"""Some kills wait for nothing but a moment: they meet a process that starts, loads or is at its first rewrite."""
 
 
 class Maintainer(threading.Thread):
@@ -67,9 +70,12 @@ class Maintainer(threading.Thread):
                 [*command, "--every", "1s", "--json"], stdout=out, stderr=log, env=self._environment
             )
         try:
-            deadline = time.monotonic() + COMMIT_SECONDS_MAX
+            is_early = self.kills > 0 and self._rng.random() < EARLY_SHARE
+            wait_seconds = self._rng.uniform(0, EARLY_SECONDS_MAX) if is_early else COMMIT_SECONDS_MAX
+            deadline = time.monotonic() + wait_seconds
             while b'"committed"' not in output.read_bytes() and process.poll() is None and time.monotonic() < deadline:
-                self._stopping.wait(0.1)
+                if self._stopping.wait(0.1):
+                    break
             self._stopping.wait(self._rng.choice((0, 0.2, 3)) * self._rng.random())
         finally:
             code = process.poll()

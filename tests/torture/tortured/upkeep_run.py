@@ -167,7 +167,7 @@ def torture_upkeep(plan: Plan, directory: Path, *, progress: Callable[[str], Non
             _join(writing, run.failures)
             ends = _ends(running)
             all_seen = lambda: _have_seen(streams, member, ends)  # noqa: E731
-            run.until(all_seen, REST_SECONDS_MAX, streams, "readers do not reach the end")
+            run.until(all_seen, READY_SECONDS_MAX, streams, "readers do not reach the end")
             maintainer.stop()
             return _judged(run, streams, member, maintainer, reading, ends, began)
         finally:

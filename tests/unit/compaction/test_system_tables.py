@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from compaction.collection import Why
-from log_format import group_changes, limits
+from log_format import group_changes, layout, limits
 from log_format.checkpoint import write_table_checkpoint
 from log_format.committer import Committer
 from log_format.groups_state import consumer_offsets_table
@@ -113,3 +113,13 @@ def test_a_committer_that_sleeps_through_the_grace_commits_nothing_that_is_gone(
     stored = {info.key.removeprefix(table.root) for info in store.list(table.root)}
     assert len(state.files) == 2
     assert set(state.files) <= stored
+
+
+def test_what_tried_the_store_goes_after_a_day(bench: Any) -> None:
+    """A gateway that died while it looked at the store leaves an object; one that is looking right now keeps its own."""
+    bench.store.put(f"{layout.PROBES}left", b"x")
+    bench.clock.ms += limits.ORPHAN_GRACE_MS + 1
+    bench.store.put(f"{layout.PROBES}under-way", b"x")
+    bench.job().run_round(collect=True)
+    assert [info.key for info in bench.store.list(layout.PROBES)] == [f"{layout.PROBES}under-way"]
+    assert [event["why"] for event in bench.events("delete")] == [Why.PROBE.value]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from log_format import diagnosis
-from log_format.diagnosis import PROBES, SKEW_MAX_MS, SKEW_NOTED_MS, SLOW_PUT_MS, Finding, Verdict, diagnose
+from log_format import diagnosis, layout
+from log_format.diagnosis import SKEW_MAX_MS, SKEW_NOTED_MS, SLOW_PUT_MS, Finding, Verdict, diagnose
 from log_format.errors import StoreUnavailable
 
 ALWAYS = 100
@@ -36,7 +36,7 @@ def test_a_sound_store_is_sound_and_keeps_no_probe(bench: Any) -> None:
     assert list(bench.store.list("")) == []
     bench.append(bench.create(), {0: [b"a"]})
     assert verdicts(bench) == {}
-    assert not list(bench.store.list(PROBES))
+    assert not list(bench.store.list(layout.PROBES))
 
 
 @pytest.mark.parametrize(
