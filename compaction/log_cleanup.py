@@ -8,11 +8,15 @@ docs/format.md, "Checkpoints and log clean-up", is kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from compaction.collection import Deletion, Why
 from log_format import layout, limits
 from log_format.store import ObjectInfo
+
+CHECKPOINTS_APART_MIN: Final = 5_000
+"""Versions between two checkpoints that lie behind us: twenty minutes of flushes, seconds to replay."""
 
 
 def plan_log(stored: Iterable[ObjectInfo], *, retention_ms: int, now_ms: int) -> list[Deletion]:
@@ -34,11 +38,25 @@ def plan_log(stored: Iterable[ObjectInfo], *, retention_ms: int, now_ms: int) ->
         for version, written_at_ms in checkpoints.items()
         if now_ms - written_at_ms > limits.LOG_KEPT_MS_MIN and committed_at_ms.get(version, written_at_ms) < oldest_ms
     ]
-    if not keepers:
-        return []
-    keeper = max(keepers)
+    keeper = max(keepers, default=-1)
+    thinned = set(_thinned(checkpoints, keeper, now_ms))
     return [
         Deletion(key=info.key, size_bytes=info.size_bytes, why=Why.SUPERSEDED)
         for version, info in sorted(entries, key=lambda entry: (entry[0], entry[1].key))
-        if version < keeper
+        if version < keeper or (version in thinned and layout.checkpoint_version(info.key) is not None)
     ]
+
+
+def _thinned(checkpoints: Mapping[int, int], keeper: int, now_ms: int) -> Iterator[int]:
+    """Versions of checkpoints from ``keeper`` on (-1: of all) that nobody needs beside their neighbours."""
+    old = sorted(
+        version
+        for version, written_at_ms in checkpoints.items()
+        if version >= keeper and now_ms - written_at_ms > limits.LOG_KEPT_MS_MIN
+    )
+    kept: int | None = None
+    for version in old[:-1]:
+        if kept is not None and version - kept < CHECKPOINTS_APART_MIN:
+            yield version
+        else:
+            kept = version

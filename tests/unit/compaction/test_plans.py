@@ -183,3 +183,18 @@ def test_log_clean_up_waits_for_an_hour_after_the_checkpoint() -> None:
     assert plan_log([*stored, fresh], retention_ms=0, now_ms=NOW) == []
     old = info(layout.checkpoint_key("t", 4), limits.LOG_KEPT_MS_MIN + 1)
     assert len(plan_log([*stored, old], retention_ms=0, now_ms=NOW)) == 4
+
+
+def test_checkpoints_behind_us_are_thinned() -> None:
+    """Of the checkpoints that readers may go back to, which all name what was removed, only some stay: the oldest, then one in
+    so many versions, the newest that has stood for an hour, and all that have not. Their commits stay."""
+    versions = [0, 100, 4_999, 5_000, 9_999, 10_100, 10_150, 10_200, 10_300, 10_400]
+    stored = log_of(dict.fromkeys(versions, 5), dict.fromkeys(versions[:-2], 2) | {10_300: 1, 10_400: 0})
+    gone = [layout.checkpoint_version(each.key) for each in plan_log(stored, retention_ms=24 * HOUR, now_ms=NOW)]
+    assert gone == [100, 4_999, 9_999, 10_150]
+
+
+def test_the_newest_checkpoint_stays() -> None:
+    """However old it is and however near to the one before: a topic in which nothing happens is loaded from it."""
+    stored = log_of({0: 100, 100: 100}, {0: 90, 100: 80})
+    assert plan_log(stored, retention_ms=200 * HOUR, now_ms=NOW) == []
