@@ -205,5 +205,5 @@ def _ratio(measured: Measured | None, floor: float, *, is_first: bool) -> str:
 
 
 def _work(measured: Measured) -> str:
-    count = len(measured.ms)
+    count = max(1, len(measured.ms))
     return f"{measured.requests / count:.1f}, {measured.cpu_seconds / count * 1000:.1f} ms"

@@ -13,17 +13,21 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
 from benchmarks.maintenance_cost import Costs, Measured
 from benchmarks.maintenance_history import RECORDS, TOPIC, Histories
-from spark_pipeline import read_topic, session
+from spark_pipeline import Way, read_topic, session
 
 WARM_UPS: Final = 3
 RUNS: Final = 5
-QUERY_SECONDS_MAX: Final = 240
-"""Then a query is given up, and not asked again."""
+QUERY_SECONDS_MAX: Final = 120
+"""Then a query is given up."""
+HISTORY_SECONDS_MAX: Final = 60
+"""When the queries of one history have taken so long it is not asked again."""
 
 Query = Callable[[SparkSession, str, int], int]
 
@@ -37,31 +41,42 @@ def measure(histories: Histories, names: Mapping[str, Path]) -> Costs:
         'Spark, format("tidelog"): first query': _tidelog,
         "Spark, Delta (native): first query": _delta,
     }
-    costs: Costs = {operation: {} for operation in queries}
+    costs: Costs = {operation: {name: Measured() for name in names} for operation in queries}
+    warming = [histories.few, histories.an_hour]
     try:
         for operation, query in queries.items():
-            for run in range(WARM_UPS + RUNS):
+            for path in warming * WARM_UPS:
+                _timed(query, spark, path.as_uri(), 0)
+            spent_seconds = dict.fromkeys(names, 0.0)
+            for run in range(RUNS):
                 for name, path in names.items():
+                    if spent_seconds[name] > HISTORY_SECONDS_MAX:
+                        continue
                     place = 0 if path == histories.few else histories.read_from[run % len(histories.read_from)]
-                    is_warm_up = run < WARM_UPS
-                    if is_warm_up and path == histories.unmaintained:
-                        continue
-                    measured = costs[operation].setdefault(name, Measured())
-                    if run > WARM_UPS and not measured.ms:
-                        continue
+                    began = time.perf_counter()
                     milliseconds = _timed(query, spark, path.as_uri(), place)
-                    if not is_warm_up and milliseconds is not None:
-                        measured.note(milliseconds)
+                    spent_seconds[name] += time.perf_counter() - began
+                    if milliseconds is not None:
+                        costs[operation][name].note(milliseconds)
     finally:
         spark.stop()
     return costs
 
 
 def _timed(query: Query, spark: SparkSession, store: str, place: int) -> float | None:
+    """Milliseconds; None when it was given up."""
     spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
     found: list[int] = []
+    failed: list[PySparkException | Py4JError] = []
+
+    def ask() -> None:
+        try:
+            found.append(query(spark, store, place))
+        except (PySparkException, Py4JError) as problem:
+            failed.append(problem)
+
     began = time.perf_counter()
-    asking = threading.Thread(target=lambda: found.append(query(spark, store, place)), daemon=True)
+    asking = threading.Thread(target=ask, daemon=True)
     asking.start()
     asking.join(QUERY_SECONDS_MAX)
     milliseconds = (time.perf_counter() - began) * 1000
@@ -69,6 +84,8 @@ def _timed(query: Query, spark: SparkSession, store: str, place: int) -> float |
         spark.sparkContext.cancelAllJobs()
         asking.join(QUERY_SECONDS_MAX)
         return None
+    if failed:
+        raise failed[0]
     if found != [RECORDS]:
         raise RuntimeError(f"a query of {store} gave {found} records, not {RECORDS}")
     return milliseconds
@@ -84,4 +101,4 @@ def _tidelog(spark: SparkSession, store: str, place: int) -> int:
 
 def _delta(spark: SparkSession, store: str, place: int) -> int:
     wanted = (F.col("partition") == 0) & F.col("offset").between(place, place + RECORDS - 1)
-    return len(read_topic(spark, store, TOPIC).where(wanted).select("value").collect())
+    return len(read_topic(spark, store, TOPIC, way=Way.DELTA).where(wanted).select("value").collect())

@@ -72,7 +72,7 @@ def merging() -> Iterator[Table]:
     lines = [line.encode() for line in log_lines(100_000, LOAD_VALUE_BYTES, 1)]
     for flushes in (
         Flushes(
-            "32 of 8 MiB, random values of 1 KiB", 32, [noise[at : at + 1024] for at in range(0, len(noise), 1024)]
+            "30 of 8 MiB, random values of 1 KiB", 30, [noise[at : at + 1024] for at in range(0, len(noise), 1024)]
         ),
         Flushes("32 of 100,000 records, log lines of 100 B", 32, lines),
         Flushes("1,200 of 20 records, log lines of 100 B", 1_200, lines[:20]),
