@@ -2,7 +2,8 @@
 
 1. What is decided is applied topic by topic, one topic's records in memory at a time; then the last row says where they are;
    then what was staged is deleted. Done twice, by whomever, it changes nothing (``log_format.applied_transactions``).
-2. Whatever a call raises once a transaction is decided, its end is left to whoever comes next: the same job, a gateway, maintenance.
+2. Whatever a call raises once a transaction is decided, its end is left to whoever comes next: the same job, a gateway,
+   maintenance.
 3. Offsets of groups are for gateways: a transaction with some is not finished here.
 
 The rows of ``system/transactions`` are kept few here only where no gateway does it.
@@ -36,7 +37,7 @@ from log_format.errors import (
 from log_format.staged_offsets import SUFFIX
 from log_format.staged_records import StagedRecords, decode_staged, parse_names, staged_prefix
 from log_format.store import ObjectStore
-from log_format.table_log import TableLog
+from log_format.table_log import Map, TableLog
 from log_format.topic_log import TopicLog
 from log_format.transaction_batch import transaction_batch
 from log_format.transaction_changes import Decide, Decision, Finish
@@ -65,8 +66,9 @@ class TransactionFinishing:
         new_id: NewId,
         log_of: Callable[[str], TopicLog],
         engine: str,
+        fetch_all: Map = map,
     ) -> None:
-        self.log: TableLog[TransactionsState] = TableLog(store, transactions_table(), clock)
+        self.log: TableLog[TransactionsState] = TableLog(store, transactions_table(), clock, fetch_all=fetch_all)
         self._store = store
         self._clock = clock
         self._new_id = new_id

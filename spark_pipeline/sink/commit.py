@@ -11,6 +11,7 @@ staged object a GET and a DELETE. They don't grow with what was written before.
 
 from __future__ import annotations
 
+import functools
 import logging
 import uuid
 from collections.abc import Sequence
@@ -26,11 +27,12 @@ from log_format.transaction_job import CommitJob, NumberCommitted, NumberPassed
 from log_format.transaction_row import NO_NUMBER, TransactionRow
 from spark_pipeline.sink.batch_name import BatchName, BatchRefused, passed
 from spark_pipeline.sink.options import SinkOptions
-from spark_pipeline.sink.stage import StagedObject, StagedTask, producer_key, topic_log
+from spark_pipeline.sink.stage import StagedObject, StagedTask, commits_pool, producer_key, topic_log
 from spark_pipeline.source.store_access import opened
 
 _log = logging.getLogger("spark_pipeline.sink")
 
+_STORES_MAX: Final = 16
 STAGED_AGE_MS_MAX: Final = limits.ORPHAN_GRACE_MS // 2
 """What was staged longer ago is not decided any more: collectors delete it at twice that age."""
 
@@ -46,7 +48,7 @@ def commit_staged(tasks: Sequence[StagedTask], options: SinkOptions) -> None:
         return
     transaction_id, batch = tasks[0].transaction_id, tasks[0].batch
     assert all(task.transaction_id == transaction_id and task.batch == batch for task in tasks)
-    transactions = transactions_of(options)
+    transactions = transactions_of(options.store)
     _check_size(objects)
     if SystemClock().now_ms() - issued_ms(transaction_id) > STAGED_AGE_MS_MAX:
         raise BatchRefused("The batch was staged so long ago that its records may be collected by now: run it again.")
@@ -73,17 +75,19 @@ def commit_staged(tasks: Sequence[StagedTask], options: SinkOptions) -> None:
 
 def drop_staged(transaction_id: str, options: SinkOptions) -> None:
     """Delete what was staged for a try that has failed."""
-    transactions_of(options).delete_staged(transaction_id)
+    transactions_of(options.store).delete_staged(transaction_id)
 
 
-def transactions_of(options: SinkOptions) -> TransactionFinishing:
-    """The store's transactions, and the hand that brings them to their end."""
+@functools.lru_cache(maxsize=_STORES_MAX)
+def transactions_of(store: str) -> TransactionFinishing:
+    """The store's transactions, and the hand that brings them to their end; kept as long as the process."""
     return TransactionFinishing(
-        opened(options.store),
+        opened(store),
         SystemClock(),
         new_id=_new_id,
-        log_of=lambda topic: topic_log(options.store, topic),
+        log_of=lambda topic: topic_log(store, topic),
         engine="tidelog-spark",
+        fetch_all=commits_pool().map,
     )
 
 

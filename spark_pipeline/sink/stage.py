@@ -12,6 +12,7 @@ import hashlib
 import time
 import uuid
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
@@ -36,6 +37,7 @@ from spark_pipeline.source.store_access import opened
 OBJECT_BYTES: Final = 32 * 1024 * 1024
 """Records of one staged object, at about which it is put: what a task holds in memory."""
 _LOGS_MAX: Final = 256
+_READS_AT_ONCE: Final = 8
 _NUMBERS: Final = 10**8
 """Of staged objects' names; which is first is said by the decision."""
 
@@ -112,7 +114,13 @@ def stage(
 @functools.lru_cache(maxsize=_LOGS_MAX)
 def topic_log(store: str, topic: str) -> TopicLog:
     """The topic's log, kept as long as the process."""
-    return TopicLog(opened(store), topic, SystemClock())
+    return TopicLog(opened(store), topic, SystemClock(), fetch_all=commits_pool().map)
+
+
+@functools.lru_cache(maxsize=1)
+def commits_pool() -> ThreadPoolExecutor:
+    """Reads the commits of a log side by side when it is loaded."""
+    return ThreadPoolExecutor(_READS_AT_ONCE, thread_name_prefix="tidelog-sink")
 
 
 @functools.lru_cache(maxsize=_LOGS_MAX)

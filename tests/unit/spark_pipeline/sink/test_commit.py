@@ -84,6 +84,7 @@ def forget() -> None:
     """What a new process does not know."""
     stage.topic_log.cache_clear()
     stage.producer_key.cache_clear()
+    transactions_of.cache_clear()
 
 
 def new_id() -> str:
@@ -130,7 +131,7 @@ def transactions(store: DyingStore) -> TransactionsState:
 def bring_to_an_end(store: DyingStore) -> None:
     """As the next one to come by does."""
     for row in transactions(store).transactions.values():
-        transactions_of(OPTIONS).finish(row)
+        transactions_of(OPTIONS.store).finish(row)
 
 
 @pytest.mark.parametrize("is_behind", [False, True])
@@ -284,7 +285,7 @@ def test_a_topic_that_was_made_anew(store: DyingStore) -> None:
 
 def test_what_a_gateway_began_for_the_query_is_fenced(store: DyingStore) -> None:
     """A query that wrote through gateways and goes on without: what it left open there can't be committed behind its back."""
-    began = transactions_of(OPTIONS).decide(
+    began = transactions_of(OPTIONS.store).decide(
         Begin(
             transactional_id=BatchName(QUERY, 0).transactional_id,
             transaction_id="t1",
@@ -298,8 +299,8 @@ def test_what_a_gateway_began_for_the_query_is_fenced(store: DyingStore) -> None
     known: TransactionRow = transactions(store).transactions["t1"]
     assert (known.state, known.reason) == ("aborted", "fenced")
     with pytest.raises(Exception, match="is fenced"):
-        transactions_of(OPTIONS).decide(DecideCommit(transaction_id="t1", staged=()))
-    again = transactions_of(OPTIONS).decide(
+        transactions_of(OPTIONS.store).decide(DecideCommit(transaction_id="t1", staged=()))
+    again = transactions_of(OPTIONS.store).decide(
         Begin(
             transactional_id=BatchName(QUERY, 0).transactional_id,
             transaction_id="t2",
