@@ -46,7 +46,9 @@ def main() -> int:
         "--spark", action="store_true", help="kill Spark's drivers and gateways; SECONDS does not count"
     )
     parser.add_argument("--restarts", type=int, default=20, help="of drivers, with --spark")
-    parser.add_argument("--planted", action="store_true", help="with --spark: ignore what was committed, and so fail")
+    parser.add_argument(
+        "--planted", action="store_true", help="ignore what was committed, or lose records, and so fail"
+    )
     arguments = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="tidelog-torture-"))
     show = (lambda text: print(f"\r{text:<80}", end="", file=sys.stderr)) if sys.stderr.isatty() else lambda text: None
@@ -61,6 +63,7 @@ def main() -> int:
             seconds=arguments.seconds,
             seed=arguments.seed,
             workers=arguments.workers,
+            planted=arguments.planted,
             deleted_file_retention_ms=int(arguments.seconds * 1000 / RETENTIONS),
         )
         outcome = torture_upkeep(upkeep, directory, progress=show)

@@ -17,6 +17,7 @@ from pathlib import Path
 from tortured.history import History
 from tortured.service import STORE
 
+PLANTED = Path(__file__).parents[1] / "planted_rewrite"
 COMMIT_SECONDS_MAX = 120
 """How long a kill waits for something to be committed; less may have been flushed than is worth a merge."""
 EARLY_SHARE = 0.25
@@ -36,6 +37,7 @@ class Maintainer(threading.Thread):
         *,
         workers: str,
         seed: int,
+        is_planted: bool,
     ) -> None:
         super().__init__(name="maintainer", daemon=True)
         self.kills = 0
@@ -44,6 +46,8 @@ class Maintainer(threading.Thread):
         self._directory = directory
         self._topics = topics
         self._environment = {**os.environ, **environment}
+        planted = {"PYTHONPATH": f"{PLANTED}:{os.environ.get('PYTHONPATH', '')}"} if is_planted else {}
+        self._maintenance_environment = self._environment | planted
         self._history = history
         self._workers = workers
         self._rng = random.Random(f"{seed}-maintainer")
@@ -67,7 +71,7 @@ class Maintainer(threading.Thread):
         command = [sys.executable, "-m", "tidelog", "maintain", "--store", STORE, "--workers", self._workers]
         with output.open("wb") as out, (self._directory / "maintenance.log").open("ab") as log:
             process = subprocess.Popen(
-                [*command, "--every", "1s", "--json"], stdout=out, stderr=log, env=self._environment
+                [*command, "--every", "1s", "--json"], stdout=out, stderr=log, env=self._maintenance_environment
             )
         try:
             is_early = self.kills > 0 and self._rng.random() < EARLY_SHARE

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import urllib3
 from tortured import clients
-from tortured.checker import Checker, summary
+from tortured.checker import Checker, Log, summary
 from tortured.final_log import by_deltalake, by_http
 from tortured.group_history import contradictions as group_contradictions
 from tortured.group_members import GroupMember
@@ -52,6 +52,8 @@ class Plan:
     transactional: int = 1
     pace_seconds: float = 0.1
     workers: str = "local"
+    planted: bool = False
+    """Maintenance loses records: the run has to find that out."""
     native: tuple[str, ...] = tuple(TOPICS)
     """What Delta's own source follows; ``format("tidelog")`` follows everything."""
     deleted_file_retention_ms: int = 600_000
@@ -65,24 +67,21 @@ class _Run:
     plan: Plan
     running: Service
     directory: Path
-    histories: dict[str, History] = field(default_factory=lambda: {topic: History() for topic in TOPICS})
+    histories: dict[str, History]
+    streams: Streams
+    maintainer: Maintainer
     failures: list[str] = field(default_factory=list)
     quiet: threading.Event = field(default_factory=threading.Event)
     ended: threading.Event = field(default_factory=threading.Event)
     deletions: int = 0
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether something was found already, so that waiting on is of no use."""
+        return bool(self.failures or self.maintainer.problems or self.streams.failure is not None)
+
     def client(self, name: str, topic: str, until: threading.Event) -> clients.Client:
         return clients.Client(name, self.running.urls, self.histories[topic], until, self.plan.seed)
-
-    def create_topics(self) -> None:
-        common = {"flush.ms": 50, "retention.ms": -1, "deleted.file.retention.ms": self.plan.deleted_file_retention_ms}
-        for topic, count in TOPICS.items():
-            config = common | ({"cleanup.policy": "compact"} if topic in ACCOUNTS else {})
-            admin = self.client("administrator", topic, self.ended)
-            reply, _, _ = admin.insist(
-                "POST", "/v1/topics", {"name": topic, "partition_count": count, "config": config}
-            )
-            assert reply.status in {200, 201}, reply
 
     def start_writing(self) -> list[threading.Thread]:
         jobs: list[tuple[Callable[..., None], str, dict[str, int]]] = [
@@ -106,10 +105,12 @@ class _Run:
             member,
         ]
 
-    def delete_behind(self, client: clients.Client, streams: Streams) -> None:
+    def delete_behind(self, client: clients.Client) -> None:
         """Delete records of ``accounts`` that both of its readers are past, until it gets quiet."""
         while not client.stopping.wait(DELETE_SECONDS):
-            seen = [positions(found) for name, found in streams.batches().items() if "accounts" in _topics_of(name)]
+            seen = [
+                positions(found) for name, found in self.streams.batches().items() if "accounts" in _topics_of(name)
+            ]
             before = [
                 {"partition": partition, "offset": past}
                 for partition in range(ACCOUNTS["accounts"])
@@ -120,23 +121,20 @@ class _Run:
                 assert reply.status == 200, reply
                 self.deletions += 1
 
-    def go_on(self, streams: Streams, maintainer: Maintainer, progress: Callable[[str], None]) -> None:
+    def go_on(self, progress: Callable[[str], None]) -> None:
         """Let everything run for as long as the plan says, or until something has failed."""
         deadline = time.monotonic() + self.plan.seconds
-        while (left := deadline - time.monotonic()) > 0 and streams.failure is None and not self.failures:
+        while (left := deadline - time.monotonic()) > 0 and not self.is_broken:
             writes = sum(len(history.writes) for history in self.histories.values())
-            progress(f"{left:.0f} s left, {maintainer.kills} kills, {writes} writes, {self.deletions} deletions")
+            progress(f"{left:.0f} s left, {self.maintainer.kills} kills, {writes} writes, {self.deletions} deletions")
             time.sleep(min(left, 1.0))
 
-    def until(self, holds: Callable[[], bool], seconds_max: float, streams: Streams, what: str) -> None:
-        """Wait; when it does not come about, or something has failed already, that is what the run has found."""
+    def until(self, holds: Callable[[], bool], seconds_max: float, what: str) -> None:
+        """Wait; when it does not come about, that is what the run has found. What has failed already need not come about."""
         deadline = time.monotonic() + seconds_max
-        while not holds():
-            if streams.failure is not None or self.failures:
-                return
+        while not self.is_broken and not holds():
             if time.monotonic() > deadline:
                 self.failures.append(what)
-                return
             time.sleep(0.2)
 
 
@@ -144,11 +142,23 @@ def torture_upkeep(plan: Plan, directory: Path, *, progress: Callable[[str], Non
     """Run the plan; histories and logs lie in the directory."""
     began = time.monotonic()
     with service(directory, 3) as running:
-        run = _Run(plan=plan, running=running, directory=directory)
-        run.create_topics()
-        streams = Streams(directory, list(TOPICS), plan.native, running.environment)
-        maintainer = Maintainer(
-            directory, list(TOPICS), running.environment, run.histories["orders"], workers=plan.workers, seed=plan.seed
+        _create_topics(plan, running)
+        histories = {topic: History() for topic in TOPICS}
+        run = _Run(
+            plan=plan,
+            running=running,
+            directory=directory,
+            histories=histories,
+            streams=Streams(directory, list(TOPICS), plan.native, running.environment),
+            maintainer=Maintainer(
+                directory,
+                list(TOPICS),
+                running.environment,
+                histories["orders"],
+                workers=plan.workers,
+                seed=plan.seed,
+                is_planted=plan.planted,
+            ),
         )
         member = GroupMember(
             "member", running.urls, GROUP, "orders", session_ms=60_000, work_seconds=0.01, stopping=run.ended
@@ -156,52 +166,52 @@ def torture_upkeep(plan: Plan, directory: Path, *, progress: Callable[[str], Non
         try:
             writing = run.start_writing()
             reading = run.start_reading(member)
-            maintainer.start()
-            run.until(lambda: streams.is_ready, READY_SECONDS_MAX, streams, "Spark's streams do not start")
+            run.maintainer.start()
+            run.until(lambda: run.streams.is_ready, READY_SECONDS_MAX, "Spark's streams do not start")
             deleter = run.client("deleter", "accounts", run.quiet)
-            writing.append(clients.start(run.delete_behind, deleter, streams, failures=run.failures))
-            run.go_on(streams, maintainer, progress)
-            enough = lambda: maintainer.kills >= plan.kills_min  # noqa: E731
-            run.until(enough, REST_SECONDS_MAX, streams, "maintenance does too little")
+            writing.append(clients.start(run.delete_behind, deleter, failures=run.failures))
+            run.go_on(progress)
+            run.until(lambda: run.maintainer.kills >= plan.kills_min, READY_SECONDS_MAX, "maintenance does too little")
             run.quiet.set()
             _join(writing, run.failures)
             ends = _ends(running)
-            all_seen = lambda: _have_seen(streams, member, ends)  # noqa: E731
-            run.until(all_seen, READY_SECONDS_MAX, streams, "readers do not reach the end")
-            maintainer.stop()
-            return _judged(run, streams, member, maintainer, reading, ends, began)
+            run.until(lambda: _have_seen(run, member, ends), READY_SECONDS_MAX, "readers do not reach the end")
+            run.maintainer.stop()
+            return _judged(run, member, reading, ends, began)
         finally:
             run.quiet.set()
             run.ended.set()
-            maintainer.stop()
-            streams.kill()
+            run.maintainer.stop()
+            run.streams.kill()
 
 
-def _judged(
-    run: _Run,
-    streams: Streams,
-    member: GroupMember,
-    maintainer: Maintainer,
-    reading: list[threading.Thread],
-    ends: Ends,
-    began: float,
-) -> Outcome:
+def _create_topics(plan: Plan, running: Service) -> None:
+    common = {"flush.ms": 50, "retention.ms": -1, "deleted.file.retention.ms": plan.deleted_file_retention_ms}
+    admin = clients.Client("administrator", running.urls, History(), threading.Event(), plan.seed)
+    for topic, count in TOPICS.items():
+        config = common | ({"cleanup.policy": "compact"} if topic in ACCOUNTS else {})
+        reply, _, _ = admin.insist("POST", "/v1/topics", {"name": topic, "partition_count": count, "config": config})
+        assert reply.status in {200, 201}, reply
+
+
+def _judged(run: _Run, member: GroupMember, reading: list[threading.Thread], ends: Ends, began: float) -> Outcome:
     run.ended.set()
     _join(reading, run.failures)
-    streams.stop()
-    url = run.running.urls[0]
-    log, committed = by_http(url, ORDERS), _committed(url)
-    accounts, starts = _accounts(url)
-    others = {"deltalake": by_deltalake(ORDERS, run.running.environment) == log}
+    run.streams.stop()
+    orders, maintainer, url = run.histories["orders"], run.maintainer, run.running.urls[0]
+    log = _whole(lambda: by_http(url, ORDERS), run.failures)
+    others = {
+        "deltalake": _whole(lambda: by_deltalake(ORDERS, run.running.environment), run.failures) == log,
+    }
+    committed, (accounts, starts) = _committed(url), _accounts(url)
     codes = [gateway.stop() for gateway in run.running.gateways]
-    orders = run.histories["orders"]
-    found = [*run.failures, *maintainer.problems, *([streams.failure] if streams.failure else [])]
+    found = [*run.failures, *maintainer.problems, *([run.streams.failure] if run.streams.failure else [])]
     found += [f"gateway {index} ended with {code}" for index, code in enumerate(codes) if code != 0]
     found += sorted({fault.what for fault in orders.faults if "refused" in fault.what})
     found += Checker(orders, log).contradictions()
     found += group_contradictions(member.histories, committed)
     truth = Truth([write for history in run.histories.values() for write in history.writes], ACCOUNTS)
-    witnesses = {**streams.batches(), "the member": _once(member), "the log of accounts": [accounts]}
+    witnesses = {**run.streams.batches(), "the member": _once(member), "the log of accounts": [accounts]}
     for name, batches in witnesses.items():
         wanted = {line: end for line, end in ends.items() if line[0] in _topics_of(name)}
         found += contradictions(name, batches, truth, starts if name == "the log of accounts" else {}, wanted)
@@ -213,6 +223,15 @@ def _judged(
     counts["deletions of records"] = run.deletions
     counts |= {f"records read by {name}": sum(map(len, batches)) for name, batches in witnesses.items()}
     return Outcome(counts=counts, contradictions=found, seconds=time.monotonic() - began, others_agree=others)
+
+
+def _whole(read: Callable[[], Log], failures: list[str]) -> Log:
+    """What is read; a gap in it is a failure."""
+    try:
+        return read()
+    except AssertionError as gap:
+        failures.append(str(gap))
+        return {(topic, partition): [] for topic, count in ORDERS.items() for partition in range(count)}
 
 
 def _topics_of(witness: str) -> tuple[str, ...]:
@@ -228,8 +247,8 @@ def _once(member: GroupMember) -> Batches:
     return [sorted({row for rows in member.seen for row in rows})]
 
 
-def _have_seen(streams: Streams, member: GroupMember, ends: Ends) -> bool:
-    witnesses = {**streams.batches(), "the member": member.seen}
+def _have_seen(run: _Run, member: GroupMember, ends: Ends) -> bool:
+    witnesses = {**run.streams.batches(), "the member": member.seen}
     for name, batches in witnesses.items():
         reached = positions(batches)
         if any(reached.get(line, 0) < end for line, end in ends.items() if line[0] in _topics_of(name)):
