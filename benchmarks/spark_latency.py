@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import quantiles
 
 from pyspark.sql import DataFrame, Row
+from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.kafka.broker import kept
 from benchmarks.processes import call
@@ -87,7 +88,7 @@ def by_kafka(address: str, topic: str) -> Send:
 
 
 @contextmanager
-def _running(stream: DataFrame, checkpoint: Path, rows: dict[int, int]) -> Iterator[object]:
+def _running(stream: DataFrame, checkpoint: Path, rows: dict[int, int]) -> Iterator[StreamingQuery]:
     def take(batch: DataFrame, _: int) -> None:
         found: list[Row] = batch.select("value").collect()
         now = time.time_ns()
