@@ -7,7 +7,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help setup demo test simulate torture torture-maintenance gateway minio minio-server lint lint-infra bench clean
+.PHONY: help setup demo test simulate torture torture-maintenance torture-spark gateway minio minio-server lint lint-infra bench clean
 
 STAMP := .venv/.tidelog-set-up
 PACKAGES := tidelog gateway log_format compaction spark_pipeline
@@ -37,6 +37,9 @@ torture: minio-server $(STAMP) ## Kill, freeze and cut off real processes for SE
 
 torture-maintenance: minio-server $(STAMP) ## Kill maintenance for SECONDS (default 300) beside gateways, readers and Spark, then judge
 	.venv/bin/python tests/torture --maintenance --seconds $(or $(SECONDS),300) $(ARGS)
+
+torture-spark: minio-server $(STAMP) ## Kill Spark's drivers RESTARTS (default 20) times, and gateways, then judge what its sink wrote
+	.venv/bin/python tests/torture --spark --restarts $(or $(RESTARTS),20) $(ARGS)
 
 gateway: $(STAMP) ## Serve the topics in ./data
 	.venv/bin/tidelog serve --store ./data $(ARGS)
