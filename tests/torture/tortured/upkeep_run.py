@@ -241,8 +241,10 @@ def _topics_of(witness: str) -> tuple[str, ...]:
 
 
 def _once(member: GroupMember) -> Batches:
-    """What the member was given. One that had to join again began at what it had committed: then each record once, in order."""
-    if len(member.histories) == 1:
+    """What the member was given; each record once, in order, when it lost sight of a commit or had to join again: then it begins
+    anew at what it had committed, as groups do."""
+    commits = [commit for history in member.histories for commit in history.commits]
+    if len(member.histories) == 1 and all(commit.ended is not None for commit in commits):
         return member.seen
     return [sorted({row for rows in member.seen for row in rows})]
 
