@@ -84,7 +84,8 @@ def read_topic(
     records = spark.read.format("delta").load(path)
     if any(starts):
         by_partition = ", ".join(f"{start}L" for start in starts)
-        records = records.where(f"offset >= element_at(array({by_partition}), partition + 1)")
+        # A partition that was added since the look above is not among them.
+        records = records.where(f"offset >= coalesce(try_element_at(array({by_partition}), partition + 1), 0L)")
     return with_kafka_columns(records, topic, timestamp_type(state))
 
 
