@@ -89,7 +89,8 @@ class Membership:
         with self._call_lock:
             self._member_id, self._generation = joined.member_id, joined.generation
             self._take_in(joined, began)
-        if self._thread is None:
+        if self._thread is None or not self._thread.is_alive():
+            # A defect may have ended it: then the member was counted out, and this is its next life.
             self._thread = WorkerThread(self._run, name="tidelog-heartbeat")
             self._thread.start()
 

@@ -12,6 +12,7 @@ import pytest
 
 from tidelog import Consumer, Record, TopicPartition
 from tidelog.errors import ClientClosed, FencedMember, NoCommittedOffset, StaleGeneration, UnknownMember
+from tidelog.group_calls import GroupCalls
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -349,3 +350,23 @@ def test_calls_out_of_place(gateway: Any) -> None:
         for call in (consumer.commit, consumer.committed, consumer.group_metadata, consumer.seek_to_committed):
             with pytest.raises(RuntimeError, match="no group"):
                 call()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_heartbeats_that_met_a_defect_begin_again_with_the_next_life(
+    gateway: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread is gone, the member counts itself out and joins again: and is kept alive again."""
+    fill(gateway, 0)
+    beat = GroupCalls.heartbeat
+
+    def defect(*_: Any) -> None:
+        monkeypatch.setattr(GroupCalls, "heartbeat", beat)
+        raise ZeroDivisionError
+
+    with member(gateway, session_timeout_ms=1_000) as consumer:
+        consumer.poll(10)
+        monkeypatch.setattr(GroupCalls, "heartbeat", defect)
+        until(lambda: consumer.poll(10) or gateway.groups["g"].joined_count == 2)
+        beats = gateway.count("/heartbeat$")
+        until(lambda: gateway.count("/heartbeat$") > beats + 3)
