@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from pyspark import TaskContext
 
+from log_format.staged_records import topic_hash
 from spark_pipeline.sink.options import SinkOptions
 
 
@@ -43,8 +44,14 @@ def name_in_stream() -> BatchName | None:
 
 
 def name_of_job(options: SinkOptions) -> BatchName | None:
-    """The name that a batch write was given; None: it appends whenever it is run."""
-    return None if options.app_id is None or options.version is None else BatchName(options.app_id, options.version)
+    """The name that a batch write was given; None: it appends whenever it is run.
+
+    As Delta's, which counts for one table, it counts for one topic where the option says which.
+    """
+    if options.app_id is None or options.version is None:
+        return None
+    where = "" if options.topic is None else f"/{topic_hash(options.topic)}"
+    return BatchName(f"{options.app_id}{where}", options.version)
 
 
 def passed(name: BatchName, last_number: int) -> BatchRefused:

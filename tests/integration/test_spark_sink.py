@@ -175,7 +175,7 @@ def test_a_job_with_a_name_is_written_once(
 
     def each(rows: DataFrame, number: int) -> None:
         for topic in ("named", "other"):
-            named = {"topic": topic, "txnAppId": f"job-{topic}", "txnVersion": str(number)}
+            named = {"topic": topic, "txnAppId": "job", "txnVersion": str(number)}
             rows.write.format("tidelog").mode("append").options(**option, **named).save()
         for _ in range(2):
             rows.write.format("tidelog").mode("append").options(**option, topic="plain").save()

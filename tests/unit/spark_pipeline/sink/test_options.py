@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from spark_pipeline.sink.batch_name import name_of_job
 from spark_pipeline.sink.options import SinkOptions, parse_sink_options
 from spark_pipeline.source.options import OptionRefused
 
@@ -38,3 +39,15 @@ def test_what_is_wrong(given: dict[str, str], streaming: bool, message: str) -> 
     """By the option's name."""
     with pytest.raises(OptionRefused, match=message):
         parse_sink_options(given, streaming=streaming)
+
+
+def test_a_name_counts_for_its_topic() -> None:
+    """One name for writes to two topics, as Delta's users give one for two tables: neither is taken for the other's repeat."""
+    jobs = [
+        name_of_job(SinkOptions(store="s", topic=topic, app_id="é" * 100, version=1))
+        for topic in ("a" * 249, "b", None)
+    ]
+    ids = {job.transactional_id for job in jobs if job is not None}
+    assert len(ids) == 3
+    assert max(len(each.encode()) for each in ids) <= 255
+    assert name_of_job(SinkOptions(store="s", topic="a")) is None
