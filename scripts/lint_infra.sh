@@ -73,10 +73,12 @@ say "Kubernetes: the schemas of its API"
 for file in namespace gateway maintenance network; do
     "$kept/venv/bin/kubernetes-validate" --quiet --strict "infra/kubernetes/$file.yaml"
 done
-say "The gateway's image: the steps of its build, in a clean directory"
+say "The images of the gateway and for EMR: the steps of their builds, in a clean directory"
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
-"$python" infra/docker/rehearse.py gateway "$directory/image" >/dev/null
+for image in gateway emr; do
+    "$python" infra/docker/rehearse.py "$image" "$directory/$image" >/dev/null
+done
 say "Terraform: tflint"
 for module in infra/terraform/modules/* infra/terraform/examples/*; do
     "$kept/tflint" --no-color --chdir="$module"

@@ -2,7 +2,8 @@
 
 COPY and RUN happen in their order, with the image's ``/build`` and ``/opt`` below the directory and this Python for the
 image's; of the checkout only what git tracks and ``.dockerignore`` lets through is there to be copied. Then what was installed
-says its version.
+says its version. With ``offline`` as a third argument nothing is fetched: where packages would be installed by a lock, this
+Python's own are lent to the environment, and Spark's jars are passed over.
 Not rehearsed: the base images, the last stage (user, health check, what starts), and RUN lines that install system packages.
 """
 # ruff: noqa: INP001, S602, S603, T201 - a program of its own that runs a Dockerfile's shell lines
@@ -14,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +23,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 SECONDS_MAX: Final = 900
 
 
-def main(image: str, directory: Path) -> int:
+def main(image: str, directory: Path, *, offline: bool = False) -> int:
     """0 when every step did what it should."""
     text = (ROOT / f"infra/docker/{image}.Dockerfile").read_text().replace("\\\n", " ")
     stage = text.split("\nFROM ")[1]
@@ -34,9 +36,22 @@ def main(image: str, directory: Path) -> int:
             _copy(sources, build / target)
         elif instruction == "RUN" and "apt-get" not in rest:
             print(f"RUN {rest}", flush=True)
-            _run(_relocated(rest, directory), build)
+            for part in rest.split(" && "):
+                if offline and "--require-hashes" in part:
+                    _lend(directory / "opt" / part.split("/")[2])
+                elif not (offline and "spark_pipeline.jars" in part):
+                    _run(_relocated(part, directory), build)
     _run(f"{directory}/opt/tidelog/bin/python -m tidelog --version", directory)
     return 0
+
+
+def _lend(environment: Path) -> None:
+    """What is installed for this Python can be imported in ``environment``, too; but not this checkout."""
+    (site,) = environment.glob("lib/python*/site-packages")
+    for installed in Path(sysconfig.get_path("purelib")).iterdir():
+        is_checkout = installed.suffix == ".pth" or installed.name.startswith(("tidelog", "_editable"))
+        if not is_checkout and not (site / installed.name).exists():
+            (site / installed.name).symlink_to(installed)
 
 
 def _relocated(line: str, directory: Path) -> str:
@@ -67,4 +82,4 @@ def _run(line: str, directory: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], Path(sys.argv[2]).resolve()))
+    sys.exit(main(sys.argv[1], Path(sys.argv[2]).resolve(), offline=sys.argv[3:] == ["offline"]))

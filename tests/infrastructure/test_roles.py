@@ -172,8 +172,8 @@ def test_a_reader_reads_everything_and_writes_nothing(
 
 
 def test_maintenance_does_its_work_and_leaves_gateways_alone(roles: Roles, tmp_path: Path) -> None:
-    """A round with maintenance's role fails with no topic; of system objects it can only fence the tables, and it can't delete a
-    heartbeat."""
+    """A round with maintenance's role fails with no topic; of system objects it can only fence the tables and write how a
+    transaction ended, and it can't delete a heartbeat."""
     done = subprocess.run(
         [sys.executable, "-m", "compaction", "--store", roles.store_uri, "--workers", "local", "--once", "--json"],
         env=roles.process_environment("maintenance"), cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False,
@@ -185,8 +185,13 @@ def test_maintenance_does_its_work_and_leaves_gateways_alone(roles: Roles, tmp_p
     assert refused(client.put_object, Bucket=roles.bucket, Key=f"{PREFIX}/system/cluster.json", Body=b"")
     assert refused(client.delete_object, Bucket=roles.bucket, Key=f"{PREFIX}/system/gateways/a.json")
     assert refused(client.delete_object, Bucket=roles.bucket, Key="elsewhere")
-    assert refused(client.put_object, Bucket=roles.bucket, Key=f"{PREFIX}/system/transactions/decisions/x", Body=b"")
-    for below in ("topics/orders/segments", "system/transactions/_delta_log", "system/consumer_offsets/_delta_log"):
+    assert refused(client.put_object, Bucket=roles.bucket, Key=f"{PREFIX}/system/consumer_offsets/offsets/x", Body=b"")
+    for below in (
+        "topics/orders/segments",
+        "system/transactions/_delta_log",
+        "system/transactions/decisions",
+        "system/consumer_offsets/_delta_log",
+    ):
         key = f"{PREFIX}/{below}/probe"
         client.put_object(Bucket=roles.bucket, Key=key, Body=b"")
         client.delete_object(Bucket=roles.bucket, Key=key)

@@ -97,6 +97,16 @@ ROWS: Final = {
                 "rebalances a minute": f"60 * {rate('tidelog_group_rebalances_total')}",
             },
         ),
+        Panel(
+            "Lag, records: the ten largest",
+            "short",
+            {"{{group}}, {{topic}}": "topk(10, max by (group, topic) (tidelog_group_lag_records))"},
+        ),
+        Panel(
+            "Lag, age of the oldest unread record: the ten largest",
+            "s",
+            {"{{group}}, {{topic}}": "topk(10, max by (group, topic) (tidelog_group_lag_seconds))"},
+        ),
     ],
     "Gateways": [
         Panel("Alive, as each sees it", "short", {"{{instance}}": "tidelog_cluster_gateways"}),

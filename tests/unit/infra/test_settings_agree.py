@@ -164,7 +164,12 @@ def _pin(entry: str) -> tuple[str, set[str]]:
 
 @pytest.mark.parametrize(
     ("lock", "wanted"),
-    [("build", ["hatchling"]), ("gateway", ["tidelog[gateway,s3]"]), ("spark", ["tidelog[spark,s3]"])],
+    [
+        ("build", ["hatchling"]),
+        ("gateway", ["tidelog[gateway,s3]"]),
+        ("spark", ["tidelog[spark,s3]"]),
+        ("emr", ["tidelog[arrow,s3]"]),
+    ],
 )
 def test_images_have_the_locked_versions_of_all_that_they_need(lock: str, wanted: list[str]) -> None:
     """An image's lock has what its extras need, in the versions and with the hashes that the tests ran with."""
@@ -183,8 +188,10 @@ def test_images_have_the_locked_versions_of_all_that_they_need(lock: str, wanted
     assert needed - {"tidelog"} <= set(part)
 
 
-@pytest.mark.parametrize("image", ["gateway", "spark"])
-def test_images_are_built_from_every_package_and_run_without_root(image: str) -> None:
+@pytest.mark.parametrize(
+    ("image", "user"), [("gateway", "10001:10001"), ("spark", "10001:10001"), ("emr", "hadoop:hadoop")]
+)
+def test_images_are_built_from_every_package_and_run_without_root(image: str, user: str) -> None:
     """Each package of the wheel is copied, nothing else of the checkout is, and the last user is not root."""
     text = (INFRA / f"docker/{image}.Dockerfile").read_text()
     wheel = re.search(r"^packages = \[(.*)\]$", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
@@ -193,8 +200,20 @@ def test_images_are_built_from_every_package_and_run_without_root(image: str) ->
     assert set(re.findall(r"^COPY (\w+) \1$", text, re.MULTILINE)) == packages
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     assert {f"!{name}" for name in packages} <= set(ignored)
-    assert re.findall(r"^USER (\S+)$", text, re.MULTILINE)[-1] == "10001:10001"
-    assert all(re.search(r":[0-9]+\.[0-9]", base) for base in re.findall(r"^FROM (\S+)", text, re.MULTILINE))
+    assert re.findall(r"^USER (\S+)$", text, re.MULTILINE)[-1] == user
+    bases = re.findall(r"^FROM (\S+)", text, re.MULTILINE)
+    assert bases == ["${BASE}"] * 2 or all(re.search(r":[0-9]+\.[0-9]", base) for base in bases)
+
+
+def test_emr_runs_what_its_image_has() -> None:
+    """The image's base is the release that Terraform asks for, and what a round starts lies where the image puts it."""
+    image = (INFRA / "docker/emr.Dockerfile").read_text()
+    module = INFRA / "terraform/modules/maintenance"
+    (release,) = re.findall(r'default +  *= "(emr-[^"]+)"', (module / "variables.tf").read_text())
+    assert f"/spark/{release}:" in image
+    (entry_point,) = re.findall(r'"local://([^"]+)"', (module / "emr.tf").read_text())
+    assert f"COPY infra/docker/emr-maintenance.py {entry_point}\n" in image
+    assert "pyspark" not in _blocks(INFRA / "docker/emr.lock"), "EMR brings its own"
 
 
 def test_costs_are_computed() -> None:

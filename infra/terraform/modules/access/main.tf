@@ -43,7 +43,7 @@ output "gateway_policy" {
 }
 
 output "maintenance_policy" {
-  description = "JSON: reads all, writes topics, deletes what no commit needs."
+  description = "JSON: reads all, writes topics, ends transactions that were left, deletes what no commit needs."
   value       = local.documents["maintenance"]
 }
 
