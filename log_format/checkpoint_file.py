@@ -1,37 +1,78 @@
 """The Parquet object of a checkpoint: which of its row groups hold nothing but tombstones.
 
 A topic that is merged all the time has many times as many tombstones as segments, and who only wants the state has no use for
-them: they come last, in row groups of their own, and are passed over by the statistics of ``remove.path``. A checkpoint that
-somebody else wrote is read whole.
+them: they come last, in row groups of their own, and the file's metadata says where they begin. A checkpoint that somebody else
+wrote is read whole. (Statistics would say it, too; but where they are damaged pyarrow ends the process.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-_TOMBSTONE_COLUMN: Final = "remove.path"
+from log_format.checkpoint_schema import SCHEMA, check_required, conforming
+
+TOMBSTONES_KEY: Final = b"tidelog.tombstones"
+"""JSON: the number of the first row group of tombstones, which all behind it hold, too, and how many rows come before."""
+_HEAD: Final = ("txn", "metaData", "protocol", "add.modificationTime")
+_HEAD_FIELDS: Final = (
+    *(SCHEMA.field(name) for name in ("txn", "metaData", "protocol")),
+    pa.field("add", pa.struct([("modificationTime", pa.int64())])),
+)
+PIECE_BYTES: Final = 2 * 1024 * 1024
+"""About so much is decoded at once."""
+_GROUP_BYTES: Final = 8 * 1024 * 1024
+"""About so much is encoded at once: each row group costs a few KiB of the object's end."""
 _ROWS_MAX: Final = 16_384
 """Rows of one piece: more make nothing faster."""
 
 
 def encode_checkpoint_file(reconciled: pa.Table) -> bytes:
-    """The object's bytes. ``reconciled``: ``checkpoint.SCHEMA``, with what belongs into the file's metadata."""
+    """The object's bytes. ``reconciled``: ``checkpoint_schema.SCHEMA``, with what belongs into the file's metadata."""
     is_tombstone = pc.is_valid(reconciled.column("remove"))
+    pieces = (reconciled.filter(pc.invert(is_tombstone)), reconciled.filter(is_tombstone))
+    return encode_checkpoint_pieces(pieces, reconciled.schema.metadata or {})[0]
+
+
+def encode_checkpoint_pieces(pieces: Iterable[pa.Table], metadata: Mapping[bytes, bytes]) -> tuple[bytes, int]:
+    """The object's bytes and how many rows it has. No piece may mix tombstones with others."""
     sink = pa.BufferOutputStream()
+    row_count, group_count, tombstones = 0, 0, [0, 0]
     options = {"compression": "zstd", "store_schema": False, "write_page_checksum": True}
-    with pq.ParquetWriter(sink, reconciled.schema, **options) as writer:
-        for rows in (reconciled.filter(pc.invert(is_tombstone)), reconciled.filter(is_tombstone)):
-            if rows.num_rows:
-                writer.write_table(rows)
+    with pq.ParquetWriter(sink, SCHEMA, **options) as writer:
+        for group in _row_groups(pieces):
+            writer.write_table(group)
+            row_count += group.num_rows
+            group_count += 1
+            if group.column("remove").null_count:
+                tombstones = [group_count, row_count]
         # Without the Arrow schema pyarrow leaves the table's own metadata out as well.
-        writer.add_key_value_metadata(reconciled.schema.metadata or {})
+        writer.add_key_value_metadata({**metadata, TOMBSTONES_KEY: msgspec.json.encode(tombstones)})
     data: bytes = sink.getvalue().to_pybytes()
-    return data
+    return data, row_count
+
+
+def _row_groups(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The pieces together, as far as they are of one kind and not too large."""
+    group: list[pa.Table] = []
+    size, are_tombstones = 0, False
+    for piece in pieces:
+        if not piece.num_rows:
+            continue
+        is_other = are_tombstones != (piece.column("remove").null_count == 0)
+        if group and (is_other or size >= _GROUP_BYTES):
+            yield pa.concat_tables(group)
+            group, size = [], 0
+        are_tombstones = piece.column("remove").null_count == 0
+        group.append(piece.replace_schema_metadata(None))
+        size += piece.nbytes
+    if group:
+        yield pa.concat_tables(group)
 
 
 def decode_checkpoint_file(data: bytes, *, with_tombstones: bool) -> pa.Table:
@@ -53,29 +94,40 @@ class CheckpointFile:
         table: pa.Table = self._file.read_row_groups(self._groups(with_tombstones), columns=columns, use_threads=False)
         return table
 
-    def pieces(self, columns: Sequence[str], bytes_max: int, *, with_tombstones: bool) -> Iterator[pa.Table]:
-        """The rows of these columns in pieces of about ``bytes_max`` decoded bytes at most."""
+    def head(self) -> pa.Table:
+        """All rows that are no file's, and of the ``add`` the one with the largest ``modificationTime``, with nothing else of it;
+        with the object's metadata. Raises ``ValueError`` also, where something is missing."""
+        found = []
+        for piece in self.pieces(_HEAD, with_tombstones=False):
+            table = conforming(piece, _HEAD_FIELDS)
+            is_head = pc.or_(*(pc.is_valid(table.column(name)) for name in ("txn", "metaData")))
+            found.append(table.filter(pc.or_(is_head, pc.is_valid(table.column("protocol")))))
+            times = pc.struct_field(table.column("add"), "modificationTime")
+            newest = pc.index(times, pc.max(times)).as_py()
+            found.append(table.slice(max(0, newest), 1 if newest >= 0 else 0))
+        table = pa.concat_tables([pa.schema(_HEAD_FIELDS).empty_table(), *found])
+        check_required(table.select(["txn", "metaData"]))
+        return table.replace_schema_metadata(self._file.schema_arrow.metadata)
+
+    def pieces(self, columns: Sequence[str], *, with_tombstones: bool) -> Iterator[pa.Table]:
+        """The rows of these columns in pieces of about ``PIECE_BYTES`` of all columns. Raises ``ValueError`` also."""
         for number in self._groups(with_tombstones):
             group = self._file.metadata.row_group(number)
-            chunks = (group.column(index) for index in range(group.num_columns))
-            size = sum(
-                chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema.startswith(tuple(columns))
-            )
-            count = max(1, min(_ROWS_MAX, group.num_rows * bytes_max // max(1, size)))
+            count = max(1, min(_ROWS_MAX, group.num_rows * PIECE_BYTES // max(1, group.total_byte_size)))
             for batch in self._file.iter_batches(count, row_groups=[number], columns=columns, use_threads=False):
                 yield pa.Table.from_batches([batch])
 
     def _groups(self, with_tombstones: bool) -> list[int]:
         metadata = self._file.metadata
-        groups = range(metadata.num_row_groups)
-        return [group for group in groups if with_tombstones or not _is_of_tombstones(metadata.row_group(group))]
-
-
-def _is_of_tombstones(group: pq.RowGroupMetaData) -> bool:
-    """Whether each of its rows is a ``remove``."""
-    for index in range(group.num_columns):
-        column = group.column(index)
-        if column.path_in_schema == _TOMBSTONE_COLUMN:
-            statistics = column.statistics
-            return statistics is not None and statistics.has_null_count and statistics.null_count == 0
-    return False
+        groups = list(range(metadata.num_row_groups))
+        text = (self._file.schema_arrow.metadata or {}).get(TOMBSTONES_KEY)
+        if text is None or with_tombstones:
+            return groups
+        try:
+            first, row_count = msgspec.json.decode(text, type=tuple[int, int])
+        except msgspec.DecodeError as problem:
+            raise ValueError(f"where its tombstones are is damaged: {problem}") from problem
+        wanted = groups[: max(0, first)]
+        if sum(metadata.row_group(group).num_rows for group in wanted) != row_count:
+            raise ValueError("its tombstones are elsewhere")
+        return wanted

@@ -13,19 +13,15 @@ import pyarrow.compute as pc
 
 from log_format import layout
 from log_format.checkpoint_file import CheckpointFile
-from log_format.checkpoint_memory import TopicMemory, memory_of
+from log_format.checkpoint_memory import memory_of
 from log_format.checkpoint_schema import SCHEMA, as_corrupt, check_required, conforming, present
 from log_format.checkpoint_segments import columns_of, segments_of
 from log_format.delta import MetaData
 from log_format.errors import CorruptData
 from log_format.topic_state import TopicState
 
-_ONCE: Final = ("txn", "metaData", "add.modificationTime")
-_PIECEMEAL: Final = ("add.path", "add.size", "add.modificationTime", "add.tags")
-PIECE_BYTES: Final = 1024 * 1024
-"""About so much of these columns is decoded at once."""
-_FIELDS_ONCE: Final = tuple(SCHEMA.field(name) for name in ("txn", "add", "metaData"))
-_FIELDS_PIECEMEAL: Final = (SCHEMA.field("add"),)
+_COLUMNS: Final = ("add.path", "add.size", "add.modificationTime", "add.tags")
+_FIELDS: Final = (SCHEMA.field("add"),)
 
 
 def read_checkpoint(data: bytes, topic: str, version: int) -> TopicState:
@@ -33,7 +29,8 @@ def read_checkpoint(data: bytes, topic: str, version: int) -> TopicState:
     root = layout.topic_root(topic)
     with as_corrupt(root, version, topic=topic):
         file = CheckpointFile(data)
-        table, memory = _read_once(file)
+        table = file.head()
+        memory = memory_of(table)
         metadata = _metadata(table)
         txns = {txn["appId"]: txn["version"] for txn in present(table, "txn").to_pylist()}
         newest_ms = pc.max(pc.struct_field(present(table, "add"), "modificationTime")).as_py() or 0
@@ -48,15 +45,6 @@ def read_checkpoint(data: bytes, topic: str, version: int) -> TopicState:
             return state
         if state.exists:
             _take(state, adds)
-
-
-def _read_once(file: CheckpointFile) -> tuple[pa.Table, TopicMemory]:
-    found = file.read(_ONCE, with_tombstones=False)
-    table = conforming(found, _FIELDS_ONCE).replace_schema_metadata(found.schema.metadata)
-    for column, name in (("txn", "appId"), ("txn", "version"), ("metaData", "id"), ("metaData", "schemaString")):
-        if pc.struct_field(present(table, column), name).null_count:
-            raise ValueError(f"{column}.{name} is null")
-    return table, memory_of(table)
 
 
 def _metadata(table: pa.Table) -> MetaData | None:
@@ -75,8 +63,8 @@ def _metadata(table: pa.Table) -> MetaData | None:
 
 def _pieces(file: CheckpointFile) -> Iterator[pa.StructArray]:
     """Every ``add``, some at a time."""
-    for piece in file.pieces(_PIECEMEAL, PIECE_BYTES, with_tombstones=False):
-        table = conforming(piece, _FIELDS_PIECEMEAL)
+    for piece in file.pieces(_COLUMNS, with_tombstones=False):
+        table = conforming(piece, _FIELDS)
         check_required(table)
         if len(adds := present(table, "add")):
             yield adds

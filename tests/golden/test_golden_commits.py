@@ -11,7 +11,6 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from log_format.checkpoint import reconcile
 from log_format.checkpoint_schema import SCHEMA
 from log_format.checkpoint_state import read_checkpoint
 from log_format.delta import (
@@ -26,6 +25,7 @@ from log_format.delta import (
     remove_segment,
     schema_string,
 )
+from log_format.reconciliation import reconcile
 from log_format.run import Run, SegmentRef
 from log_format.topic_state import TopicState
 

@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from log_format.checkpoint import reconcile
 from log_format.checkpoint_schema import SCHEMA
 from log_format.checkpoint_state import read_checkpoint
 from log_format.delta import (
@@ -24,6 +23,7 @@ from log_format.delta import (
     remove_segment,
 )
 from log_format.errors import CorruptData
+from log_format.reconciliation import reconcile
 from log_format.run import Run, SegmentRef
 from log_format.topic_state import TopicState
 

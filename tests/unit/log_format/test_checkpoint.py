@@ -18,7 +18,6 @@ from log_format.checkpoint import (
     is_due,
     last_checkpoint_version,
     live_segments,
-    reconcile,
     reconciled_log,
     removed_paths,
     write_checkpoint,
@@ -28,6 +27,7 @@ from log_format.checkpoint_state import read_checkpoint
 from log_format.delta import Txn, decode_commit
 from log_format.errors import CorruptData, StoreUnavailable
 from log_format.producers import ProducerStamp
+from log_format.reconciliation import reconcile
 from log_format.stores.local import LocalStore
 from log_format.topic_changes import AlterTopic, DeleteRecords, DeleteTopic
 from log_format.topic_state import TopicState

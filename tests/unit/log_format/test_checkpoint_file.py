@@ -8,11 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from log_format.checkpoint import decode_checkpoint, reconcile, removed_paths, write_checkpoint
+from log_format.checkpoint import decode_checkpoint, removed_paths, write_checkpoint
 from log_format.checkpoint_file import decode_checkpoint_file, encode_checkpoint_file
 from log_format.checkpoint_memory import NO_MEMORY, with_memory
 from log_format.checkpoint_schema import SCHEMA
 from log_format.delta import Add, Commit, Remove
+from log_format.reconciliation import reconcile
 from log_format.topic_changes import DeleteRecords
 
 HOUR_MS = 3_600_000
