@@ -89,6 +89,7 @@ def _joined(shell: Shell, store: ObjectStore, engine: LogEngine) -> Shell:
     forwarding = Forwarding(shell, membership, engine.topics, mode=settings.forwarding, registry=registry)
     if settings.forwarding != "off":
         engine.groups.coordinator.is_preferred = forwarding.should_coordinate
+    engine.groups.coordinator.adopts = settings.forwarding != "off"
     return replace(shell, membership=membership, forwarding=forwarding)
 
 

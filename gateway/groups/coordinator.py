@@ -61,6 +61,9 @@ class Coordinator:
         metrics: GroupMetrics,
     ) -> None:
         self.is_preferred: Callable[[str], bool] = lambda _name: True
+        self.adopts = True
+        """False: groups are claimed by requests alone. Gateways that don't pass requests on would take them from each other for ever,
+        and each time their sessions would begin anew."""
         self._commits = commits
         self._subscribed = subscribed
         self._clock = clock
@@ -225,6 +228,8 @@ class Coordinator:
         await _each(behind, LiveGroup.topics_changed)
 
     async def _adopt(self) -> None:
+        if not self.adopts:
+            return
         state = await self._commits.recent(ADOPTION_MS)
         lost = []
         for name, group in state.groups.items():

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from gateway.engine.bounds import SEQUENCE_AHEAD_MAX, SEQUENCE_WAIT_MS_MAX
 from gateway.engine.producer_ids import ProducerIds
@@ -59,6 +60,9 @@ class Transactions:
         self._finishing = finishing
         self._producer_ids = producer_ids
         self._clock = clock
+        self._indexed: Mapping[str, TransactionRow] = {}
+        self._by_producer_id: dict[str, TransactionRow] = {}
+        """``_indexed`` by another key: made once for each version of the table, and not for each request."""
 
     async def drain(self) -> None:
         """Decide what was asked."""
@@ -95,11 +99,14 @@ class Transactions:
 
     async def check(self, stamp: ProducerStamp) -> None:
         """Raise ``RequestRefused`` where the stamp is not of a transactional id's newest epoch; ``BackOff``."""
-        for row in (await self._decider.fresh()).producers.values():
-            if row.producer_id == stamp.producer_id and stamp.epoch <= row.epoch:
-                if stamp.epoch < row.epoch:
-                    raise fenced(stamp.producer_id, stamp.epoch, row.epoch)
-                return
+        producers = (await self._decider.fresh()).producers
+        if producers is not self._indexed:
+            self._indexed, self._by_producer_id = producers, {row.producer_id: row for row in producers.values()}
+        row = self._by_producer_id.get(stamp.producer_id)
+        if row is not None and stamp.epoch <= row.epoch:
+            if stamp.epoch < row.epoch:
+                raise fenced(stamp.producer_id, stamp.epoch, row.epoch)
+            return
         raise RequestRefused(
             f"Epoch {stamp.epoch} of producer {stamp.producer_id[:100]!r} was never issued.",
             code=ErrorCode.UNKNOWN_PRODUCER,

@@ -131,3 +131,44 @@ def test_what_nobody_uses_is_forgotten_after_seven_days(monkeypatch: pytest.Monk
 
     asyncio.run(run())
     assert commits.state.groups.keys() == {"alive", "just in time", "left lately", "pending", "another's"}
+
+
+@pytest.mark.parametrize("adopts", [True, False])
+def test_groups_are_taken_over_only_where_requests_about_them_come(
+    monkeypatch: pytest.MonkeyPatch, adopts: bool
+) -> None:
+    """Whose requests are passed on to one gateway have one coordinator; else each keeps what it was asked about."""
+    changes = GroupChanges(groups=(_row("another's", 5, MEMBER),))
+    commits = _Commits(GroupsState(version=9).after(changes), set())
+    monkeypatch.setattr(module, "ADOPTION_MS", 1)
+    monkeypatch.setattr(module, "EXPIRY_MS", 2)
+
+    async def run() -> None:
+        coordinator: Any = Coordinator(
+            commits,  # type: ignore[arg-type]
+            _Topics(),  # type: ignore[arg-type]
+            clock=_Clock(),
+            coordinator_id="me",
+            metrics=GroupMetrics(CollectorRegistry()),
+        )
+        coordinator.adopts = adopts
+        rounds, enough = 0, asyncio.Event()
+        adopt = coordinator._adopt
+
+        async def count() -> None:
+            nonlocal rounds
+            await adopt()
+            rounds += 1
+            if rounds == 3:
+                enough.set()
+
+        coordinator._adopt = count
+        coordinator.start()
+        async with asyncio.timeout(60):
+            await enough.wait()
+        await coordinator.drain()
+
+    asyncio.run(run())
+    row = commits.state.group("another's").row
+    assert row is not None
+    assert row.coordinator == ("me" if adopts else "another")
