@@ -62,8 +62,8 @@ class Coordinator:
     ) -> None:
         self.is_preferred: Callable[[str], bool] = lambda _name: True
         self.adopts = True
-        """False: groups are claimed by requests alone. Gateways that don't pass requests on would take them from each other for ever,
-        and each time their sessions would begin anew."""
+        """False: groups are claimed by requests alone. Gateways that don't pass requests on would take them from each other for
+        ever, and each time their sessions would begin anew."""
         self._commits = commits
         self._subscribed = subscribed
         self._clock = clock
