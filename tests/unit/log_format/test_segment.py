@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from log_format.errors import CorruptData
 from log_format.records import HEADERS, RECORD_SCHEMA, TIMESTAMP
 from log_format.run import Run
 from log_format.segment import EncodedSegment, decode_footer, decode_row_group, decode_row_groups, encode_segment
@@ -71,6 +72,26 @@ def test_every_row_group_is_read_alone(compression: str, headers: bool) -> None:
     assert [part.num_rows for part in parts] == [3, 5, 1]
     assert pa.concat_tables(parts).equals(records)
     assert all(part.schema.equals(RECORD_SCHEMA, check_metadata=True) for part in parts)
+
+
+@pytest.mark.parametrize("from_start", [True, False])
+def test_columns_and_the_bytes_before_make_no_difference(from_start: bool) -> None:
+    """Row groups decode from their own bytes or from all before, too; columns left out are only left out, not unchecked."""
+    records = make_records({0: 3, 2: 5, 7: 1}, headers=True)
+    segment = encode_segment(records, compression="zstd")
+    footer = footer_of(segment)
+    for first in range(3):
+        indices = range(first, 3)
+        start, end = footer.row_groups[first].start, footer.row_groups[2].end
+        data = bytearray(segment.data[0 if from_start else start : end])
+        narrow = decode_row_groups(footer, indices, data, columns=["value"])
+        assert narrow.column_names == ["partition", "offset", "timestamp", "value"]
+        expected = records.slice(sum(group.record_count for group in footer.row_groups[:first]))
+        assert narrow.equals(expected.select(narrow.column_names))
+        assert decode_row_groups(footer, indices, data).equals(expected)
+        data[-1] ^= 1
+        with pytest.raises(CorruptData, match="do not match their checksum"):
+            decode_row_groups(footer, indices, data, columns=["offset"])
 
 
 def test_runs_and_row_groups_say_what_is_inside() -> None:
