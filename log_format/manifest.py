@@ -153,6 +153,13 @@ class Manifest:
                 return None
             return self._located(runs, runs.index_of_timestamp(timestamp_ms, runs.index_of(offset)))
 
+    def newest_timestamp_ms(self, partition: int, offset: int) -> int | None:
+        """The largest timestamp of the first run that ends behind ``offset``; None without one. O(log n)."""
+        with self._lock:
+            runs = self._partitions.get(partition)
+            index = 0 if runs is None else runs.index_of(offset)
+            return None if runs is None or index == len(runs) else runs.max_timestamps[index]
+
     def size_bytes(self, partition: int) -> int:
         """Stored bytes of the partition's runs."""
         with self._lock:
