@@ -118,6 +118,13 @@ def test_the_newest_segment_is_never_dead() -> None:
     assert [ref.path[9] for ref in manifest.segments_below({})] == ["a", "b"]
 
 
+def test_the_newest_timestamp_at_an_offset_is_that_of_its_run() -> None:
+    """Of the run that holds the offset, or of the next one; behind the last there is none."""
+    manifest = manifest_of(("a", [run(0, 0, 3, 7)]), ("b", [run(0, 5, 6, 4)]))
+    assert [manifest.newest_timestamp_ms(0, offset) for offset in (0, 2, 3, 5, 6)] == [7, 7, 4, 4, None]
+    assert manifest.newest_timestamp_ms(1, 0) is None
+
+
 def test_sizes_are_of_the_runs() -> None:
     """A partition's size is that of its own runs, whoever shares their segments."""
     manifest = manifest_of(
