@@ -58,7 +58,8 @@ def read_topic(
     """The topic's records up to its end as it is now, or all of ``version`` of its table (as ``table_version`` of the API).
 
     ``way`` names the reader; by default it is the one that is expected to be faster for all of the topic. A version can only
-    be read by Delta's. Records that retention deletes before they are read may be missing.
+    be read by Delta's. Records that retention deletes before they are read may be missing. The session is one of ``session``,
+    or was given to ``register``.
 
     Columns: ``schemas.KAFKA_SOURCE``. Raises ``UnknownTopic``, ``ValueError`` for a version by ``Way.TIDELOG``,
     ``StoreUnavailable``, ``CorruptData``; reading raises when the log no longer has the version.
@@ -77,9 +78,13 @@ def read_topic(
     if way is None:
         way = faster_way(segment_count=state.manifest.segment_count(), record_count=sum(ends) - sum(starts))
     if way is Way.TIDELOG:
-        ending = json.dumps({topic: {str(partition): end for partition, end in enumerate(ends)}})
-        place = store if ":" in store else str(Path(store).absolute())
-        options = {"store": place, "subscribe": topic, "includeHeaders": "true", "endingOffsets": ending}
+        options = {
+            "store": store if ":" in store else str(Path(store).absolute()),
+            # Not subscribe: partitions may be added before the query runs.
+            "assign": json.dumps({topic: [*range(len(ends))]}),
+            "endingOffsets": json.dumps({topic: {str(partition): end for partition, end in enumerate(ends)}}),
+            "includeHeaders": "true",
+        }
         return spark.read.format("tidelog").options(**options).load()
     records = spark.read.format("delta").load(path)
     if any(starts):

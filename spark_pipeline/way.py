@@ -2,8 +2,8 @@
 
 ``format("tidelog")`` begins at once and sends each record through Python. Delta's reader first plans by the table's log in Spark
 jobs of its own, then reads with the JVM's Parquet reader, and pays more for each file. So few records, and many small segments,
-are the first one's, long ranges in large segments the other's. The costs are those of 100-byte records on a warm JVM with two
-cores; that both readers gain alike by more cores is assumed.
+are the first one's, long ranges in large segments the other's. What a query and a record cost was measured with 100-byte records
+on a warm JVM with two cores; what a segment costs is an estimate. That both readers gain alike by more cores is assumed.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ from log_format.checkpoint import write_checkpoint
 from log_format.errors import RequestRefused, UnknownTopic
 from log_format.producers import ProducerStamp
 from log_format.records import BATCH_SCHEMA
+from log_format.topic_changes import AlterTopic
 from spark_pipeline import Way, read_topic, stream_topic
 from spark_pipeline.jobs import flight_delays
 from spark_pipeline.record_checksum import summary
@@ -114,6 +115,7 @@ def test_records_below_a_log_start_are_not_read(
     writer.delete_records({0: 3})
     records = read_topic(spark, str(tmp_path), "t", way=way)
     writer.append(FEW)
+    writer.committer.commit(AlterTopic(partition_count=4, config={}))
     assert places(records.collect()) == [(0, 3), (1, 0), (1, 1)]
 
 
