@@ -127,6 +127,7 @@ ROWS: Final = {
                 "tail cache": "sum(tidelog_tail_cache_bytes)",
                 "request bodies": "sum(tidelog_request_memory_bytes)",
                 "answers": "sum(tidelog_answer_memory_bytes)",
+                "manifests": "sum(tidelog_manifest_bytes)",
             },
         ),
         Panel("Store errors", "cps", {"{{purpose}}": rate("tidelog_store_errors_total", "purpose")}),
