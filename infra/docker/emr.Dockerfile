@@ -7,6 +7,7 @@
 ARG BASE=public.ecr.aws/emr-serverless/spark/emr-spark-8.0.0:latest
 # hadolint ignore=DL3006
 FROM ${BASE} AS build
+# hadolint ignore=DL3002,DL3066
 USER root
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /build
@@ -26,4 +27,5 @@ RUN /opt/tidelog/bin/pip check && /opt/tidelog/bin/python -m compileall -q /opt/
 FROM ${BASE}
 COPY --from=build /opt/tidelog /opt/tidelog
 COPY infra/docker/emr-maintenance.py /opt/tidelog/maintenance.py
+# hadolint ignore=DL3066
 USER hadoop:hadoop

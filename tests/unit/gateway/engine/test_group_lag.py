@@ -42,9 +42,12 @@ class Scraped:
 
 
 async def scrape(gateway: Any) -> Scraped:
-    """What a scrape shows that comes later than the pauses between looks."""
-    gateway.engine.groups.lag_watch._looking = None
+    """What a scrape shows that comes later than the pauses between looks, and waits as long as it takes."""
+    watch = gateway.engine.groups.lag_watch
+    watch._looking = None
     await gateway.engine.measure()
+    if watch._looking is not None:
+        await watch._looking
     return Scraped(gateway)
 
 
