@@ -16,7 +16,6 @@ Absent: log starts, in streams and in older versions. Records that were deleted 
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -55,11 +54,11 @@ def table_path(store: str, topic: str) -> str:
 def read_topic(
     spark: SparkSession, store: str, topic: str, *, version: int | None = None, way: Way | None = None
 ) -> DataFrame:
-    """The topic's records up to its end as it is now, or all of ``version`` of its table (as ``table_version`` of the API).
+    """The topic's records that are there when a query runs, or all of ``version`` of its table (``table_version`` of the API).
 
     ``way`` names the reader; by default it is the one that is expected to be faster for all of the topic. A version can only
-    be read by Delta's. Records that retention deletes before they are read may be missing. The session is one of ``session``,
-    or was given to ``register``.
+    be read by Delta's. Log starts are those of this call or later ones. The session is one of ``session``, or was given to
+    ``register``.
 
     Columns: ``schemas.KAFKA_SOURCE``. Raises ``UnknownTopic``, ``ValueError`` for a version by ``Way.TIDELOG``,
     ``StoreUnavailable``, ``CorruptData``; reading raises when the log no longer has the version.
@@ -74,18 +73,13 @@ def read_topic(
     if not state.exists:
         raise UnknownTopic(topic)
     starts = [state.log_start(partition) for partition in range(state.partition_count)]
-    ends = [state.high_watermark(partition) for partition in range(state.partition_count)]
     if way is None:
-        way = faster_way(segment_count=state.manifest.segment_count(), record_count=sum(ends) - sum(starts))
+        record_count = sum(state.high_watermark(partition) for partition in range(state.partition_count)) - sum(starts)
+        way = faster_way(segment_count=state.manifest.segment_count(), record_count=record_count)
     if way is Way.TIDELOG:
-        options = {
-            "store": store if ":" in store else str(Path(store).absolute()),
-            # Not subscribe: partitions may be added before the query runs.
-            "assign": json.dumps({topic: [*range(len(ends))]}),
-            "endingOffsets": json.dumps({topic: {str(partition): end for partition, end in enumerate(ends)}}),
-            "includeHeaders": "true",
-        }
-        return spark.read.format("tidelog").options(**options).load()
+        place = store if ":" in store else str(Path(store).absolute())
+        reader = spark.read.format("tidelog").options(store=place, subscribe=topic, includeHeaders="true")
+        return reader.load()
     records = spark.read.format("delta").load(path)
     if any(starts):
         by_partition = ", ".join(f"{start}L" for start in starts)

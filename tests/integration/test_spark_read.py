@@ -108,15 +108,15 @@ def test_a_version_reads_as_it_was(spark: SparkSession, tmp_path: Path, topic_wr
 def test_records_below_a_log_start_are_not_read(
     spark: SparkSession, tmp_path: Path, topic_writer: Writer, way: Way
 ) -> None:
-    """Also where their segment is still there; and what was not there when the topic was opened does not come in later."""
+    """Also where their segment is still there; what comes later is read, in partitions that come later, too."""
     writer = topic_writer(str(tmp_path), "t", partition_count=3)
     writer.append(FEW)
     writer.append(FEW)
     writer.delete_records({0: 3})
     records = read_topic(spark, str(tmp_path), "t", way=way)
-    writer.append(FEW)
     writer.committer.commit(AlterTopic(partition_count=4, config={}))
-    assert places(records.collect()) == [(0, 3), (1, 0), (1, 1)]
+    writer.append([(3, START_MS, None, b"new")])
+    assert places(records.collect()) == [(0, 3), (1, 0), (1, 1), (3, 0)]
 
 
 def test_a_stream_gives_each_record_once_across_a_restart(
