@@ -77,12 +77,15 @@ def _unordered(
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Keys and entries right below ``directory`` that may lie behind ``start``, as they come. Raises ``StoreUnavailable``."""
     path = root / directory
+    first = start[len(directory) :] if start.startswith(directory) else ""
     try:
         visit(path)
         with os.scandir(path) as entries:
             for entry in entries:
-                # First, since that is most of a long log.
-                if not _is_before(directory + entry.name, start) and (key := _key(directory, entry)) is not None:
+                name = entry.name
+                if name < first and not first.startswith(name):
+                    continue  # before anything else is looked at: that is most of a long log
+                if (key := _key(directory, entry)) is not None:
                     yield key, entry
     except (FileNotFoundError, NotADirectoryError):
         return
@@ -101,11 +104,6 @@ def _key(directory: str, entry: os.DirEntry[str]) -> str | None:
         return key if entry.is_file(follow_symlinks=False) else None
     except (ValueError, FileNotFoundError):
         return None
-
-
-def _is_before(name: str, start: str) -> bool:
-    """Whether an object of this name, or whatever lies in a directory of this name, comes before ``start``."""
-    return name < start and not start.startswith(name)
 
 
 def _is_wanted(raw: bytes, wanted: bytes, after: bytes) -> bool:
