@@ -59,7 +59,8 @@ def flat_cost(commits: int) -> Iterator[Table]:
         first, second = maintenance_cost.tables(costs, list(names), facts, title)
         first.notes.append(
             f"Kept for: `deleted.file.retention.ms`, default a day; {commits:,} commits are {commits / 4 / 3600:.0f} hours at "
-            "`flush.ms` 250. Directory store, without network."
+            "`flush.ms` 250. Directory store, without network. "
+            f"Spark is given {maintenance_spark.QUERY_SECONDS_MAX} s for a query."
         )
         second.notes.append(
             f"Each record was rewritten {histories.rewrites_per_record:.2f} times on average, {histories.rewrites_max} at most. "
