@@ -15,7 +15,7 @@ from spark_pipeline.sink.carry import CarriedTask, carry
 from spark_pipeline.sink.commit import commit_staged, drop_staged
 from spark_pipeline.sink.commit_by_gateway import commit_carried
 from spark_pipeline.sink.options import SinkOptions
-from spark_pipeline.sink.stage import Attempt, StagedTask, new_attempt, stage
+from spark_pipeline.sink.stage import Attempt, StagedTask, new_attempt, stage, transaction_id_of
 
 Messages = Sequence[WriterCommitMessage | None]
 
@@ -38,9 +38,10 @@ class BatchWriter(DataSourceArrowWriter):
         """See ``commit_staged`` and ``commit_carried``."""
         _commit(messages, self._options)
 
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Delete what was staged."""
-        _abort(messages, self._options)
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's
+        """Delete what was staged, by tasks that failed, too."""
+        if not self._options.gateways:
+            drop_staged(transaction_id_of(self._attempt, name_of_job(self._options), self._options), self._options)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -66,8 +67,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
         _commit(messages, self._options)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        """Delete what was staged: when the batch comes again it is staged anew."""
-        _abort(messages, self._options)
+        """Delete what was staged, as far as tasks have told: when the batch comes again it is staged anew."""
+        for transaction_id in {message.transaction_id for message in messages if isinstance(message, StagedTask)}:
+            drop_staged(transaction_id, self._options)
 
 
 def _write(
@@ -81,8 +83,3 @@ def _commit(messages: Messages, options: SinkOptions) -> None:
         commit_carried([message for message in messages if isinstance(message, CarriedTask)], options)
     else:
         commit_staged([message for message in messages if isinstance(message, StagedTask)], options)
-
-
-def _abort(messages: Messages, options: SinkOptions) -> None:
-    for transaction_id in {message.transaction_id for message in messages if isinstance(message, StagedTask)}:
-        drop_staged(transaction_id, options)
