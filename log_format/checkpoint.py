@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from log_format import layout, limits
-from log_format.checkpoint_file import CheckpointFile, decode_checkpoint_file, encode_checkpoint_pieces
+from log_format.checkpoint_file import CheckpointFile, decode_checkpoint_file, encode_checkpoint_pieces, in_turn
 from log_format.checkpoint_hint import hinted_version
 from log_format.checkpoint_memory import KEYS, NO_MEMORY, memory_of, with_memory
 from log_format.checkpoint_schema import SCHEMA, as_corrupt, check_required, conforming, present
@@ -56,7 +56,8 @@ def write_table_checkpoint(store: ObjectStore, root: str, version: int, now_ms: 
     found = _moved_on(store, root, version, now_ms)
     if found is None:
         return
-    data, row_count = encode_checkpoint_pieces(found.rows(), found.metadata())
+    with in_turn(0 if found.base is None else found.base.size_bytes):
+        data, row_count = encode_checkpoint_pieces(found.rows(), found.metadata())
     try:
         store.put_if_absent(layout.table_checkpoint_key(root, version), data)
     except ObjectExists:

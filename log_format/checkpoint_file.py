@@ -7,7 +7,9 @@ wrote is read whole. (Statistics would say it, too; but where they are damaged p
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import msgspec
@@ -26,10 +28,23 @@ _HEAD_FIELDS: Final = (
 )
 PIECE_BYTES: Final = 2 * 1024 * 1024
 """About so much is decoded at once."""
+LARGE_BYTES: Final = 1024 * 1024
+"""A checkpoint of some 30,000 segments."""
+_LARGE: Final = threading.Lock()
 _GROUP_BYTES: Final = 8 * 1024 * 1024
 """About so much is encoded at once: each row group costs a few KiB of the object's end."""
 _ROWS_MAX: Final = 16_384
 """Rows of one piece: more make nothing faster."""
+
+
+@contextmanager
+def in_turn(size_bytes: int) -> Iterator[None]:
+    """Wait until no other thread works on a large checkpoint, when this is one: what that takes, it takes once."""
+    if size_bytes < LARGE_BYTES:
+        yield
+        return
+    with _LARGE:
+        yield
 
 
 def encode_checkpoint_file(reconciled: pa.Table) -> bytes:
@@ -87,6 +102,7 @@ class CheckpointFile:
     """The object, of which only the footer is decoded yet. Everything here raises ``pa.ArrowException``, ``OSError``."""
 
     def __init__(self, data: bytes) -> None:
+        self.size_bytes = len(data)
         self._file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
 
     def read(self, columns: Sequence[str] | None, *, with_tombstones: bool) -> pa.Table:

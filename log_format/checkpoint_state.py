@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from log_format import layout
-from log_format.checkpoint_file import CheckpointFile
+from log_format.checkpoint_file import CheckpointFile, in_turn
 from log_format.checkpoint_memory import memory_of
 from log_format.checkpoint_schema import SCHEMA, as_corrupt, check_required, conforming, present
 from log_format.checkpoint_segments import columns_of, segments_of
@@ -26,6 +26,11 @@ _FIELDS: Final = (SCHEMA.field("add"),)
 
 def read_checkpoint(data: bytes, topic: str, version: int) -> TopicState:
     """The state that a checkpoint gives. Raises ``CorruptData``."""
+    with in_turn(len(data)):
+        return _read(data, topic, version)
+
+
+def _read(data: bytes, topic: str, version: int) -> TopicState:
     root = layout.topic_root(topic)
     with as_corrupt(root, version, topic=topic):
         file = CheckpointFile(data)

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from log_format import checkpoint_segments
-from log_format.checkpoint import write_checkpoint
+from log_format import checkpoint_file, checkpoint_segments
+from log_format.checkpoint import decode_checkpoint, removed_paths, write_checkpoint
 from log_format.checkpoint_schema import ADD
 from log_format.checkpoint_segments import columns_of, segments_of
 from log_format.checkpoint_state import read_checkpoint
@@ -19,6 +20,7 @@ from log_format.delta import TAG_FOOTER, TAG_RUNS
 from log_format.errors import CorruptData
 from log_format.manifest import Manifest
 from log_format.run import Run, SegmentRef
+from log_format.topic_changes import DeleteRecords
 
 PATH = "segments/00000000-0000-4000-8000-00000000000{}.parquet"
 RUN = [0, 0, 5, 5, 10, 0, 9]
@@ -126,3 +128,43 @@ def test_a_checkpoint_becomes_columns(bench: Any, monkeypatch: pytest.MonkeyPatc
     state = read_checkpoint(bench.store.get(bench.key(f"{version:020d}.checkpoint.parquet")), "flights", version)
     assert state.manifest.segments() == gateway.log.state.manifest.segments()
     assert state.manifest.runs(1) == gateway.log.state.manifest.runs(1)
+
+
+def test_pieces_make_no_difference(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint that is read and written in many pieces, one after the other, says what the log says."""
+    for name, value in (("_ROWS_MAX", 2), ("_GROUP_BYTES", 1), ("LARGE_BYTES", 0)):
+        monkeypatch.setattr(checkpoint_file, name, value)
+    gateway = bench.create(2)
+    for number in range(9):
+        bench.append(gateway, {0: [b"%d" % number], 1: [b"a", b"b"]})
+        if number in (2, 5):
+            gateway.committer.commit(DeleteRecords(before={0: number, 1: number * 2}))
+            write_checkpoint(bench.store, "flights", gateway.log.state.version, bench.clock.now_ms())
+    version = gateway.log.state.version
+    write_checkpoint(bench.store, "flights", version, bench.clock.now_ms())
+    data = bench.store.get(bench.key(f"{version:020d}.checkpoint.parquet"))
+    state, true = read_checkpoint(data, "flights", version), gateway.log.state
+    assert {segment.path for segment in state.manifest.segments()} == {ref.path for ref in true.manifest.segments()}
+    assert [state.manifest.runs(partition) for partition in (0, 1)] == [true.manifest.runs(p) for p in (0, 1)]
+    assert state.next_offsets.tolist() == true.next_offsets.tolist()
+    assert state.log_starts.tolist() == true.log_starts.tolist()
+    whole = decode_checkpoint(data, "topics/flights/", version)
+    assert len(removed_paths(whole)) == 5
+    assert pq.ParquetFile(pa.BufferReader(data)).metadata.num_row_groups > 4
+
+
+def test_tombstones_that_are_elsewhere_are_corrupt(bench: Any) -> None:
+    """Where a checkpoint's metadata names the wrong row groups, no segment is passed over unseen."""
+    gateway = bench.create(1)
+    bench.append(gateway, {0: [b"a"]})
+    version = gateway.log.state.version
+    write_checkpoint(bench.store, "flights", version, bench.clock.now_ms())
+    table = decode_checkpoint(
+        bench.store.get(bench.key(f"{version:020d}.checkpoint.parquet")), "topics/flights/", version
+    )
+    for said in (b"[0,9]", b"[0,-1]", b"[1,0]", b"[]", b"{", b"[9,0]"):
+        metadata = {**table.schema.metadata, checkpoint_file.TOMBSTONES_KEY: said}
+        sink = pa.BufferOutputStream()
+        pq.write_table(table.replace_schema_metadata(metadata), sink)
+        with pytest.raises(CorruptData):
+            read_checkpoint(sink.getvalue().to_pybytes(), "flights", version)
