@@ -1,7 +1,8 @@
 """Gateways of two versions on one bucket: one after another is replaced under load, and nobody notices.
 
 The older version is the newest released one (a tag ``v*``), or, while there is none, the last commit that is an hour older than
-this one; where the history is not there, this version itself. It is taken from git and run from a directory of its own.
+this one and can be run; where the history is not there, this version itself. It is taken from git and run from a directory of
+its own.
 """
 
 from __future__ import annotations
@@ -43,23 +44,29 @@ def _git(*arguments: str) -> bytes:
     return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=60).stdout
 
 
-def older_commit() -> str:
-    """What the older gateways run."""
+def older_commits() -> Iterator[str]:
+    """What the older gateways may run, the first that does: between releases there are commits of half a change."""
     tags = _git("tag", "--list", "v*", "--sort=-version:refname", "--merged", "HEAD").decode().split()
-    if tags:
-        return tags[0]
     seconds = int(_git("log", "-1", "--format=%ct").decode())
-    found = _git("rev-list", "-1", f"--before={seconds - 3600}", "HEAD").decode().strip()
-    return found or "HEAD"
+    commits = _git("rev-list", "-256", f"--before={seconds - 3600}", "HEAD").decode().split()
+    yield from tags[:1]
+    yield from (commits[(1 << step) - 1] for step in range(len(commits).bit_length()))
+    yield "HEAD"
 
 
 @pytest.fixture(scope="module")
 def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sources of the older version."""
-    directory = tmp_path_factory.mktemp("older")
-    with tarfile.open(fileobj=io.BytesIO(_git("archive", older_commit(), "gateway", "log_format"))) as archive:
-        archive.extractall(directory, filter="data")
-    return directory
+    for commit in older_commits():
+        directory = tmp_path_factory.mktemp("older")
+        with tarfile.open(fileobj=io.BytesIO(_git("archive", commit, "gateway", "log_format"))) as archive:
+            archive.extractall(directory, filter="data")
+        command = [sys.executable, "-c", "import gateway.__main__"]
+        environment = {**os.environ, "PYTHONPATH": str(directory)}
+        tried = subprocess.run(command, cwd=directory, env=environment, capture_output=True, timeout=120, check=False)
+        if tried.returncode == 0:
+            return directory
+    raise AssertionError("no commit can be run, not even this one")
 
 
 @dataclass
