@@ -186,6 +186,6 @@ def test_every_alarm_of_cloudwatch_is_explained() -> None:
     """docs/deploy.md has each alarm that the module makes, and no other."""
     text = (TERRAFORM / "modules/observability/main.tf").read_text()
     block = text.split("  alarms = {\n")[1].split("\n  }\n}\n")[0]
-    made = set(re.findall(r"^    ([a-z-]+) = \{", block, re.MULTILINE)) | {"gateway-down", "daily"}
+    made = set(re.findall(r"^    ([a-z-]+) = \{", block, re.MULTILINE)) | {"gateway-down", "consumer-lag", "daily"}
     table = (ROOT / "docs/deploy.md").read_text().split("## Alarms in CloudWatch")[1].split("\n## ")[0]
     assert set(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE)) == made
