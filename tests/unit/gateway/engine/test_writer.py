@@ -297,7 +297,7 @@ def test_who_loses_commits_in_a_row_says_so(tools: Any) -> None:
 
 
 def test_a_batch_that_comes_as_a_run_ends_is_not_forgotten(tools: Any) -> None:
-    """The turn of the loop in which the writer's task returns, and its callbacks are yet to be called: a flush begins all the same."""
+    """The writer's task returns, and its callbacks are called a turn of the loop later: a flush begins in between."""
 
     async def scenario() -> None:
         gateway = tools.gateway()
