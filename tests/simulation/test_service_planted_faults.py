@@ -6,6 +6,7 @@ what they know.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import pytest
 from simulated.faults import CALM, CROWDED, FAULTY, HOSTILE, Profile
 from simulated.truth import Violation
 from simulated_service.service import Code
-from simulated_service.world import simulate_service
+from simulated_service.world import QUIET, simulate_service
 
 from gateway.cluster.forwarding import Forwarding, _Outcome
 from gateway.engine.open_topic import OpenTopic
@@ -66,6 +67,7 @@ _publish = Committer._publish
 _fresh = OpenTopic.fresh
 _stage_flush = Writer._stage
 _propose = Append.propose
+_run = Writer._run
 _take_tail = TailCache.add
 _judge_stamp = SequenceCheck.judge
 _memory_of = memory_of
@@ -115,6 +117,14 @@ async def _takes_lost_for_untouched(self: Forwarding, *arguments: Any) -> _Outco
     return _Outcome.UNTOUCHED if outcome is _Outcome.LOST else outcome
 
 
+async def _sleeps_in(self: Writer) -> None:
+    """Believes for a moment after a run that it still goes on: who comes then waits for the next one to come."""
+    task = self._running
+    await _run(self)
+    self._running = task
+    asyncio.get_running_loop().call_later(0.05, lambda: setattr(self, "_running", None))
+
+
 def _first_topic_only(staged: Any) -> Any:
     return _by_topic(staged)[:1]
 
@@ -161,6 +171,7 @@ PLANTED: dict[str, Planted] = {
     "applies a decided transaction in part": Planted(
         "G6", "gateway.transactions.finishing._by_topic", _first_topic_only, CALM
     ),
+    "leaves a batch lying as a run ends": Planted("quiet", "gateway.engine.writer.Writer._run", _sleeps_in, QUIET),
     "takes what was lost on the way for untouched": Planted(
         "G8", "gateway.cluster.forwarding.Forwarding._passed_on", _takes_lost_for_untouched, HOSTILE, first_seed=45
     ),

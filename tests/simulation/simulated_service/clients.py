@@ -5,15 +5,19 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from simulated.faults import SECOND_MS
-from simulated.scheduler import Scheduler
+from simulated.scheduler import Machine, Scheduler
 from simulated_service.judge import Judge
 from simulated_service.network import Lost, Network, Reply
 from simulated_service.service import Service
 
 RETRIES_MAX = 60
+AT_ONCE = 2
+CLOSE_MS = 40
+"""About what a flush takes when nothing is slow."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,10 +34,24 @@ class Surroundings:
     topics: tuple[str, ...]
     partitions_max: int
     turns: int
+    outside: Machine
+    """Where clients run."""
+    is_quiet: Callable[[], bool]
+    """Whether nothing is wrong, nor was lately."""
 
     def call(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Reply | Lost:
         """A request to any gateway."""
-        return self.network.call(self.any_service(), method, path, body, headers)
+        return self.ask(self.any_service(), method, path, body, headers)
+
+    def ask(
+        self, service: Service, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> Reply | Lost:
+        """A request to this gateway."""
+        quiet = self.is_quiet()
+        reply = self.network.call(service, method, path, body, headers)
+        if quiet:
+            self.judge.answered_in_quiet(f"{method} {path} of {service.machine.name}", reply)
+        return reply
 
 
 def _values(around: Surroundings) -> dict[int, list[bytes]]:
@@ -245,6 +263,24 @@ class TransactionalLoop:
         return None
 
 
+def last_words(around: Surroundings, service: Service, rounds: int) -> None:
+    """When everything is over: a few appends to each topic through one gateway, close behind each other, and then silence."""
+
+    def say(topic: str, said: list[str]) -> None:
+        around.scheduler.sleep_ms(around.rng.randrange(CLOSE_MS))
+        around.ask(service, "POST", f"/v1/topics/{topic}/records", _records(_values(around)))
+        said.append(topic)
+
+    for topic in around.topics:
+        make(around, topic)
+        for _ in range(rounds):
+            said: list[str] = []
+            for _ in range(AT_ONCE):
+                around.scheduler.start(f"somebody writes to {topic}", around.outside, partial(say, topic, said))
+            while len(said) < AT_ONCE:
+                around.scheduler.sleep_ms(CLOSE_MS)
+
+
 def reader(around: Surroundings, topic: str, busy: Callable[[], bool]) -> None:
     """Polls every partition from where it is."""
     positions: dict[int, int] = {}
@@ -272,7 +308,7 @@ def reader(around: Surroundings, topic: str, busy: Callable[[], bool]) -> None:
 def administrator(around: Surroundings, share: float) -> None:
     """Makes the topics, and then now and then deletes one and makes it anew, or moves its log start."""
     for topic in around.topics:
-        _make(around, topic)
+        make(around, topic)
     for _ in range(around.turns):
         around.think()
         if around.rng.random() >= share:
@@ -282,7 +318,7 @@ def administrator(around: Surroundings, share: float) -> None:
             case 0 | 1:
                 around.call("DELETE", f"/v1/topics/{topic}")
                 around.think()
-                _make(around, topic)
+                make(around, topic)
             case _:
                 before = [
                     {"partition": p, "offset": around.rng.choice((-1, 1, 2))} for p in range(around.partitions_max)
@@ -290,7 +326,8 @@ def administrator(around: Surroundings, share: float) -> None:
                 around.call("POST", f"/v1/topics/{topic}:delete-records", {"before": before})
 
 
-def _make(around: Surroundings, topic: str) -> None:
+def make(around: Surroundings, topic: str) -> None:
+    """See to it that the topic exists."""
     body = {
         "name": topic,
         "partition_count": around.partitions_max,

@@ -2,7 +2,8 @@
 
 The oracle of any log: no acknowledged record is missing; no two values at one offset; no value twice (a producer that
 repeats only with its sequence never doubles); no poll skips or goes back; one producer's records keep their order; nothing
-that was refused ever appears. Each topic has its ``Truth``, which follows the commits as they land.
+that was refused ever appears; and while nothing is wrong nothing is put off. Each topic has its ``Truth``, which follows the
+commits as they land.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from simulated.truth import Truth, Violation
-from simulated_service.network import Reply
+from simulated_service.network import Lost, Reply
 
 
 class Judge:
@@ -125,6 +126,12 @@ class Judge:
             raise Violation(
                 f"a poll of {topic}/{partition} from {offset} gave nothing, it ends at {sorted(watermarks)}"
             )
+
+    def answered_in_quiet(self, request: str, reply: Reply | Lost) -> None:
+        """What came of a request while nothing was wrong: it may be refused for what it asks, never put off or lost."""
+        self.told["asked in quiet"] += 1
+        if isinstance(reply, Lost) or reply.status >= 500:
+            raise Violation(f"nothing is wrong, and {request} got {reply}")
 
     def end(self) -> None:
         """At the end: what was acknowledged is there, what was refused is not (G1, G8)."""

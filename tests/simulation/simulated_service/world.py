@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from unittest import mock
 
-from simulated.faults import CALM, CROWDED, FAULTY, HOSTILE, STORMY, Faults, Profile
+from simulated.faults import CALM, CROWDED, FAULTY, HOSTILE, MINUTE_MS, STORMY, Faults, Profile
 from simulated.scheduler import Machine, Scheduler
 from simulated.store import Client, Server
 from simulated.world import History
@@ -23,6 +23,7 @@ from simulated_service.clients import (
     Surroundings,
     TransactionalLoop,
     administrator,
+    last_words,
     plain_producer,
     reader,
 )
@@ -35,6 +36,12 @@ from log_format import layout, limits
 from log_format.errors import ObjectMissing
 
 PROFILES = {CALM: 1, FAULTY: 4, STORMY: 3, CROWDED: 3, HOSTILE: 2}
+QUIET = Profile(name="quiet", slow=0.0, think_ms_max=25, administration=0.0, turns=2)
+"""Nothing goes wrong, so that whatever is put off is the gateways' own doing."""
+QUIET_ROUNDS = 10
+"""Of requests that come as another one's flush begins or ends, and then nothing that would wake who sleeps."""
+QUIET_AFTER_MS = 5 * MINUTE_MS
+"""How long after the last fault nothing is wrong any more: what is late has arrived, and nobody waits for what was lost."""
 TOPICS = ("t", "u")
 PARTITIONS = 2
 STEPS_MAX = 400_000
@@ -81,6 +88,8 @@ class World:
         self._next_value = 0
         self._started = 0
         self._busy = 0
+        self._is_quiet = profile is QUIET
+        self.faults.active = not self._is_quiet
         self._services: list[Service] = []
         self._crashed: list[Service] = []
 
@@ -107,7 +116,10 @@ class World:
             topics=TOPICS,
             partitions_max=PARTITIONS,
             turns=self.profile.turns,
+            outside=self._outside,
+            is_quiet=lambda: self._is_quiet,
         )
+        self._around = around
         self._actor("administrator", partial(administrator, around, self.profile.administration))
         for index in range(2):
             self._actor(f"plain-{index}", partial(plain_producer, around, f"plain-{index}"))
@@ -144,8 +156,17 @@ class World:
             if self._busy == 0:
                 self.faults.active = False
                 self.server.down_until_ms = 0
+                self._afterwards()
 
         self.scheduler.start(name, self._outside, live)
+
+    def _afterwards(self) -> None:
+        self.scheduler.sleep_ms(QUIET_AFTER_MS)
+        self._is_quiet = True
+        rounds = QUIET_ROUNDS if self.profile is QUIET else 1
+        for service in self._services:
+            body = partial(last_words, self._around, service, rounds)
+            self.scheduler.start(f"last words to {service.machine.name}", self._outside, body)
 
     def _misfortune(self) -> None:
         for _ in range(self.profile.turns):
