@@ -25,7 +25,6 @@ from gateway.engine.writer import Writer
 from gateway.transactions import finishing
 from log_format.append import Append, Batch
 from log_format.appended import Duplicate
-from log_format.checkpoint_memory import TopicMemory, memory_of
 from log_format.committer import Committer, _Holder
 from log_format.errors import BackOff, CorruptData
 from log_format.producers import NO_PRODUCERS, SequenceCheck
@@ -70,7 +69,6 @@ _propose = Append.propose
 _run = Writer._run
 _take_tail = TailCache.add
 _judge_stamp = SequenceCheck.judge
-_memory_of = memory_of
 _passed_on = Forwarding._passed_on
 _by_topic = finishing._by_topic
 _proposed: dict[Append, Any] = {}
@@ -105,10 +103,6 @@ def _shifts_the_tail(self: TailCache, topic_id: str, records: Any, runs: Any) ->
 def _appends_duplicates(self: SequenceCheck, stamp: Any) -> Any:
     verdict = _judge_stamp(self, stamp)
     return None if isinstance(verdict, Duplicate) else verdict
-
-
-def _forgets_producers(table: Any) -> TopicMemory:
-    return _memory_of(table)._replace(producers=NO_PRODUCERS)
 
 
 async def _takes_lost_for_untouched(self: Forwarding, *arguments: Any) -> _Outcome:
@@ -161,7 +155,7 @@ PLANTED: dict[str, Planted] = {
         "G5", "log_format.committer.Committer._read_back", _takes_a_412_for_foreign, FAULTY
     ),
     "forgets producers at a checkpoint": Planted(
-        "G5", "log_format.checkpoint_state.memory_of", _forgets_producers, FAULTY, first_seed=28
+        "G5", "log_format.checkpoint_memory.decode_producers", lambda _data: NO_PRODUCERS, FAULTY, first_seed=28
     ),
     "forgets producers at a takeover": Planted(
         "G5", "log_format.topic_state.stamped_requests", lambda _commit: [], FAULTY
