@@ -19,5 +19,5 @@ def test_a_short_run(tmp_path: Path) -> None:
     outcome = torture_upkeep(Plan(seconds=5, seed=20, producers=2, pace_seconds=0.2, native=("accounts",)), tmp_path)
     assert outcome.contradictions == []
     assert outcome.others_agree == {"deltalake": True}
-    assert outcome.counts["rewrites (merge): committed"] >= 2
+    assert outcome.counts["rewrites (merge): committed"] >= 1
     assert outcome.counts["fault: maintenance killed"] >= 2

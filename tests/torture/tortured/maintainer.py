@@ -60,6 +60,10 @@ class Maintainer(threading.Thread):
             for topic in self._topics:
                 self._verify(topic)
 
+    def has_worked(self, kills_min: int) -> bool:
+        """Whether it was killed so often, and committed anything that it lived to tell of."""
+        return self.kills >= kills_min and any(what.endswith(": committed") for what in list(self.counts))
+
     def stop(self) -> None:
         """Kill what runs, look at what it left, and end."""
         self._stopping.set()

@@ -171,7 +171,9 @@ def torture_upkeep(plan: Plan, directory: Path, *, progress: Callable[[str], Non
             deleter = run.client("deleter", "accounts", run.quiet)
             writing.append(clients.start(run.delete_behind, deleter, failures=run.failures))
             run.go_on(progress)
-            run.until(lambda: run.maintainer.kills >= plan.kills_min, READY_SECONDS_MAX, "maintenance does too little")
+            run.until(
+                lambda: run.maintainer.has_worked(plan.kills_min), READY_SECONDS_MAX, "maintenance does too little"
+            )
             run.quiet.set()
             _join(writing, run.failures)
             ends = _ends(running)
