@@ -155,7 +155,7 @@ PLANTED: dict[str, Planted] = {
         "G5", "log_format.committer.Committer._read_back", _takes_a_412_for_foreign, FAULTY
     ),
     "forgets producers at a checkpoint": Planted(
-        "G5", "log_format.checkpoint_memory.decode_producers", lambda _data: NO_PRODUCERS, FAULTY, first_seed=28
+        "G5", "log_format.checkpoint_memory.decode_producers", lambda _data: NO_PRODUCERS, FAULTY, first_seed=69
     ),
     "forgets producers at a takeover": Planted(
         "G5", "log_format.topic_state.stamped_requests", lambda _commit: [], FAULTY
