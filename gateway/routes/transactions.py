@@ -56,7 +56,8 @@ _BEGUN: Final = object_of(
         "epoch": {"type": "integer", "minimum": 0},
         "expires_at": _LONG,
         "last_number": {"type": ["integer", "null"], "format": "int64", "minimum": 0},
-    }
+    },
+    required=("transaction_id", "producer_id", "epoch", "expires_at"),
 )
 _PLACES: Final = object_of(
     {"partition": {"type": "integer", "minimum": 0}, "base_offset": _LONG, "last_offset": _LONG, "count": _LONG}
@@ -113,9 +114,9 @@ _ENDED_ERRORS: Final = (
 async def begin_transaction(request: Request) -> Response:
     """Begin a transaction.
 
-    ``number`` is the client's own, kept with the transaction; ``last_number`` is the newest that the transactional id has
-    committed. Nothing of an older epoch is committed after this answer, so a client that repeats a piece of work knows by it
-    whether an earlier try has committed it.
+    ``number`` is the client's own, kept with the transaction; who sends one is told ``last_number``, the newest that the
+    transactional id has committed. Nothing of an older epoch is committed after this answer, so a client that repeats a piece of
+    work knows by it whether an earlier try has committed it.
     """
     NO_PARAMETERS.parse(request)
     members = await json_members(request)
@@ -129,13 +130,14 @@ async def begin_transaction(request: Request) -> Response:
     number = members.integer("number", minimum=0, maximum=NUMBER_MAX) if members.has("number") else NO_NUMBER
     members.finish()
     row = await engine_of(request).transactions.begin(transactional_id, timeout_ms, number)
-    begun = {
+    begun: dict[str, Any] = {
         "transaction_id": row.transaction_id,
         "producer_id": row.producer_id,
         "epoch": row.epoch,
         "expires_at": row.expires_at_ms,
-        "last_number": None if row.last_number == NO_NUMBER else row.last_number,
     }
+    if number != NO_NUMBER:
+        begun["last_number"] = None if row.last_number == NO_NUMBER else row.last_number
     return json_response(begun, 201)
 
 

@@ -90,7 +90,7 @@ def _begun(calls: GatewayCalls, batch: BatchName | None) -> _Begun:
     if batch is not None:
         body |= {"transactional_id": batch.transactional_id, "number": batch.number}
     answer = calls.post_json("/v1/transactions", body)
-    last_number = answer["last_number"]
+    last_number = answer.get("last_number")
     return _Begun(
         transaction_id=answer["transaction_id"],
         last_number=NO_NUMBER if last_number is None else int(last_number),

@@ -357,43 +357,6 @@ def test_pipeline_becomes_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "pip install 'tidelog[spark]'" in result.stderr
 
 
-def test_verify_tells_whole_from_damaged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Exit code 1 when anything is wrong, with each problem named; 0 when all is there; both as JSON too."""
-    from log_format import verify
-
-    problems: tuple[str, ...] = ()
-
-    def fake(store: Any, topic: str, *, progress: Any) -> verify.VerifyReport:
-        progress(1, 2)
-        return verify.VerifyReport(
-            ok=not problems,
-            problems=problems,
-            segment_count=2,
-            record_count=30,
-            size_bytes=100,
-            orphan_count=1,
-            partitions=(verify.VerifiedPartition(partition=0, log_start_offset=5, next_offset=35, record_count=30),),
-        )
-
-    monkeypatch.setattr(verify, "verify_topic", fake)
-    result = run("verify", "t", "--store", str(tmp_path))
-    assert result.exit_code == 0
-    assert re.search(r"0 +5 +35 +30\n2 segments, 30 records, 1 orphans\nt is whole", result.stdout)
-    problems = ("segment [x] is missing",)
-    result = run("verify", "t", "--store", str(tmp_path))
-    assert result.exit_code == ExitCode.FAILED
-    assert "problem: segment [x] is missing" in result.stdout
-    result = run("verify", "t", "--store", str(tmp_path), "--json")
-    assert result.exit_code == ExitCode.FAILED
-    assert json.loads(result.stdout)["problems"] == ["segment [x] is missing"]
-
-
-def test_verify_of_what_is_not_there(tmp_path: Path) -> None:
-    """A topic or a store that does not exist is an error, not a whole topic."""
-    assert run("verify", "t", "--store", str(tmp_path)).exit_code == ExitCode.REFUSED
-    assert run("verify", "t", "--store", "ftp://x").exit_code == ExitCode.USAGE
-
-
 def test_versions() -> None:
     """Both ways to ask."""
     assert run("--version").stdout == f"tidelog {__version__}\n"
