@@ -25,7 +25,7 @@ from tidelog.cli.app import app
 pytestmark = pytest.mark.processes
 
 ENDLESS = ("serve --", "--follow", "--watch", "tail orders", "--every")
-ELSEWHERE = ("s3://", "--host 0.0.0.0", "tidelog collect", "tidelog demo")
+ELSEWHERE = ("s3://", "--host 0.0.0.0", "tidelog collect", "tidelog demo", "tidelog pipeline")
 """Need a bucket, or listen to the world, or have tests of their own."""
 
 

@@ -209,9 +209,9 @@ class _OneUp:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
-    def put(self, key: str, data: bytes) -> None:
+    def put_if_absent(self, key: str, data: bytes) -> None:
         version = layout.checkpoint_version(key)
-        self._store.put(key if version is None else key.replace(f"{version:020d}", f"{version + 1:020d}"), data)
+        self._store.put_if_absent(key if version is None else key.replace(f"{version:020d}", f"{version + 1:020d}"), data)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -86,4 +89,21 @@ def options(
 def main() -> None:
     """Run the command that the process was started with, and exit with its code."""
     prepare_completion()
-    app(prog_name="tidelog")
+    try:
+        app(prog_name="tidelog")
+    except SystemExit as ended:
+        if ended.code == ExitCode.INTERRUPTED:
+            _end_at_once(ExitCode.INTERRUPTED)
+        raise
+
+
+def _end_at_once(code: int) -> None:
+    """Exit with what is written, but without the interpreter's own end.
+
+    Everything is closed by now, but Ctrl-C does not wait for a thread that is inside a library; the interpreter would end it
+    there, and where that is in C++ (Arrow) the whole process aborts.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
