@@ -161,7 +161,7 @@ PLANTED: dict[str, Planted] = {
         "G5", "log_format.topic_state.stamped_requests", lambda _commit: [], FAULTY
     ),
     "appends duplicates": Planted("G5", "log_format.producers.SequenceCheck.judge", _appends_duplicates, FAULTY),
-    "applies a decided transaction twice": Planted("G6", "gateway.transactions.finishing.Batch", _unnamed, FAULTY),
+    "applies a decided transaction twice": Planted("G6", "log_format.transaction_batch.Batch", _unnamed, FAULTY),
     "applies a decided transaction in part": Planted(
         "G6", "gateway.transactions.finishing._by_topic", _first_topic_only, CALM
     ),
