@@ -211,7 +211,9 @@ class _OneUp:
 
     def put_if_absent(self, key: str, data: bytes) -> None:
         version = layout.checkpoint_version(key)
-        self._store.put_if_absent(key if version is None else key.replace(f"{version:020d}", f"{version + 1:020d}"), data)
+        if version is not None:
+            key = key.replace(f"{version:020d}", f"{version + 1:020d}")
+        self._store.put_if_absent(key, data)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
