@@ -118,7 +118,7 @@ PLANTED: dict[str, Planted] = {
     "has no lease": Planted(
         PASSING,
         ((f"{_COORDINATOR}.live", _without_a_lease), (f"{_COORDINATOR}.still", _still_without_a_lease)),
-        first_seed=40,
+        first_seed=110,
     ),
     "fences no coordinator": Planted(PASSING, (("log_format.group_changes._fenced", lambda *_: None),), first_seed=18),
     "takes over without grace": Planted(
