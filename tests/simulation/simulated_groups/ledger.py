@@ -224,3 +224,10 @@ class Ledger:
                 raise Violation(f"{group} ended with {row} for {key}, which ends at {end}")
             if skipped := set(range(end)) - self._processed[group, *key]:
                 raise Violation(f"nobody of {group} processed {sorted(skipped)} of {key}")
+
+    def was_set_back(self, group: str, keys: Iterable[Key]) -> None:
+        """It was answered that the offsets are where everything begins, and nobody commits any more."""
+        for key in keys:
+            row = self._offsets.get((group, *key))
+            if row is None or row.offset != 0:
+                raise Violation(f"{group} was set back, and has {row} for {key}")

@@ -226,6 +226,22 @@ class World:
                 self.scheduler.sleep_ms(200)
             self.ledger.finished(group, ends)
             member.leave()
+        for group in GROUPS:
+            self._set_back(group)
+
+    def _set_back(self, group: str) -> None:
+        """Nobody is left: an operator may set everything back, and whoever asks is told so."""
+        around = self._around()
+        deadline_ms = self.scheduler.now_ms + SETTLED_MS_MAX
+        while True:
+            body = {"topics": sorted(TOPICS), "to": "earliest"}
+            reply = around.call(group, "POST", f"/v1/groups/{group}/offsets:reset", body)
+            if isinstance(reply, Reply) and reply.status == 200:
+                break
+            if self.scheduler.now_ms > deadline_ms:
+                raise Violation(f"group {group} cannot be set back in {SETTLED_MS_MAX} ms: {reply}")
+            self.scheduler.sleep_ms(200)
+        self.ledger.was_set_back(group, [(topic, number) for topic, count in TOPICS.items() for number in range(count)])
 
     def _assignor_of(self, group: str) -> str:
         while True:
