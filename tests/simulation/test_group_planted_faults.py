@@ -92,10 +92,6 @@ def _ends_sessions_early(self: Session, now_ms: int) -> int:
     return min(_deadline(self, now_ms), self.seen_ms + self.timeout_ms // 2)
 
 
-def _takes_late_commits(**members: Any) -> CommitOffsets:
-    return CommitOffsets(**{**members, "epoch": None})
-
-
 _begin, _live = LiveGroup.__init__, Coordinator.live
 _commit, _decide, _deadline = Committed.commit, SharedCommits.decide, Session.deadline_ms
 
@@ -126,9 +122,6 @@ PLANTED: dict[str, Planted] = {
     ),
     "judges commits by memory only": Planted(
         PASSING, (("gateway.groups.committed.Committed.commit", _commits_by_memory),), first_seed=18
-    ),
-    "commits what it had in its hands while another took over": Planted(
-        PASSING, (("gateway.groups.committed.CommitOffsets", _takes_late_commits),), first_seed=137
     ),
     "lets anybody commit": Planted(
         PASSING,

@@ -18,7 +18,6 @@ from simulated.truth import Violation
 from simulated_service.service import Code
 from simulated_service.world import QUIET, simulate_service
 
-from gateway.cluster.forwarding import Forwarding, _Outcome
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.tail_cache import TailCache
 from gateway.engine.writer import Writer
@@ -69,7 +68,6 @@ _propose = Append.propose
 _run = Writer._run
 _take_tail = TailCache.add
 _judge_stamp = SequenceCheck.judge
-_passed_on = Forwarding._passed_on
 _by_topic = finishing._by_topic
 _proposed: dict[Append, Any] = {}
 
@@ -103,12 +101,6 @@ def _shifts_the_tail(self: TailCache, topic_id: str, records: Any, runs: Any) ->
 def _appends_duplicates(self: SequenceCheck, stamp: Any) -> Any:
     verdict = _judge_stamp(self, stamp)
     return None if isinstance(verdict, Duplicate) else verdict
-
-
-async def _takes_lost_for_untouched(self: Forwarding, *arguments: Any) -> _Outcome:
-    """Says of a request that was passed on and not answered what the second try here says."""
-    outcome = await _passed_on(self, *arguments)
-    return _Outcome.UNTOUCHED if outcome is _Outcome.LOST else outcome
 
 
 async def _sleeps_in(self: Writer) -> None:
@@ -166,9 +158,6 @@ PLANTED: dict[str, Planted] = {
         "G6", "gateway.transactions.finishing._by_topic", _first_topic_only, CALM
     ),
     "leaves a batch lying as a run ends": Planted("quiet", "gateway.engine.writer.Writer._run", _sleeps_in, QUIET),
-    "takes what was lost on the way for untouched": Planted(
-        "G8", "gateway.cluster.forwarding.Forwarding._passed_on", _takes_lost_for_untouched, HOSTILE, first_seed=45
-    ),
     "says that nothing happened": Planted(
         "G8", "log_format.committer.Committer._unknown", _says_that_nothing_happened, HOSTILE
     ),

@@ -12,7 +12,17 @@ import pytest
 from log_format.clock import SystemClock
 from log_format.committer import Committer
 from log_format.errors import CorruptData, ErrorCode, TidelogError
-from log_format.group_changes import Claim, CommitOffsets, Compact, Decide, Delete, GroupDecision, Regroup, Settle
+from log_format.group_changes import (
+    Claim,
+    CommitOffsets,
+    Compact,
+    CoordinatorFenced,
+    Decide,
+    Delete,
+    GroupDecision,
+    Regroup,
+    Settle,
+)
 from log_format.group_row import GroupChanges, GroupRow, MemberRow, OffsetRow, decode_tag, encode_tag
 from log_format.groups_state import GroupsState, changes_of, consumer_offsets_table
 from log_format.stores.local import LocalStore
@@ -89,6 +99,17 @@ def test_who_may_commit(
     rows = tuple(_offset(7, partition) for partition in partitions)
     decided = CommitOffsets(group="g", offsets=rows, member=member, generation=generation).decide(MOVING, 9)
     assert (decided.code if isinstance(decided, TidelogError) else None) == wanted
+
+
+@pytest.mark.parametrize(("epoch", "wanted"), [(None, None), (1, None), (0, "refused")])
+def test_who_held_a_commit_while_the_group_was_taken_over_commits_nothing(
+    epoch: int | None, wanted: str | None
+) -> None:
+    """The coordinator's epoch when it took the request: an older one than the log's is refused, since the member may have gone on
+    elsewhere (G7). Who names no epoch is judged by the members alone."""
+    late = CommitOffsets(group="g", offsets=(_offset(7),), member="old", generation=5, epoch=epoch)
+    decided = late.decide(MOVING, 9)
+    assert ("refused" if isinstance(decided, CoordinatorFenced) else None) == wanted
 
 
 def test_a_first_position_replaces_only_what_it_was_to() -> None:
