@@ -21,7 +21,7 @@ from simulated.faults import Fault
 from simulated_service.world import PROFILES, QUIET, simulate_service
 
 ONE_SEED = os.environ.get("TIDELOG_SERVICE_SEED")
-SEEDS = range(int(os.environ.get("TIDELOG_SERVICE_SEEDS", "500"))) if ONE_SEED is None else [int(ONE_SEED)]
+SEEDS = range(int(os.environ.get("TIDELOG_SERVICE_SEEDS", "250"))) if ONE_SEED is None else [int(ONE_SEED)]
 PARTS = min(20, len(SEEDS))
 EVENTFUL_SEEDS = 12
 """Of each profile."""

@@ -21,8 +21,18 @@ def fill(gateway: Any, topic: str, count: int) -> None:
     gateway.create(topic, 1).records[0] = [Record(topic, 0, at, at, b"k", b"%d" % at) for at in range(count)]
 
 
+_EARLIER: set[threading.Thread] = set()
+
+
+@pytest.fixture(autouse=True)
+def _earlier_threads() -> None:
+    """What another test of this process left to its time-outs is not this one's."""
+    _EARLIER.clear()
+    _EARLIER.update(threading.enumerate())
+
+
 def threads_of_ours() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith("tidelog")]
+    return [one for one in threading.enumerate() if one.name.startswith("tidelog") and one not in _EARLIER]
 
 
 def no_thread_left() -> bool:

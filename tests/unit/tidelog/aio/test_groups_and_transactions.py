@@ -25,8 +25,18 @@ def until(holds: Callable[[], object]) -> None:
         time.sleep(0.005)
 
 
+_EARLIER: set[threading.Thread] = set()
+
+
+@pytest.fixture(autouse=True)
+def _earlier_threads() -> None:
+    """What another test of this process left to its time-outs is not this one's."""
+    _EARLIER.clear()
+    _EARLIER.update(threading.enumerate())
+
+
 def no_thread_left() -> bool:
-    until(lambda: not any(each.name.startswith("tidelog") for each in threading.enumerate()))
+    until(lambda: not [one for one in threading.enumerate() if one.name.startswith("tidelog") and one not in _EARLIER])
     return True
 
 
