@@ -8,6 +8,8 @@
 4. Records for a topic go to the topic's best gateway: they name no partition, and their numbers are the topic's. A fetch goes to
    the partition's owner, which has the newest records in memory; one of several partitions, to the topic's with most of them.
    Calls about a group go to its coordinator.
+5. A question has a connection of its own, which closing cuts: nothing that is asked here outlives the client by more than the
+   time-out of a connection that is being made.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import msgspec
 
 from log_format.rendezvous import preferred
 from tidelog import limits
-from tidelog.connection import AnswerLost, NeverSent
+from tidelog.connection import Address, AnswerLost, NeverSent
 from tidelog.endpoints import Endpoint, Endpoints
 
 
@@ -57,6 +59,7 @@ class Owners:
         self._known: dict[str, Endpoint | None] = {}
         self._lock = threading.Lock()
         self._learning = False
+        self._asking: Address | None = None
         self._closed = False
         self._learn_at_s = 0.0
 
@@ -79,10 +82,13 @@ class Owners:
             self._learn_at_s = min(self._learn_at_s, time.monotonic() + limits.OWNERS_DOUBT_MS / 1000)
 
     def close(self, *, abort: bool) -> None:
-        """Learn no more, and close the connections."""
+        """Learn no more, cut the question that is under way, and close the connections."""
         with self._lock:
             self._closed = True
             known, self._known = self._known, {}
+            asking = self._asking
+        if asking is not None:
+            asking.abort()
         for endpoint in known.values():
             if endpoint is not None:
                 _close(endpoint, abort=abort)
@@ -100,7 +106,7 @@ class Owners:
         known: dict[str, Endpoint | None] | None = None
         try:
             for asked in self._to_ask():
-                cluster = _ask(asked)
+                cluster = self._ask(asked.url)
                 if cluster is not None:
                     gateways = cluster.gateways[: limits.GATEWAYS_KNOWN_MAX]
                     # The only one needs no choice, as long as it is at an address that was given.
@@ -143,21 +149,26 @@ class Owners:
             endpoint = Endpoint(url)
         except ValueError:
             return None
-        seen = _ask(endpoint)
+        seen = self._ask(url)
         if seen is not None and seen.store == cluster.store and any(one.id == gateway.id for one in seen.gateways):
             return endpoint
         endpoint.address.close()
         return None
 
-
-def _ask(endpoint: Endpoint) -> _Cluster | None:
-    try:
-        answer = endpoint.address.exchange(
-            "GET", "/v1/cluster", body=None, headers={}, timeout_ms=limits.OWNERS_TIMEOUT_MS
-        )
-        return msgspec.json.decode(answer.body, type=_Cluster) if answer.status == 200 else None
-    except (NeverSent, AnswerLost, msgspec.DecodeError):
-        return None
+    def _ask(self, url: str) -> _Cluster | None:
+        """What the gateway there says; None: nothing, or this client was closed."""
+        address = Address(url)
+        with self._lock:
+            if self._closed:
+                return None
+            self._asking = address
+        try:
+            answer = address.exchange("GET", "/v1/cluster", body=None, headers={}, timeout_ms=limits.OWNERS_TIMEOUT_MS)
+            return msgspec.json.decode(answer.body, type=_Cluster) if answer.status == 200 else None
+        except (NeverSent, AnswerLost, msgspec.DecodeError):
+            return None
+        finally:
+            address.close()
 
 
 def _close(endpoint: Endpoint, *, abort: bool) -> None:

@@ -63,6 +63,22 @@ def test_a_connection_given_back_after_close_is_closed(gateway: Any) -> None:
     endpoints.close(abort=True)
 
 
+def test_closing_ends_a_question_that_nobody_answers(gateway: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The look-up of owners does not wait out its time-out once the client is closed, nor asks anybody else."""
+    monkeypatch.setattr("tidelog.limits.OWNERS_TIMEOUT_MS", 300_000)
+    answer = threading.Event()
+    gateway.misbehave("GET /v1/cluster", lambda _exchange: answer.wait(60))
+    endpoints = Endpoints(gateway.url)
+    owners = Owners(endpoints)
+    owners.endpoint_for(Owned("t"))
+    assert reached(lambda: gateway.count("GET /v1/cluster") == 1)
+    owners.close(abort=False)
+    endpoints.close(abort=False)
+    assert reached(lambda: "tidelog-owners" not in client_threads())
+    answer.set()
+    assert gateway.count("GET /v1/cluster") == 1
+
+
 @pytest.mark.parametrize("cut", [False, True])
 def test_many_clients_leave_nothing_behind(gateway: Any, cut: bool) -> None:
     """Producers, consumers and admins, some of whose answers are cut, some of whose calls fail."""
