@@ -40,6 +40,10 @@ class CountedStore:
     def uri(self) -> str:
         return self._store.uri
 
+    @property
+    def lists_from_key(self) -> bool:
+        return self._store.lists_from_key
+
     def get(self, key: str) -> bytes:
         self._count(key)
         return self._store.get(key)

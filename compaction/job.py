@@ -96,8 +96,8 @@ class Job:
         self._delete(plan_probes(self.store.list(layout.PROBES), now_ms=now_ms), totals)
         for table, folders in TABLES:
             plan = plan_table(self.store, table, folders, self.clock, self.new_id)
-            if plan.fence is not None and not self.is_dry_run:
-                plan.fence()
+            if not self.is_dry_run:
+                plan.prepare()
             self._delete(plan.deletions, totals)
 
     def _delete(self, deletions: Sequence[Deletion], totals: Totals) -> None:

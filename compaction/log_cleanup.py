@@ -47,6 +47,12 @@ def plan_log(stored: Iterable[ObjectInfo], *, retention_ms: int, now_ms: int) ->
     ]
 
 
+def cleaned_below(deletions: Iterable[Deletion]) -> int:
+    """The version below which these take every commit; 0 when they take none."""
+    versions = (layout.commit_version(deletion.key) for deletion in deletions)
+    return max((version + 1 for version in versions if version is not None), default=0)
+
+
 def _thinned(checkpoints: Mapping[int, int], keeper: int, now_ms: int) -> Iterator[int]:
     """Versions of checkpoints from ``keeper`` on (-1: of all) that nobody needs beside their neighbours."""
     old = sorted(

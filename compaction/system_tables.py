@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from compaction.collection import Deletion, Why, plan_segments
-from compaction.log_cleanup import plan_log
+from compaction.log_cleanup import cleaned_below, plan_log
 from log_format import checkpoint, layout, limits
+from log_format.cleaned_log import note_cleaned
 from log_format.clock import Clock
 from log_format.committer import Committer
 from log_format.fence import Fence
@@ -33,16 +34,17 @@ TABLES: Final[tuple[tuple[Table[Any], tuple[str, ...]], ...]] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePlan:
-    """What of a table may go, in the order in which it must; ``fence`` before, where there are orphans among it."""
+    """What of a table may go, in the order in which it must; ``prepare`` must have returned before."""
 
     deletions: tuple[Deletion, ...] = ()
-    fence: Callable[[], object] | None = None
+    prepare: Callable[[], None] = lambda: None
+    """Commits a fence, where there are orphans among it, and notes how much of the log goes."""
 
 
 def plan_table(
     store: ObjectStore, table: Table[Any], folders: tuple[str, ...], clock: Clock, new_id: Callable[[], str]
 ) -> TablePlan:
-    """Look at the table. Raises ``StoreUnavailable``, ``CorruptData``; ``fence`` raises ``TidelogError``."""
+    """Look at the table. Raises ``StoreUnavailable``, ``CorruptData``; ``prepare`` raises ``TidelogError``."""
     log = TableLog(store, table, clock)
     before = log.refresh().version
     # Listed before the log is read: what comes into the table meanwhile is then seen to be in it.
@@ -66,7 +68,10 @@ def plan_table(
     superseded = plan_log(commits, retention_ms=retention_ms, now_ms=now_ms)
     has_orphans = any(deletion.why is Why.ORPHAN for deletion in files)
 
-    def fence() -> object:
-        return Committer(log, new_id=new_id, engine="tidelog-maintenance").commit(Fence(version=before))
+    def prepare() -> None:
+        if has_orphans:
+            Committer(log, new_id=new_id, engine="tidelog-maintenance").commit(Fence(version=before))
+        if below := cleaned_below(superseded):
+            note_cleaned(store, table.root, below)
 
-    return TablePlan(deletions=(*files, *superseded), fence=fence if has_orphans else None)
+    return TablePlan(deletions=(*files, *superseded), prepare=prepare)

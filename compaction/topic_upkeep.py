@@ -16,7 +16,7 @@ import pyarrow as pa
 from compaction.collection import Why, plan_segments
 from compaction.deletions import delete_all
 from compaction.key_plan import KeyCompaction, plan_key_compactions
-from compaction.log_cleanup import plan_log
+from compaction.log_cleanup import cleaned_below, plan_log
 from compaction.merge_plan import Reason, plan_merges
 from compaction.policy import Policy
 from compaction.report import Reporter, Totals
@@ -24,6 +24,7 @@ from compaction.rewrite import Done, Task
 from compaction.workers import Workers
 from log_format import checkpoint, layout, limits
 from log_format.change import NewId
+from log_format.cleaned_log import note_cleaned
 from log_format.clock import Clock
 from log_format.committer import Committer
 from log_format.errors import BackOff
@@ -258,6 +259,9 @@ class TopicUpkeep:
         if not self._is_dry_run and any(deletion.why is Why.ORPHAN for deletion in segments):
             self._committer.commit(Fence(version=before))
         commits = plan_log(self._store.list(layout.log_prefix(self.topic)), retention_ms=retention_ms, now_ms=now_ms)
+        below = cleaned_below(commits)
+        if below and not self._is_dry_run:
+            note_cleaned(self._store, root, below)
         for deletions in (segments, commits):
             delete_all(
                 self._store,

@@ -42,6 +42,11 @@ class ProvenStore:
         """See ``ObjectStore.uri``."""
         return self._store.uri
 
+    @property
+    def lists_from_key(self) -> bool:
+        """See ``ObjectStore.lists_from_key``."""
+        return self._store.lists_from_key
+
     def prove(self) -> None:
         """Return when the store is known to honour put-if-absent.
 

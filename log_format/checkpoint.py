@@ -24,6 +24,7 @@ from log_format.checkpoint_hint import hinted_version
 from log_format.checkpoint_memory import KEYS, NO_MEMORY, memory_of, with_memory
 from log_format.checkpoint_schema import SCHEMA, as_corrupt, check_required, conforming, present
 from log_format.checkpoint_segments import segments_of
+from log_format.cleaned_log import cleaned_below
 from log_format.delta import decode_commit, plain_path
 from log_format.errors import CorruptData, ObjectExists, ObjectMissing, StoreUnavailable
 from log_format.reconciliation import Reconciliation
@@ -109,13 +110,12 @@ class _MovedOn:
 
 def _moved_on(store: ObjectStore, root: str, version: int, now_ms: int) -> _MovedOn | None:
     """The log at ``version``; None when there is a checkpoint of a later one. Raises ``StoreUnavailable``, ``CorruptData``."""
-    hint = hinted_checkpoint(store, root)
-    base = _newest_version(store, root, hint)
+    base = _newest_version(store, root)
     for _ in range(limits.LOAD_ATTEMPTS_MAX):
         if base is not None and base > version:
             return None
         found, missing = _reconciled(store, root, base, version, now_ms)
-        newest = _newest_version(store, root, hint)
+        newest = _newest_version(store, root)
         if newest == base:
             if found is None:
                 raise CorruptData(f"The log of {root} lacks {missing}.", object=missing)
@@ -125,15 +125,28 @@ def _moved_on(store: ObjectStore, root: str, version: int, now_ms: int) -> _Move
     raise StoreUnavailable(prefix, "the log goes on faster than it can be read", may_have_happened=False)
 
 
-def _newest_version(store: ObjectStore, root: str, hint: int | None) -> int | None:
-    """The version of the newest checkpoint there is."""
+def _newest_version(store: ObjectStore, root: str) -> int | None:
+    """The version of the newest checkpoint; where a listing costs the whole log, of any behind which all commits are."""
     prefix = layout.table_log_prefix(root)
+    hint = hinted_checkpoint(store, root)
+    if hint is not None and not store.lists_from_key:
+        key = layout.table_checkpoint_key(root, hint)
+        if _exists(store, key) and cleaned_below(store, root) <= hint + 1:
+            return hint
     for start_after in ("",) if hint is None else (f"{prefix}{hint:020d}", ""):
         keys = (info.key for info in store.list(prefix, start_after=start_after))
         versions = [version for key in keys if (version := layout.checkpoint_version(key)) is not None]
         if versions:
             return max(versions)
     return None
+
+
+def _exists(store: ObjectStore, key: str) -> bool:
+    try:
+        store.head(key)
+    except ObjectMissing:
+        return False
+    return True
 
 
 def _reconciled(

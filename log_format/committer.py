@@ -197,7 +197,7 @@ class Committer(Generic[StateT]):
         if self._clock.monotonic_ms() - since_ms <= limits.HEAD_TRUSTED_MS:
             return False
         try:
-            return self._log.is_covered(version)
+            return self._log.may_be_cleaned(version)
         except StoreUnavailable as problem:
             raise self._unknown(version) from problem
 

@@ -5,6 +5,7 @@
     topics/<topic>/_delta_log/<version, 20 digits>.json                   one commit
     topics/<topic>/_delta_log/<version, 20 digits>.checkpoint.parquet     the reconciled log up to it
     topics/<topic>/_delta_log/_last_checkpoint                            a hint: the newest checkpoint
+    topics/<topic>/_cleaned/<version, 20 digits>                          commits below it may have been deleted
     topics/<topic>/segments/<unique>.parquet                              one flush
     topics/<topic>/compacted/<unique>.parquet                             rewritten records of one partition
     system/gateways/<gateway id>.json                                     who is alive (a hint)
@@ -54,6 +55,16 @@ def table_checkpoint_key(root: str, version: int) -> str:
 def table_last_checkpoint_key(root: str) -> str:
     """The key of the hint that names the newest checkpoint of the table below ``root``."""
     return f"{table_log_prefix(root)}_last_checkpoint"
+
+
+def table_cleaned_prefix(root: str) -> str:
+    """The key prefix of the notes that say what clean-up deleted of the log of the table below ``root``."""
+    return f"{root}_cleaned/"
+
+
+def table_cleaned_key(root: str, version: int) -> str:
+    """The key of the note that commits below ``version`` of the table below ``root`` may be gone."""
+    return f"{table_cleaned_prefix(root)}{version:020d}"
 
 
 def log_prefix(topic: str) -> str:

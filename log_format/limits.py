@@ -76,7 +76,15 @@ CHECKPOINT_INTERVAL_MIN: Final = 100
 CHECKPOINT_INTERVAL_MAX: Final = 500
 """Most commits between two checkpoints: bounds what a start-up replays."""
 
+PROBED_COMMITS_MAX: Final = 2_000
+"""Commits behind a hinted checkpoint that are probed for where listing a log costs all of it: of more, the hint is too old."""
+
+PROBES_AT_ONCE: Final = 16
+"""Versions asked for together then: the head is found by those that are missing, and a hole by those that are there behind it."""
+
 assert CHECKPOINT_INTERVAL_MIN <= CHECKPOINT_INTERVAL_MAX
+assert CHECKPOINT_INTERVAL_MAX * 2 <= PROBED_COMMITS_MAX
+assert PROBED_COMMITS_MAX % PROBES_AT_ONCE == 0
 assert RECORD_BYTES_DEFAULT <= REQUEST_BYTES_MAX
 assert HEAD_TRUSTED_MS * 10 <= LOG_KEPT_MS_MIN
 assert LOAD_MS_MAX * 2 <= LOG_KEPT_MS_MIN

@@ -30,11 +30,16 @@ class ObjectInfo:
 
 @runtime_checkable
 class ObjectStore(Protocol):
-    """Seven operations on one bucket and prefix, or one directory. See the module's promises."""
+    """Eight operations on one bucket and prefix, or one directory. See the module's promises."""
 
     @property
     def uri(self) -> str:
         """Where the store is, as a Delta reader would name it: ``file:///directory`` or ``s3://bucket/prefix``."""
+        ...
+
+    @property
+    def lists_from_key(self) -> bool:
+        """Whether ``list`` with ``start_after`` costs what it yields. Else it costs all that lies in the directory."""
         ...
 
     def get(self, key: str) -> bytes:

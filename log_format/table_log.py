@@ -5,6 +5,10 @@ it; keeping fresh probes the next version. A log whose old commits were cleaned 
 taken for one that ends, nor may a late put into the hole be taken for a commit: so when the last look is older than
 ``HEAD_TRUSTED_MS``, what a probe finds counts only if afterwards no checkpoint covers that version (clean-up deletes nothing
 that no checkpoint covers); else the log is loaded anew. (docs/format.md, "Log clean-up")
+
+Where a listing costs the whole log (``ObjectStore.lists_from_key``) none is made: the commits behind the hinted checkpoint are
+probed for, and what was found counts only if afterwards ``cleaned_log`` has no note above that checkpoint. When that tells
+nothing (no hint, an old one, its checkpoint is gone, a hole), the log is listed after all.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from typing import Generic
 
 from log_format import layout, limits
 from log_format.checkpoint_hint import hinted_version
+from log_format.cleaned_log import cleaned_below
 from log_format.clock import Clock
 from log_format.delta import Commit, decode_commit
 from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable
@@ -71,7 +76,7 @@ class TableLog(Generic[StateT]):
             commit = self._get_commit(version)
             asked_ms = self.clock.monotonic_ms()
             if asked_ms - observed_ms > limits.HEAD_TRUSTED_MS:
-                if self.is_covered(version):
+                if self.may_be_cleaned(version):
                     return self._load(started_ms)
                 observed_ms = asked_ms
             if commit is None:
@@ -84,11 +89,13 @@ class TableLog(Generic[StateT]):
         """As ``refresh``, but from the newest checkpoint, whatever is known. Raises as ``refresh``."""
         return self._load(self.clock.monotonic_ms())
 
-    def is_covered(self, version: int) -> bool:
-        """Whether there is a checkpoint of ``version`` or above. Where none is, that version was never cleaned away.
+    def may_be_cleaned(self, version: int) -> bool:
+        """Whether log clean-up may have deleted ``version``: not where no checkpoint covers it, nor where no note says so.
 
         One request. Raises ``StoreUnavailable``.
         """
+        if not self.store.lists_from_key:
+            return cleaned_below(self.store, self.table.root) > version
         start_after = layout.table_commit_key(self.table.root, version - 1) if version > 0 else ""
         listing = self.store.list(layout.table_log_prefix(self.table.root), start_after=start_after)
         return any(layout.checkpoint_version(info.key) is not None for info in listing)
@@ -144,7 +151,12 @@ class TableLog(Generic[StateT]):
         )
 
     def _replay(self) -> StateT:
-        state, versions = self._newest_checkpoint()
+        hint = hinted_version(self.store, layout.table_last_checkpoint_key(self.table.root))
+        if hint is not None and not self.store.lists_from_key:
+            probed = self._probed(hint)
+            if probed is not None:
+                return probed
+        state, versions = self._newest_checkpoint(hint)
         keys = [layout.table_commit_key(self.table.root, version) for version in versions]
         for version, key, data in zip(versions, keys, self._fetch_all(self.store.get, keys), strict=True):
             if version != state.version + 1:
@@ -154,9 +166,44 @@ class TableLog(Generic[StateT]):
             state = state.apply(decode_commit(data, key), version)
         return state
 
-    def _newest_checkpoint(self) -> tuple[StateT, list[int]]:
+    def _probed(self, hint: int) -> StateT | None:
+        """The state at the head, from the checkpoint ``hint`` on without a listing; None when that can't be told so."""
+        try:
+            data = self.store.get(layout.table_checkpoint_key(self.table.root, hint))
+        except ObjectMissing:
+            return None
+        state = self.table.read_checkpoint(data, hint)
+        for _ in range(limits.PROBED_COMMITS_MAX // limits.PROBES_AT_ONCE):
+            first = state.version + 1
+            found = self._probe(range(first, first + limits.PROBES_AT_ONCE))
+            for version in range(first, first + len(found)):
+                if version not in found:
+                    return None  # a hole, or commits that came meanwhile: a listing tells
+                state = state.apply(found[version], version)
+            if len(found) < limits.PROBES_AT_ONCE:
+                return None if self.may_be_cleaned(hint + 1) else state
+        return None
+
+    def _probe(self, versions: range) -> dict[int, Commit]:
+        """Those of these commits that there are."""
+        missing: set[str] = set()
+
+        def get(key: str) -> bytes:
+            try:
+                return self.store.get(key)
+            except ObjectMissing:
+                missing.add(key)
+                return b""
+
+        keys = [layout.table_commit_key(self.table.root, version) for version in versions]
+        return {
+            version: decode_commit(data, key)
+            for version, key, data in zip(versions, keys, self._fetch_all(get, keys), strict=True)
+            if key not in missing
+        }
+
+    def _newest_checkpoint(self, hint: int | None) -> tuple[StateT, list[int]]:
         """The state at the newest checkpoint (or nothing), and the versions of the commits behind it."""
-        hint = hinted_version(self.store, layout.table_last_checkpoint_key(self.table.root))
         prefix = layout.table_log_prefix(self.table.root)
         start_after = "" if hint is None else f"{prefix}{hint:020d}"
         keys = [info.key for info in self.store.list(prefix, start_after=start_after)]

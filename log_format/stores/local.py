@@ -65,6 +65,11 @@ class LocalStore:
         return self._root.as_uri()
 
     @property
+    def lists_from_key(self) -> bool:
+        """No: the operating system shows a directory as a whole, in no order."""
+        return False
+
+    @property
     def directory(self) -> Path:
         """The absolute path of the root."""
         return self._root

@@ -23,8 +23,9 @@ PAGE_KEYS = 1000
 class MemoryStore:
     """Objects in a dictionary, keys in a sorted list of their UTF-8 bytes."""
 
-    def __init__(self, name: str = "memory", *, clock: Clock | None = None) -> None:
+    def __init__(self, name: str = "memory", *, clock: Clock | None = None, lists_from_key: bool = True) -> None:
         self._uri = f"memory://{name}"
+        self._lists_from_key = lists_from_key
         self._clock = clock if clock is not None else SystemClock()
         self._lock = threading.Lock()
         self._objects: dict[bytes, tuple[bytes, int]] = {}
@@ -34,6 +35,11 @@ class MemoryStore:
     def uri(self) -> str:
         """``memory://name``."""
         return self._uri
+
+    @property
+    def lists_from_key(self) -> bool:
+        """As it was made: false, to be taken for a directory."""
+        return self._lists_from_key
 
     def get(self, key: str) -> bytes:
         """See ``ObjectStore.get``."""

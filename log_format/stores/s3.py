@@ -125,6 +125,11 @@ class S3Store:
         """``s3://bucket/prefix``."""
         return f"s3://{self._bucket}/{self._root}".rstrip("/")
 
+    @property
+    def lists_from_key(self) -> bool:
+        """But for directory buckets."""
+        return not self._is_directory_bucket
+
     def get(self, key: str) -> bytes:
         """See ``ObjectStore.get``."""
         full = self._full(key)

@@ -188,8 +188,10 @@ def test_maintenance_does_its_work_and_leaves_gateways_alone(roles: Roles, tmp_p
     assert refused(client.put_object, Bucket=roles.bucket, Key=f"{PREFIX}/system/consumer_offsets/offsets/x", Body=b"")
     for below in (
         "topics/orders/segments",
+        "system/transactions/_cleaned",
         "system/transactions/_delta_log",
         "system/transactions/decisions",
+        "system/consumer_offsets/_cleaned",
         "system/consumer_offsets/_delta_log",
     ):
         key = f"{PREFIX}/{below}/probe"

@@ -68,6 +68,7 @@ class PausingStore:
         self._objects = objects
         self._pause = pause
         self.uri = objects.uri
+        self.lists_from_key = objects.lists_from_key
 
     def get(self, key: str) -> bytes:
         self._pause()

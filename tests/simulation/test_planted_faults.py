@@ -10,7 +10,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from simulated.faults import CALM, CROWDED, DROWSY, FAULTY, HOSTILE, SLEEPY, Profile
+from simulated.faults import (
+    CALM,
+    CROWDED,
+    DROWSY,
+    FAULTY,
+    HOSTILE,
+    SLEEPY,
+    SLEEPY_ON_A_DIRECTORY,
+    Profile,
+)
 from simulated.gateway import Code
 from simulated.truth import Violation
 from simulated.world import simulate
@@ -165,7 +174,7 @@ class _Announcing:
 class TrustsItsHead(TopicLog):
     """Takes a version that was cleaned away for one that never was, and what landed there for a commit."""
 
-    def is_covered(self, version: int) -> bool:
+    def may_be_cleaned(self, version: int) -> bool:
         return False
 
 
@@ -239,6 +248,7 @@ PLANTED: dict[str, Planted] = {
     "ignores the incarnation": Planted("G3", Code(committer=IgnoresTheIncarnation), FAULTY),
     "trusts its put after a sleep": Planted("G3", Code(committer=TrustsItsPut), DROWSY),
     "trusts its head after a sleep": Planted("G4", Code(log=TrustsItsHead), SLEEPY),
+    "trusts its head and its hint": Planted("G4", Code(log=TrustsItsHead), SLEEPY_ON_A_DIRECTORY),
     "shows before the commit": Planted("G4", Code(committer=ShowsBeforeCommit), CROWDED),
     "answers from memory": Planted("G4", Code(log=LooksNoMore), CALM),
     "takes a failed get for the end": Planted("G4", Code(log=SkipsUnreadableCommits), FAULTY),

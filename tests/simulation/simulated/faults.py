@@ -47,6 +47,8 @@ class Profile:
     crash: float = 0.0
     checkpoint: float = 0.3
     clean_up: bool = False
+    lists_from_key: bool = True
+    """False: the store is as a directory is, and nobody lists a long log."""
     administration: float = 0.15
     turns: int = 5
     """How often each producer sends."""
@@ -74,10 +76,22 @@ SLEEPY = Profile(
 )
 DROWSY = replace(SLEEPY, name="drowsy", pause_at_request=0.1, fault=0.05, checkpoint=1.0, turns=5)
 """Falls asleep in the middle of everything, again and again."""
+SLEEPY_ON_A_DIRECTORY = replace(SLEEPY, name="sleepy on a directory", lists_from_key=False)
+DROWSY_ON_A_DIRECTORY = replace(DROWSY, name="drowsy on a directory", lists_from_key=False)
 HOSTILE = Profile(
     name="hostile", fault=0.45, late_ms_max=3 * MINUTE_MS, think_ms_max=10 * SECOND_MS, administration=0.25
 )
-PROFILES = {CALM: 1, FAULTY: 4, STORMY: 4, CROWDED: 3, SLEEPY: 2, DROWSY: 2, HOSTILE: 4}
+PROFILES = {
+    CALM: 1,
+    FAULTY: 4,
+    STORMY: 4,
+    CROWDED: 3,
+    SLEEPY: 1,
+    DROWSY: 1,
+    SLEEPY_ON_A_DIRECTORY: 1,
+    DROWSY_ON_A_DIRECTORY: 1,
+    HOSTILE: 4,
+}
 """How often each is drawn: the eventful and cheap ones more often."""
 
 _READ_FAULTS = (Fault.REFUSED, Fault.REQUEST_LOST, Fault.ANSWER_LOST)

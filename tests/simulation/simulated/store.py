@@ -26,8 +26,9 @@ LIST_PAGE_KEYS = 7
 class Server:
     """The store itself. ``on_written`` is told of each object that appears, in the step in which it does."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        self.objects = MemoryStore("simulated", clock=MachineClock(scheduler, Machine("server")))
+    def __init__(self, scheduler: Scheduler, *, lists_from_key: bool = True) -> None:
+        clock = MachineClock(scheduler, Machine("server"))
+        self.objects = MemoryStore("simulated", clock=clock, lists_from_key=lists_from_key)
         self.down_until_ms = 0
         self.on_written: Callable[[str, bytes], None] = lambda key, data: None
         self.seen: Counter[str] = Counter()
@@ -54,6 +55,10 @@ class Client:
     @property
     def uri(self) -> str:
         return self._server.objects.uri
+
+    @property
+    def lists_from_key(self) -> bool:
+        return self._server.objects.lists_from_key
 
     def get(self, key: str) -> bytes:
         return self._request("get", key, lambda: self._server.objects.get(key))

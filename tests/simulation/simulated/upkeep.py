@@ -12,6 +12,7 @@ from simulated.scheduler import EPOCH_MS, Machine, MachineClock, Scheduler
 from simulated.truth import Truth, Violation
 
 from log_format import layout, limits
+from log_format.cleaned_log import note_cleaned
 from log_format.delta import decode_commit
 from log_format.errors import StoreUnavailable
 from log_format.segment_reader import SegmentReader
@@ -52,6 +53,8 @@ class Janitor:
             ),
             default=0,
         )
+        if kept:
+            note_cleaned(self._store, layout.topic_root(TOPIC), kept)
         for info in objects:
             version = layout.commit_version(info.key)
             version = layout.checkpoint_version(info.key) if version is None else version

@@ -62,7 +62,7 @@ class World:
         self.rng = rng
         self.profile = profile
         self.scheduler = Scheduler(rng)
-        self.server = Server(self.scheduler)
+        self.server = Server(self.scheduler, lists_from_key=profile.lists_from_key)
         self.faults = Faults(rng, profile)
         self.truth = Truth(self._segment)
         self.oracle = Oracle(self.truth)

@@ -203,9 +203,9 @@ def test_a_store_that_fails_leaves_the_state(bench: Any) -> None:
 def test_a_listing_comes_in_pages(bench: Any) -> None:
     """A covered version is found behind many others."""
     gateway = grow(bench, 5)
-    assert not gateway.log.is_covered(0)
+    assert not gateway.log.may_be_cleaned(0)
     write_checkpoint(bench.store, "flights", 3, 0)
-    assert [gateway.log.is_covered(version) for version in range(5)] == [True, True, True, True, False]
+    assert [gateway.log.may_be_cleaned(version) for version in range(5)] == [True, True, True, True, False]
 
 
 def test_deletion_and_creation_are_seen(bench: Any) -> None:

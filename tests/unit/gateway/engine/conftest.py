@@ -37,6 +37,7 @@ class FaultyStore:
         self.before: Callable[[str, str], None] = lambda operation, key: None
         self.after: Callable[[str, str], None] = lambda operation, key: None
         self.uri = self.objects.uri
+        self.lists_from_key = self.objects.lists_from_key
 
     def _do(self, operation: str, key: str, *arguments: Any, **more: Any) -> Any:
         self.calls[operation] += 1
