@@ -84,7 +84,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock = TurnedClock()
-        self.store = MemoryStore(clock=self.clock)
+        self.store = MemoryStore(clock=self.clock, lists_from_key=False)
         self.numbers = count(1)
         self.producer = producer_id.issue(producer_id.PLAIN, self.clock.now_ms(), "0" * 20, b"key")
         self.open_gateway()

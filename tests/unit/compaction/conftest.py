@@ -15,8 +15,10 @@ from compaction.job import Job
 from compaction.policy import Policy
 from compaction.report import CollectedEvents
 from compaction.workers import InThisProcess
+from log_format import layout
 from log_format.append import Append, Batch
 from log_format.change import Change
+from log_format.cleaned_log import cleaned_below
 from log_format.committer import Committer
 from log_format.records import BATCH_SCHEMA
 from log_format.segment_reader import SegmentReader
@@ -46,6 +48,16 @@ class TurnedClock:
         self.ms += duration_ms
 
 
+class NotedStore(MemoryStore):
+    """Sees to it that before a commit is deleted a note says so: who reads a log without listing it relies on that."""
+
+    def delete(self, key: str) -> None:
+        root, is_log, name = key.partition("_delta_log/")
+        version = layout.commit_version(name) if is_log else None
+        assert version is None or version < cleaned_below(self, root), f"{key} is deleted, and nothing says so"
+        super().delete(key)
+
+
 @dataclass
 class Bench:
     """Topic ``t``. ``job``: maintenance in this process, with a small policy."""
@@ -55,7 +67,7 @@ class Bench:
     report: CollectedEvents = field(default_factory=CollectedEvents)
 
     def __post_init__(self) -> None:
-        self.store = MemoryStore(clock=self.clock)
+        self.store = NotedStore(clock=self.clock)
         self.log = TopicLog(self.store, "t", self.clock)
         self.committer = Committer(self.log, new_id=self.new_id, jitter=lambda: 1.0)
 

@@ -243,6 +243,7 @@ def test_collection_and_clean_up_say_why_before_they_delete(bench: Any) -> None:
     assert not [key for key in bench.stored("") if "orphan" in key]
     assert len(bench.stored("segments/")) == 1
     assert len([key for key in bench.stored("_delta_log/") if key.endswith(".json")]) < 10
+    assert len(bench.stored("_cleaned/")) == 1
     assert bench.read() == [*enumerate(values), (120, b"more")]
     bench.assert_whole()
 
