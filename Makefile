@@ -7,7 +7,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help setup demo test simulate torture torture-maintenance torture-spark gateway minio minio-server lint lint-infra bench clean
+.PHONY: help setup demo test simulate torture torture-maintenance torture-spark torture-pipeline gateway minio minio-server lint lint-infra bench clean
 
 STAMP := .venv/.tidelog-set-up
 PACKAGES := tidelog gateway log_format compaction spark_pipeline
@@ -41,6 +41,9 @@ torture-maintenance: minio-server $(STAMP) ## Kill maintenance for SECONDS (defa
 
 torture-spark: minio-server $(STAMP) ## Kill Spark's drivers RESTARTS (default 20) times, and gateways, then judge what its sink wrote
 	.venv/bin/python tests/torture --spark --restarts $(or $(RESTARTS),20) $(ARGS)
+
+torture-pipeline: minio-server $(STAMP) ## Kill a pipeline's driver RESTARTS (default 8) times, then judge silver, dead letters and gold
+	.venv/bin/python tests/torture --pipeline --restarts $(or $(RESTARTS),8) $(ARGS)
 
 gateway: $(STAMP) ## Serve the topics in ./data
 	.venv/bin/tidelog serve --store ./data $(ARGS)

@@ -26,11 +26,12 @@ from pyspark.sql.functions import col, lit
 from log_format.clock import SystemClock
 from log_format.errors import UnknownTopic
 from log_format.layout import topic_root
+from log_format.manifest import Manifest
 from log_format.topic_config import PROPERTY_PREFIX, check_topic_name
 from log_format.topic_log import TopicLog
 from log_format.topic_state import DELETED_PROPERTY
 from spark_pipeline.driver_store import driver_store
-from spark_pipeline.schemas import CREATE_TIME, KAFKA_SOURCE, LOG_APPEND_TIME
+from spark_pipeline.schemas import CREATE_TIME, KAFKA_SOURCE, LOG_APPEND_TIME, TOPIC_TABLE
 from spark_pipeline.source.planning import timestamp_type
 from spark_pipeline.way import Way, faster_way
 
@@ -60,11 +61,15 @@ def read_topic(
     be read by Delta's. Log starts are those of this call or later ones. The session is one of ``session``, or was given to
     ``register``.
 
-    Columns: ``schemas.KAFKA_SOURCE``. Raises ``UnknownTopic``, ``ValueError`` for a version by ``Way.TIDELOG``,
+    ``Way.PARQUET`` is the fastest: Spark's Parquet reader on the segments that the log names at this call, with no table log for
+    a query to replay. Its records are those of this call, whenever a query runs, and as long as the segments are there (at least
+    ``deleted.file.retention.ms``).
+
+    Columns: ``schemas.KAFKA_SOURCE``. Raises ``UnknownTopic``, ``ValueError`` for a version by another way than ``Way.DELTA``,
     ``StoreUnavailable``, ``CorruptData``; reading raises when the log no longer has the version.
     """
     if version is not None:
-        if way is Way.TIDELOG:
+        if way not in (None, Way.DELTA):
             raise ValueError("a version is read by Way.DELTA")
         older = spark.read.format("delta").option("versionAsOf", version)
         return with_kafka_columns(older.load(table_path(store, topic)), topic, _timestamp_type(spark, store, topic))
@@ -80,7 +85,10 @@ def read_topic(
         place = store if ":" in store else str(Path(store).absolute())
         reader = spark.read.format("tidelog").options(store=place, subscribe=topic, includeHeaders="true")
         return reader.load()
-    records = spark.read.format("delta").load(path)
+    if way is Way.PARQUET:
+        records = _segments(spark, path, state.manifest)
+    else:
+        records = spark.read.format("delta").load(path)
     if any(starts):
         by_partition = ", ".join(f"{start}L" for start in starts)
         # A partition that was added since the look above is not among them.
@@ -119,6 +127,15 @@ def with_kafka_columns(records: DataFrame, topic: str, timestamp_type: int) -> D
     return records.select(
         *[constants.get(field.name, col(field.name)).cast(field.dataType).alias(field.name) for field in KAFKA_SOURCE]
     )
+
+
+def _segments(spark: SparkSession, path: str, manifest: Manifest) -> DataFrame:
+    """The records of all segments of the topic at ``path``: ``schemas.TOPIC_TABLE``."""
+    paths = [f"{path}/{segment.path}" for segment in manifest.segments()]
+    if not paths:
+        return spark.createDataFrame([], TOPIC_TABLE)
+    # The names are whole: a bracket in one is no pattern.
+    return spark.read.schema(TOPIC_TABLE).option("__globPaths__", "false").parquet(*paths)
 
 
 def _timestamp_type(spark: SparkSession, store: str, topic: str) -> int:

@@ -1,4 +1,4 @@
-"""Which reader of a topic is faster for a batch: an estimate from what the topic's log says.
+"""The readers of a topic for a batch, and which of those that look when the query runs is faster: an estimate from the log.
 
 ``format("tidelog")`` begins at once and sends each record through Python. Delta's reader first plans by the table's log in Spark
 jobs of its own, then reads with the JVM's Parquet reader, and pays more for each file. So few records, and many small segments,
@@ -16,10 +16,11 @@ from typing import Final
 
 
 class Way(StrEnum):
-    """A reader, by its format's name."""
+    """A reader, by its format's name. ``PARQUET`` has the segments' names from the call, so a query has nothing to plan."""
 
     TIDELOG = "tidelog"
     DELTA = "delta"
+    PARQUET = "parquet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,5 +45,8 @@ COSTS: Final[Mapping[Way, Cost]] = MappingProxyType(
 
 
 def faster_way(*, segment_count: int, record_count: int) -> Way:
-    """The reader that is expected to take less for a batch of all columns; ``format("tidelog")`` of equals."""
-    return min(Way, key=lambda way: COSTS[way].of(segment_count, record_count))
+    """The reader that is expected to take less for a batch of all columns; ``format("tidelog")`` of equals.
+
+    Never ``PARQUET``: what it reads is not what is there when the query runs.
+    """
+    return min(COSTS, key=lambda way: COSTS[way].of(segment_count, record_count))

@@ -72,12 +72,13 @@ def parts_of(
 def tasks_of(
     parts: Sequence[SegmentPart], *, parallelism: int, tasks_min: int | None, rows_per_task_max: int
 ) -> list[tuple[SegmentPart, ...]]:
-    """The parts in tasks of about equal size: ``parallelism`` of them unless that makes them small or large.
+    """The parts in tasks of about equal size: ``parallelism`` of them unless that makes them small, a multiple where they are large.
 
-    ``tasks_min`` asks for at least about so many, however small. No parts, no tasks.
+    So those that run at once end at once, and no core waits for the last task. ``tasks_min`` asks for at least about so many, however small. No parts, no tasks.
     """
     total = sum(part.offset_count for part in parts)
-    rows = min(rows_per_task_max, max(ROWS_PER_TASK_MIN, math.ceil(total / parallelism)))
+    rounds = max(1, math.ceil(total / (rows_per_task_max * parallelism)))
+    rows = min(rows_per_task_max, max(ROWS_PER_TASK_MIN, math.ceil(total / (rounds * parallelism))))
     if tasks_min is not None:
         rows = min(rows, max(1, math.ceil(total / tasks_min)))
     tasks: dict[int, list[SegmentPart]] = {}

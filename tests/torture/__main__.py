@@ -13,6 +13,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from tortured.checker import Log
 from tortured.final_log import by_deltalake, by_spark
+from tortured.pipeline_run import Plan as PipelinePlan
+from tortured.pipeline_run import torture_pipeline
 from tortured.run import TOPICS, Plan, torture
 from tortured.service import STORE, Service
 from tortured.spark_sink_run import Plan as SparkSinkPlan
@@ -45,7 +47,8 @@ def main() -> int:
     parser.add_argument(
         "--spark", action="store_true", help="kill Spark's drivers and gateways; SECONDS does not count"
     )
-    parser.add_argument("--restarts", type=int, default=20, help="of drivers, with --spark")
+    parser.add_argument("--pipeline", action="store_true", help="kill a pipeline's driver; SECONDS does not count")
+    parser.add_argument("--restarts", type=int, default=20, help="of drivers, with --spark and --pipeline")
     parser.add_argument(
         "--planted", action="store_true", help="ignore what was committed, or lose records, and so fail"
     )
@@ -55,6 +58,12 @@ def main() -> int:
     if arguments.spark:
         outcome = torture_spark_sink(
             SparkSinkPlan(restarts=arguments.restarts, seed=arguments.seed, planted=arguments.planted),
+            directory,
+            progress=show,
+        )
+    elif arguments.pipeline:
+        outcome = torture_pipeline(
+            PipelinePlan(restarts=arguments.restarts, seed=arguments.seed, planted=arguments.planted),
             directory,
             progress=show,
         )
@@ -70,7 +79,8 @@ def main() -> int:
     else:
         plan = Plan(seconds=arguments.seconds, seed=arguments.seed)
         outcome = torture(plan, directory, read_as=_read_as, progress=show)
-    length = f"{arguments.restarts} drivers" if arguments.spark else f"{arguments.seconds:.0f} s of faults"
+    drivers = arguments.spark or arguments.pipeline
+    length = f"{arguments.restarts} drivers" if drivers else f"{arguments.seconds:.0f} s of faults"
     print(f"\nseed {arguments.seed}, {length}, {outcome.seconds:.0f} s in all\n")
     print("| what | count |\n|---|---|")
     for name, count in outcome.counts.items():

@@ -26,4 +26,4 @@ def test_more_records_never_speak_for_python() -> None:
     """With the same segments there is one point from which on the native reader is the faster one."""
     ways = [faster_way(segment_count=100, record_count=count) for count in range(0, 10_000_000, 100_000)]
     assert ways == sorted(ways, key=[Way.TIDELOG, Way.DELTA].index)
-    assert {*ways} == {*Way}
+    assert {*ways} == {Way.TIDELOG, Way.DELTA}

@@ -28,8 +28,12 @@ def topic(seed: int, segments: int, partitions: int) -> tuple[TopicState, list[i
             runs.append(Run(partition, ends[partition], ends[partition] + length, length, 1, index, index))
             ends[partition] += length
         manifest.add(SegmentRef(f"segments/{index}", 100, 50, 0), runs)
+    return with_manifest(manifest), ends
+
+
+def with_manifest(manifest: Manifest) -> TopicState:
     state = TopicState.absent("t")
-    return type(state)(**{name: getattr(state, name) for name in state.__slots__} | {"manifest": manifest}), ends
+    return type(state)(**{name: getattr(state, name) for name in state.__slots__} | {"manifest": manifest})
 
 
 def rows(task: tuple[SegmentPart, ...]) -> int:
@@ -81,6 +85,20 @@ def test_small_ranges_share_a_task_and_long_ones_are_split() -> None:
         tasks = tasks_of(parts, parallelism=2, tasks_min=None, rows_per_task_max=size)
         assert max(rows(task) for task in tasks) <= size * 3
     assert len(tasks_of(parts, parallelism=2, tasks_min=40, rows_per_task_max=10**6)) >= 30
+
+
+@pytest.mark.parametrize("parallelism", [2, 3, 8])
+def test_long_ranges_are_tasks_for_every_core_to_the_end(parallelism: int) -> None:
+    """Where there must be more tasks than cores there are as many rounds of them as it takes, all full."""
+    runs = [Run(0, first, first + 100_000, 100_000, 1, 0, 0) for first in range(0, 5_000_000, 100_000)]
+    manifest = Manifest()
+    for index, run in enumerate(runs):
+        manifest.add(SegmentRef(f"segments/{index}", 100, 50, 0), [run])
+    parts = parts_of(with_manifest(manifest), 0, [OffsetRange(0, 0, 5_000_000)])
+    tasks = tasks_of(parts, parallelism=parallelism, tasks_min=None, rows_per_task_max=1_000_000)
+    assert len(tasks) % parallelism == 0
+    sizes = [rows(task) for task in tasks]
+    assert max(sizes) - min(sizes) <= 100_000
 
 
 def test_a_timestamp_leaves_out_what_is_too_early() -> None:

@@ -1,0 +1,20 @@
+"""A planted fault: in a process that starts with this beside it, a pipeline does not name what it writes.
+
+Neither silver nor the topic of dead letters then knows a micro-batch that comes again. ``tests/torture --pipeline --planted``
+starts drivers so, and has to find rows and dead letters twice.
+"""
+
+import sys
+
+if sys.argv[0] != "-c" and "pyspark" not in sys.argv[0]:
+    # In the driver alone: Spark's own Python processes write nothing by these.
+    from log_format import transaction_job
+    from spark_pipeline.jobs.pipeline import silver
+
+    transaction_job.judge_number = lambda _transactional_id, _number, _last_number: None
+
+    def _write_again(fitting, path, **named):
+        batch = named["batch_id"]
+        fitting.write.format("delta").mode("append").option("userMetadata", f'{{"batch": {batch}}}').save(path)
+
+    silver.write = _write_again
