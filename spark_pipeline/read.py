@@ -85,10 +85,8 @@ def read_topic(
         place = store if ":" in store else str(Path(store).absolute())
         reader = spark.read.format("tidelog").options(store=place, subscribe=topic, includeHeaders="true")
         return reader.load()
-    if way is Way.PARQUET:
-        records = _segments(spark, path, state.manifest)
-    else:
-        records = spark.read.format("delta").load(path)
+    by_name = way is Way.PARQUET
+    records = _segments(spark, path, state.manifest) if by_name else spark.read.format("delta").load(path)
     if any(starts):
         by_partition = ", ".join(f"{start}L" for start in starts)
         # A partition that was added since the look above is not among them.

@@ -72,9 +72,10 @@ def parts_of(
 def tasks_of(
     parts: Sequence[SegmentPart], *, parallelism: int, tasks_min: int | None, rows_per_task_max: int
 ) -> list[tuple[SegmentPart, ...]]:
-    """The parts in tasks of about equal size: ``parallelism`` of them unless that makes them small, a multiple where they are large.
+    """The parts in tasks of about equal size: ``parallelism`` of them unless that makes them small; a multiple of it, not large.
 
-    So those that run at once end at once, and no core waits for the last task. ``tasks_min`` asks for at least about so many, however small. No parts, no tasks.
+    So those that run at once end at once, and no core waits for a last task. ``tasks_min`` asks for at least about so many,
+    however small. No parts, no tasks.
     """
     total = sum(part.offset_count for part in parts)
     rounds = max(1, math.ceil(total / (rows_per_task_max * parallelism)))

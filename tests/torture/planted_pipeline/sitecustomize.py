@@ -6,15 +6,15 @@ starts drivers so, and has to find rows and dead letters twice.
 
 import sys
 
-if sys.argv[0] != "-c" and "pyspark" not in sys.argv[0]:
-    # In the driver alone: Spark's own Python processes write nothing by these.
+# Spark's own Python processes start with this beside them, too; they decide nothing and should start as fast as ever.
+if "spark_pipeline.jobs.pipeline" in sys.orig_argv:
     from log_format import transaction_job
     from spark_pipeline.jobs.pipeline import silver
 
     transaction_job.judge_number = lambda _transactional_id, _number, _last_number: None
 
     def _write_again(fitting, path, **named):
-        batch = named["batch_id"]
-        fitting.write.format("delta").mode("append").option("userMetadata", f'{{"batch": {batch}}}').save(path)
+        note = f'{{"batch": {named["batch_id"]}}}'
+        fitting.write.format("delta").mode("append").option("userMetadata", note).save(path)
 
     silver.write = _write_again

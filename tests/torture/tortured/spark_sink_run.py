@@ -6,21 +6,21 @@ repeated by the next driver, and must not be written twice. The others are kille
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import random
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import deltalake
+from tortured.killed_driver import killed_driver
 from tortured.run import Outcome
 from tortured.service import STORE, Service, service
 from tortured.spark_sink_job import LAKE, SOURCE, WAYS, topics_of
@@ -121,19 +121,10 @@ class SparkSinkRun:
 
     def _run_driver(self, restart: int | None) -> int:
         """One driver, killed on its way; None: the last one, which should come to its end. How it ended."""
-        command = [sys.executable, str(JOB), STORE, ",".join(self._running.urls), str(self._checkpoints)]
-        root = Path(__file__).parents[3]
-        path = [str(PLANTED)] * self._plan.planted + [str(root), str(root / "tests" / "torture")]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+        batch = str(BATCH if restart is not None else BATCH * 10)
+        command = [str(JOB), STORE, ",".join(self._running.urls), str(self._checkpoints), batch]
         log = self._directory / f"driver-{'last' if restart is None else restart}.log"
-        with log.open("ab") as output:
-            process = subprocess.Popen(
-                [*command, str(BATCH if restart is not None else BATCH * 10)],
-                env=environment,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        with killed_driver(command, log, planted=PLANTED if self._plan.planted else None) as process:
             try:
                 if restart is None:
                     process.wait(LAST_SECONDS_MAX)
@@ -141,10 +132,7 @@ class SparkSinkRun:
                     self._until_it_is_killed(process, at_a_decision=restart % 2 == 0)
             except subprocess.TimeoutExpired:
                 self.counts["drivers that took too long"] += 1
-            finally:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                code = process.wait()
+        code = process.wait()
         if code not in (0, -signal.SIGKILL):
             # Spark waits 10 s for its own Python processes, which a busy machine may need: it is started again, as anybody would.
             self.counts["drivers that gave up by themselves"] += 1
@@ -203,7 +191,7 @@ class SparkSinkRun:
 def torture_spark_sink(plan: Plan, directory: Path, *, progress: Callable[[str], None] = lambda _text: None) -> Outcome:
     """Run the plan and judge what is there at its end."""
     began = time.monotonic()
-    with service(directory, plan.gateways) as running, _environment(running.environment):
+    with service(directory, plan.gateways) as running, mock.patch.dict(os.environ, running.environment):
         run = SparkSinkRun(plan, running, directory, progress)
         run.run()
         contradictions = run.judge() if not run.failures else []
@@ -213,18 +201,3 @@ def torture_spark_sink(plan: Plan, directory: Path, *, progress: Callable[[str],
     return Outcome(
         counts=dict(run.counts), contradictions=run.failures + contradictions, seconds=time.monotonic() - began
     )
-
-
-@contextlib.contextmanager
-def _environment(variables: dict[str, str]) -> Iterator[None]:
-    """These variables, for this process and those it starts."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
