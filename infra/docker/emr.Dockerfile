@@ -13,15 +13,15 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=igno
 WORKDIR /build
 COPY infra/docker/build.lock infra/docker/emr.lock ./
 RUN python3.11 -m venv /opt/build && /opt/build/bin/pip install --quiet --require-hashes -r build.lock
-RUN python3.11 -m venv /opt/tidelog && /opt/tidelog/bin/pip install --quiet --require-hashes --no-compile -r emr.lock
+RUN python3.11 -m venv --without-pip /opt/tidelog && /opt/build/bin/pip --python /opt/tidelog install --quiet --require-hashes --no-compile -r emr.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY compaction compaction
 COPY gateway gateway
 COPY log_format log_format
 COPY spark_pipeline spark_pipeline
 COPY tidelog tidelog
-RUN /opt/build/bin/python -m hatchling build -t wheel -d dist && /opt/tidelog/bin/pip install --quiet --no-deps dist/tidelog-*.whl
-RUN /opt/tidelog/bin/pip check && /opt/tidelog/bin/python -m compileall -q /opt/tidelog/lib
+RUN /opt/build/bin/python -m hatchling build -t wheel -d dist && /opt/build/bin/pip --python /opt/tidelog install --quiet --no-deps dist/tidelog-*.whl
+RUN /opt/build/bin/pip --python /opt/tidelog check && /opt/tidelog/bin/python -m compileall -q /opt/tidelog/lib
 
 # hadolint ignore=DL3006
 FROM ${BASE}

@@ -8,18 +8,18 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=igno
 WORKDIR /build
 COPY infra/docker/build.lock infra/docker/gateway.lock ./
 RUN python -m venv /opt/build && /opt/build/bin/pip install --quiet --require-hashes -r build.lock
-RUN python -m venv /opt/tidelog && /opt/tidelog/bin/pip install --quiet --require-hashes --no-compile -r gateway.lock
+RUN python -m venv --without-pip /opt/tidelog && /opt/build/bin/pip --python /opt/tidelog install --quiet --require-hashes --no-compile -r gateway.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY compaction compaction
 COPY gateway gateway
 COPY log_format log_format
 COPY spark_pipeline spark_pipeline
 COPY tidelog tidelog
-RUN /opt/build/bin/python -m hatchling build -t wheel -d dist && /opt/tidelog/bin/pip install --quiet --no-deps dist/tidelog-*.whl
-RUN /opt/tidelog/bin/pip check && /opt/tidelog/bin/python -m compileall -q /opt/tidelog/lib
+RUN /opt/build/bin/python -m hatchling build -t wheel -d dist && /opt/build/bin/pip --python /opt/tidelog install --quiet --no-deps dist/tidelog-*.whl
+RUN /opt/build/bin/pip --python /opt/tidelog check && /opt/tidelog/bin/python -m compileall -q /opt/tidelog/lib
 
 FROM python:3.13.7-slim-bookworm
-RUN useradd --system --uid 10001 --no-create-home tidelog
+RUN useradd --uid 10001 --no-create-home tidelog
 COPY --from=build /opt/tidelog /opt/tidelog
 COPY infra/docker/gateway-entrypoint.sh /opt/tidelog/bin/gateway-entrypoint
 ENV PATH=/opt/tidelog/bin:$PATH PYTHONDONTWRITEBYTECODE=1 TIDELOG_HOST=0.0.0.0 TIDELOG_PORT=8080

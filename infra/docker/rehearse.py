@@ -38,7 +38,7 @@ def main(image: str, directory: Path, *, offline: bool = False) -> int:
             print(f"RUN {rest}", flush=True)
             for part in rest.split(" && "):
                 if offline and "--require-hashes" in part:
-                    _lend(directory / "opt" / part.split("/")[2])
+                    _lend(directory / "opt" / re.findall(r"/opt/(\w+)", part)[-1])
                 elif not (offline and "spark_pipeline.jars" in part):
                     _run(_relocated(part, directory), build)
     _run(f"{directory}/opt/tidelog/bin/python -m tidelog --version", directory)

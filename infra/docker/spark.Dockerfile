@@ -13,20 +13,21 @@ WORKDIR /build
 RUN apt-get update && apt-get install --yes --no-install-recommends openjdk-17-jre-headless && rm -rf /var/lib/apt/lists/*
 COPY infra/docker/build.lock infra/docker/spark.lock ./
 RUN python -m venv /opt/build && /opt/build/bin/pip install --quiet --require-hashes -r build.lock
-RUN python -m venv /opt/tidelog && /opt/tidelog/bin/pip install --quiet --require-hashes --no-compile -r spark.lock
+RUN python -m venv --without-pip /opt/tidelog && /opt/build/bin/pip --python /opt/tidelog install --quiet --require-hashes --no-compile -r spark.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY compaction compaction
 COPY gateway gateway
 COPY log_format log_format
 COPY spark_pipeline spark_pipeline
 COPY tidelog tidelog
-RUN /opt/build/bin/python -m hatchling build -t wheel -d dist && /opt/tidelog/bin/pip install --quiet --no-deps dist/tidelog-*.whl
-RUN /opt/tidelog/bin/pip check && /opt/tidelog/bin/python -m spark_pipeline.jars
+RUN /opt/build/bin/python -m hatchling build -t wheel -d dist && /opt/build/bin/pip --python /opt/tidelog install --quiet --no-deps dist/tidelog-*.whl
+RUN /opt/build/bin/pip --python /opt/tidelog check && /opt/tidelog/bin/python -m spark_pipeline.jars \
+    && /opt/tidelog/bin/python -m compileall -q /opt/tidelog/lib
 
 FROM python:3.13.7-slim-bookworm
 # hadolint ignore=DL3008
 RUN apt-get update && apt-get install --yes --no-install-recommends openjdk-17-jre-headless procps \
-    && rm -rf /var/lib/apt/lists/* && useradd --system --uid 10001 --no-create-home tidelog
+    && rm -rf /var/lib/apt/lists/* && useradd --uid 10001 --no-create-home tidelog
 COPY --from=build /opt/tidelog /opt/tidelog
 ENV PATH=/opt/tidelog/bin:$PATH PYTHONDONTWRITEBYTECODE=1 TIDELOG_CACHE=/opt/tidelog/cache HOME=/tmp SPARK_LOCAL_DIRS=/tmp
 WORKDIR /tmp

@@ -1,0 +1,342 @@
+"""Builds the images from their Dockerfiles without Docker, and runs them: ``images.py DIRECTORY [IMAGE...]``, as root on Linux.
+
+Needs ``apt-get install buildah runc debootstrap``; DIRECTORY keeps the base and what was built (some 6 GB).
+
+Stood in for: the base images, since no registry is asked. Under the names that the Dockerfiles ask for there is a Debian of the
+same release, by debootstrap, with Debian's own Python, which is older, and with this machine's certificates; for EMR's, the
+same with its user, and no Spark. All else is as the Dockerfiles say: packages fetched by their locks, system packages, jars,
+users, what is started and how its health is asked.
+
+Then runc runs them as compose would: the image's user without capabilities, a root that can't be written, the limit on memory,
+an empty tmpfs for each volume that the image declares, and a directory for the log; only the network is this machine's. So
+whatever would be written elsewhere fails. The gateway gets ready by its own health check, takes and gives records and drains
+at SIGTERM; the Spark image merges what it wrote, on Spark, and runs the example; EMR's runs a round with its own Python.
+"""
+# ruff: noqa: INP001, S603, S607, T201 - a program of its own that runs programs of the system
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tidelog import Admin, Consumer, Producer
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PROGRAMS: Final = ("buildah", "runc", "debootstrap")
+IMAGES: Final = ("gateway", "spark", "emr")
+RELEASE: Final = "bookworm"
+BASE_PACKAGES: Final = "ca-certificates,python3,python3-venv,python-is-python3"
+BUILD_SECONDS_MAX: Final = 1800
+RUN_SECONDS_MAX: Final = 300
+READY_SECONDS_MAX: Final = 90
+MEMORY_BYTES_MAX: Final = {"gateway": 700 << 20, "spark": 3 << 30, "emr": 3 << 30}
+"""As ``infra/local/compose.yaml`` has it; EMR's is that of Spark."""
+EMR_USER: Final = "hadoop"
+FLIGHTS: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What was built: where its files lie, and what its Dockerfile says of running it."""
+
+    name: str
+    root: Path
+    config: dict[str, Any]
+
+
+class Storage:
+    """buildah's images and containers, below one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._program = [
+            "buildah", "--storage-driver", "vfs",
+            "--root", str(directory / "storage"), "--runroot", str(directory / "run"),
+        ]  # fmt: skip
+
+    def call(self, *arguments: str, cwd: Path | None = None) -> str:
+        """What a command of buildah prints. It must succeed."""
+        return _call([*self._program, *arguments], cwd=cwd)
+
+    def stand_in(self, name: str, *, user: str | None = None) -> None:
+        """A base image of that name: Debian with its Python, and ``user``."""
+        container = self.call("from", "scratch")
+        self.call("add", "--quiet", container, str(self._debian()), "/")
+        if user is not None:
+            self.call("run", "--isolation", "chroot", container, "useradd", "--create-home", user)
+        self.call("commit", "--quiet", "--rm", "--format", "docker", container, name)
+
+    def build(self, image: str) -> None:
+        """By its Dockerfile, from this checkout; no base is fetched."""
+        print(f"{image}: building", flush=True)
+        self.call(
+            "build", "--isolation", "chroot", "--format", "docker", "--pull-never", "--layers=false",
+            "--file", str(ROOT / f"infra/docker/{image}.Dockerfile"), "--tag", f"tidelog-{image}", str(ROOT),
+        )  # fmt: skip
+
+    def mounted(self, name: str) -> Image:
+        """The files of an image, and its settings."""
+        container = self.call("from", "--pull-never", name)
+        config = json.loads(self.call("inspect", "--type", "image", name))["Docker"]["config"]
+        return Image(name, Path(self.call("mount", container)), config)
+
+    def _debian(self) -> Path:
+        found = self._directory / "debian"
+        if not found.exists():
+            print(f"Debian {RELEASE}, in place of the base images: fetching", flush=True)
+            partial = self._directory / "debian.partial"
+            shutil.rmtree(partial, ignore_errors=True)
+            _call(["debootstrap", "--variant=minbase", f"--include={BASE_PACKAGES}", RELEASE, str(partial)])
+            certificates = "usr/local/share/ca-certificates"
+            shutil.copytree(f"/{certificates}", partial / certificates, dirs_exist_ok=True)
+            _call(["chroot", str(partial), "update-ca-certificates"])
+            partial.rename(found)
+        return found
+
+
+def _call(command: list[str], *, cwd: Path | None = None) -> str:
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=BUILD_SECONDS_MAX,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+    return done.stdout.strip()
+
+
+class Container:
+    """A process of an image, under runc; its output lies in ``log``."""
+
+    def __init__(self, image: Image, bundle: Path, log_directory: Path, **settings: str) -> None:
+        self.identity = f"tidelog-{secrets.token_hex(4)}"
+        self.log = bundle / "log"
+        self._image, self._bundle = image, bundle
+        self._log_directory, self._settings = log_directory, settings
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @contextmanager
+    def started(self, *arguments: str) -> Iterator[Container]:
+        """What the image starts, with ``arguments`` in place of its own; killed at the end if it runs still."""
+        (self._bundle / "config.json").write_text(json.dumps(self._specification(arguments)))
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                ["runc", "run", "--bundle", str(self._bundle), self.identity],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+        try:
+            yield self
+        finally:
+            if self._process.poll() is None:
+                subprocess.run(["runc", "kill", self.identity, "KILL"], check=False, capture_output=True)
+                self._process.wait(RUN_SECONDS_MAX)
+
+    def is_healthy(self) -> bool:
+        """What the image's own health check says, run inside as Docker runs it."""
+        kind, *command = self._image.config["Healthcheck"]["Test"]
+        assert kind == "CMD", kind
+        asked = subprocess.run(
+            ["runc", "exec", self.identity, *command], check=False, capture_output=True, timeout=RUN_SECONDS_MAX
+        )
+        return asked.returncode == 0
+
+    def terminate(self) -> None:
+        """The image's signal to stop."""
+        _call(["runc", "kill", self.identity, self._image.config["StopSignal"]])
+
+    def wait(self) -> str:
+        """Its output, once it has ended; it must have ended well."""
+        assert self._process is not None
+        code = self._process.wait(RUN_SECONDS_MAX)
+        output = self.log.read_text()
+        if code:
+            raise SystemExit(f"{self._image.name} ended with {code}:\n{output[-4000:]}")
+        return output
+
+    def is_running(self) -> bool:
+        """Whether its process has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    def _specification(self, arguments: tuple[str, ...]) -> dict[str, Any]:
+        config = self._image.config
+        names = dict(line.split("=", 1) for line in config["Env"]) | self._settings
+        command = [*(config["Entrypoint"] or []), *(arguments or config["Cmd"] or [])]
+        user, group = self._user(config["User"])
+        hosts = self._bundle / "hosts"
+        hosts.write_text(f"127.0.0.1 localhost {self.identity}\n")
+        read_only = ["bind", "ro"]
+        mounts = [
+            {"destination": "/proc", "type": "proc", "source": "proc"},
+            {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755", "size=64k"]},
+            {"destination": "/dev/shm", "type": "tmpfs", "source": "shm", "options": ["nosuid", "mode=1777"]},  # noqa: S108
+            {"destination": "/log", "type": "bind", "source": str(self._log_directory), "options": ["bind", "rw"]},
+            {"destination": "/etc/hosts", "type": "bind", "source": str(hosts), "options": read_only},
+            *(
+                {"destination": volume, "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=1777"]}
+                for volume in config["Volumes"] or {}
+            ),
+        ]
+        return {
+            "ociVersion": "1.0.2",
+            "process": {
+                "terminal": False,
+                "user": {"uid": user, "gid": group},
+                "args": command,
+                "env": [f"{name}={value}" for name, value in names.items()],
+                "cwd": config["WorkingDir"] or "/",
+                "capabilities": {kind: [] for kind in ("bounding", "effective", "permitted", "inheritable", "ambient")},
+                "noNewPrivileges": True,
+            },
+            "root": {"path": str(self._image.root), "readonly": True},
+            "hostname": self.identity,
+            "mounts": mounts,
+            "linux": {
+                "namespaces": [{"type": kind} for kind in ("pid", "ipc", "uts", "mount")],
+                "resources": {"memory": {"limit": MEMORY_BYTES_MAX[self._image.name.removeprefix("tidelog-")]}},
+            },
+        }
+
+    def _user(self, user: str) -> tuple[int, int]:
+        """By number, or by name as the image's own list has it."""
+        name, _, group = user.partition(":")
+        if name.isdigit():
+            return int(name), int(group or name)
+        fields = re.search(rf"^{name}:[^:]*:(\d+):(\d+):", (self._image.root / "etc/passwd").read_text(), re.MULTILINE)
+        assert fields is not None, f"{user} is no user of {self._image.name}"
+        return int(fields[1]), int(fields[2])
+
+
+class Trial:
+    """Containers of all images, one after another, over one log."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._log = directory / "log"
+        self._log.mkdir(parents=True)
+
+    def gateway(self, image: Image) -> None:
+        """It gets ready, takes records and gives them back, is not ready while it drains, and ends well."""
+        port = _free_port()
+        settings = {"TIDELOG_HOST": "127.0.0.1", "TIDELOG_PORT": str(port), "TIDELOG_DRAIN_NOTICE_MS": "5000"}
+        container = self._container(image, **settings)
+        url = f"http://127.0.0.1:{port}"
+        with container.started("--store", "/log", "--log-level", "warning"):
+            _wait_for_health(container)
+            with Admin(url) as admin, Producer(url, linger_ms=0) as producer:
+                admin.create_topic("flights", 2, config={"flush.ms": 10})
+                for number in range(FLIGHTS):
+                    record = {"hour": number % 24, "carrier": f"T{number % 3}", "dep_delay": number % 60}
+                    sent = producer.send("flights", json.dumps(record), key=str(number))
+                    if number % 20 == 0:
+                        sent.result()
+            with Consumer("flights", bootstrap_servers=url, auto_offset_reset="earliest") as consumer:
+                count = 0
+                while count < FLIGHTS:
+                    count += len(consumer.poll(timeout_ms=10_000))
+            container.terminate()
+            assert not container.is_healthy(), "ready while it drains"
+            output = container.wait()
+        assert count == FLIGHTS, count
+        assert not re.search(r'"level":"(warning|error)"', output), output
+        print(f"{image.name}: ready, {count} records taken and given, drained", flush=True)
+
+    def spark(self, image: Image) -> None:
+        """It merges on Spark what the gateway wrote, and the example reads every record."""
+        self._round(image, "-m", "compaction", "--store", "/log", "--once", "--json", "--workers", "spark")
+        example = [
+            "-m", "spark_pipeline.jobs.flight_delays", "--store", "/log", "--topic", "flights", "--output", "/tmp/delays",  # noqa: S108
+            "--records", str(FLIGHTS), "--master", "local[2]",
+        ]  # fmt: skip
+        with self._container(image).started(*example) as container:
+            container.wait()
+        print(f"{image.name}: one round on Spark, and the example's {FLIGHTS} records", flush=True)
+
+    def emr(self, image: Image) -> None:
+        """A round by what EMR would start, with the Python that Terraform names."""
+        command = ["/opt/tidelog/bin/python", "/opt/tidelog/maintenance.py"]
+        self._round(image, *command, "--store", "/log", "--once", "--json", "--workers", "local")
+        print(f"{image.name}: one round, without Spark", flush=True)
+
+    def _round(self, image: Image, *command: str) -> None:
+        with self._container(image).started(*command) as container:
+            output = container.wait()
+        events = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+        failed = [event["failed_topics"] for event in events if event.get("event") == "round"]
+        assert failed == [0], output
+
+    def _container(self, image: Image, **settings: str) -> Container:
+        bundle = self._directory / f"bundle-{len(list(self._directory.iterdir()))}"
+        bundle.mkdir()
+        for path in (self._log, *self._log.rglob("*")):
+            path.chmod(0o777 if path.is_dir() else 0o666)
+        return Container(image, bundle, self._log, **settings)
+
+
+def _wait_for_health(container: Container) -> None:
+    deadline = time.monotonic() + READY_SECONDS_MAX
+    while not container.is_healthy():
+        if not container.is_running() or time.monotonic() > deadline:
+            raise SystemExit(f"the gateway does not get ready:\n{container.log.read_text()[-4000:]}")
+        time.sleep(0.2)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def base_of(image: str) -> str:
+    """The name of the image that a Dockerfile builds on, with its registry."""
+    text = (ROOT / f"infra/docker/{image}.Dockerfile").read_text()
+    defaults = dict(re.findall(r"^ARG (\w+)=(\S+)$", text, re.MULTILINE))
+    name = re.findall(r"^FROM (\S+)", text, re.MULTILINE)[-1]
+    name = re.sub(r"\$\{(\w+)\}", lambda found: defaults[found[1]], name)
+    return name if "/" in name else f"docker.io/library/{name}"
+
+
+def _mebibytes(root: Path) -> int:
+    return int(_call(["du", "--summarize", "--one-file-system", "--block-size=1M", str(root)]).split()[0])
+
+
+def main(directory: Path, images: tuple[str, ...]) -> int:
+    """0 when every image was built and does its work."""
+    missing = [program for program in PROGRAMS if shutil.which(program) is None]
+    if missing or os.geteuid() != 0:
+        print(f"needed: root, and apt-get install {' '.join(PROGRAMS)}", file=sys.stderr)
+        return 2
+    directory.mkdir(parents=True, exist_ok=True)
+    storage = Storage(directory)
+    bases = {base_of(image): EMR_USER if image == "emr" else None for image in images}
+    for name, user in bases.items():
+        storage.stand_in(name, user=user)
+    trials = directory / "trials"
+    shutil.rmtree(trials, ignore_errors=True)
+    trial = Trial(trials)
+    for image in images:
+        storage.build(image)
+        built = storage.mounted(f"tidelog-{image}")
+        own = _mebibytes(built.root) - _mebibytes(directory / "debian")
+        print(f"{built.name}: {own} MiB beside its base", flush=True)
+        {"gateway": trial.gateway, "spark": trial.spark, "emr": trial.emr}[image](built)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]).resolve(), tuple(sys.argv[2:]) or IMAGES))
