@@ -12,6 +12,9 @@ _MEBIBYTE: Final = 1024 * 1024
 FLUSH_BYTES_CAP: Final = 32 * _MEBIBYTE
 """A flush takes no more records than this, whatever ``flush.bytes`` says: it is in memory several times while it is written."""
 
+FLUSHES_AHEAD_MAX: Final = 4
+"""Flushes of one topic that are encoded and not committed: on S3 an upload takes several times as long as encoding."""
+
 FLUSH_BATCHES_CAP: Final = 4096
 """Requests in one flush: each costs a few microseconds when the segment is put together."""
 

@@ -3,8 +3,8 @@
 1. A batch is acknowledged only after the commit that holds it stands in the store.
 2. A flush begins ``flush.ms`` after its first batch came, or when ``flush.bytes`` are there, or at once while draining; what
    arrives while it is encoded and uploaded shares the next one (group commit).
-3. While a flush commits, the next one is encoded and uploaded for the offsets that it will get if that commit succeeds;
-   when it does not, the committer encodes it anew.
+3. Commits stand one behind another, so each flush is encoded and uploaded before its turn comes, side by side with those before
+   it, for the offsets that it will get if they all succeed; when one does not, the committer encodes it anew.
 4. Batches keep the order in which they were submitted.
 5. Every submitted batch is settled exactly once, and its reservation is held until then: also when whoever submitted it
    has given up waiting.
@@ -20,18 +20,18 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 
-from gateway.engine.bounds import FLUSH_BATCHES_CAP, FLUSH_BYTES_CAP
+from gateway.engine.bounds import FLUSH_BATCHES_CAP, FLUSH_BYTES_CAP, FLUSHES_AHEAD_MAX
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.pool import Pool
 from gateway.memory_budget import Reservation
 from log_format.append import Append, AppendResult, Batch
 from log_format.appended import Appended, Duplicate
-from log_format.change import NewId
+from log_format.change import NewId, StagedSegment
 from log_format.committer import Committed, Committer
 from log_format.errors import OutcomeUnknown, TidelogError
 from log_format.topic_log import TopicLog
@@ -77,14 +77,8 @@ class _Flush:
     pending: list[PendingBatch]
     append: Append
     size_bytes: int
-
-
-@dataclass(slots=True)
-class _Ahead:
-    """The flush that commits now: the state on which it was built, and how many records it adds."""
-
-    state: TopicState
-    counts: dict[int, int] = field(default_factory=dict)
+    counts: dict[int, int]
+    """How many records each partition gets if nothing is refused."""
 
 
 class Writer:
@@ -115,16 +109,20 @@ class Writer:
         self._lost_in_a_row = 0
         self._buffer: deque[PendingBatch] = deque()
         self._buffer_bytes = 0
-        self._due_now = asyncio.Event()
+        self._changed = asyncio.Event()
         self._draining = False
         self._running: asyncio.Task[None] | None = None
-        self._committing: asyncio.Task[None] | None = None
-        self._ahead: _Ahead | None = None
+        self._flushes: list[_Flush] = []
+        """Those that are encoded and have not ended, in the order of their commits."""
+        self._newest: asyncio.Task[None] | None = None
+        """What uploads and commits the last of them, after those before it."""
+        self._base: TopicState | None = None
+        """The state on which the first of them commits now; None between commits."""
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing waits and nothing is under way."""
-        return self._running is None and self._committing is None
+        return self._running is None and not self._flushes
 
     def submit(self, batch: Batch, reservation: Reservation | None) -> PendingBatch:
         """Take a batch that was routed for the topic's present incarnation. The reservation is released when it is settled."""
@@ -138,7 +136,7 @@ class Writer:
             self._running = asyncio.create_task(self._run())
             self._running.add_done_callback(_report)
         elif self._buffer_bytes >= self._flush_bytes():
-            self._due_now.set()
+            self._changed.set()
         return pending
 
     def withdraw(self, pending: PendingBatch) -> bool:
@@ -153,13 +151,13 @@ class Writer:
 
     def reconsider(self) -> None:
         """The topic or its settings changed: what waits may be due now."""
-        self._due_now.set()
+        self._changed.set()
 
     async def drain(self) -> None:
         """Flush what is buffered without waiting for company; return when all of it is settled."""
         self._draining = True
-        self._due_now.set()
-        while under_way := [task for task in (self._running, self._committing) if task is not None]:
+        self._changed.set()
+        while under_way := [task for task in (self._running, self._newest) if task is not None and not task.done()]:
             await asyncio.wait(under_way)
 
     def _flush_bytes(self) -> int:
@@ -169,14 +167,11 @@ class Writer:
         try:
             while self._buffer:
                 await self._until_due()
+                while not self._has_room():
+                    await self._changed.wait()
                 flush = self._next_flush()
-                if flush is None:
-                    continue
-                if await self._stage(flush):
-                    while self._committing is not None:
-                        await asyncio.wait((self._committing,))
-                    self._committing = asyncio.create_task(self._commit(flush))
-                    self._committing.add_done_callback(self._commit_ended)
+                if flush is not None:
+                    await self._encode(flush)
         finally:
             # Not in a callback of the task: what is submitted before that is called would wait for a run that is over.
             self._running = None
@@ -185,13 +180,22 @@ class Writer:
             self._buffer.clear()
             self._buffer_bytes = 0
 
-    def _commit_ended(self, task: asyncio.Task[None]) -> None:
-        self._committing = None
-        _report(task)
+    def _has_room(self) -> bool:
+        """Whether another flush may be encoded beside those that have not ended."""
+        self._changed.clear()
+        state = self._log.state
+        # Two keep the commits busy; a third would only wait longer for its turn, unless it is as large as it may be. And where
+        # others commit too, what is encoded ahead is likely to be in vain.
+        if len(self._flushes) <= 1:
+            return True
+        if self._buffer_bytes < self._flush_bytes() or (state.exists and state.config.integer("owners") > 1):
+            return False
+        size = sum(flush.size_bytes for flush in self._flushes) + min(self._buffer_bytes, FLUSH_BYTES_CAP)
+        return len(self._flushes) < FLUSHES_AHEAD_MAX and size <= 2 * FLUSH_BYTES_CAP
 
     async def _until_due(self) -> None:
         while True:
-            self._due_now.clear()
+            self._changed.clear()
             if self._draining or self._buffer_bytes >= self._flush_bytes() or not self._buffer:
                 return
             state = self._log.state
@@ -204,7 +208,7 @@ class Writer:
                 return
             try:
                 async with asyncio.timeout_at(due):
-                    await self._due_now.wait()
+                    await self._changed.wait()
             except TimeoutError:
                 return
 
@@ -222,61 +226,79 @@ class Writer:
             return None
         self._metrics.flush_bytes.observe(size)
         self._metrics.flush_batches.observe(len(taken))
-        return _Flush(taken, Append([pending.batch for pending in taken], self._new_id), size)
+        append = Append([pending.batch for pending in taken], self._new_id)
+        return _Flush(taken, append, size, append.counts())
 
-    async def _stage(self, flush: _Flush) -> bool:
-        """Encode and upload ahead of the commit. False: it failed, and the flush is settled."""
-        predicted = self._predicted()
-        if predicted is None:
-            return True
+    async def _encode(self, flush: _Flush) -> None:
+        """Encode, and leave the rest to a task of its own."""
         started = asyncio.get_running_loop().time()
-        staged = False
+        predicted = self._predicted()
+        segment = None
+        encoded = False
         try:
-            await self._pool.run(self._encode_and_put, flush, *predicted)
-            staged = True
+            if predicted is not None:
+                segment = await self._pool.run(flush.append.stage, *predicted)
+            encoded = True
         except TidelogError as error:
             self._fail(flush, error)
         finally:
-            if not staged:
+            if not encoded:
                 self._end(flush)
-        self._metrics.stage_seconds.observe(asyncio.get_running_loop().time() - started)
-        return staged
-
-    def _encode_and_put(self, flush: _Flush, state: TopicState, next_offsets: Offsets) -> None:
-        segment = flush.append.stage(state, next_offsets)
-        if segment is not None:
-            self._committer.stage(segment)
+        if encoded:
+            self._flushes.append(flush)
+            self._newest = asyncio.create_task(self._finish(flush, segment, self._newest, started))
+            self._newest.add_done_callback(_report)
 
     def _predicted(self) -> tuple[TopicState, Offsets] | None:
-        """The state and next offsets that the flush will probably meet; None when that can't be told."""
+        """The state and next offsets that the next flush will probably meet; None when that can't be told."""
         state = self._log.state
-        ahead = self._ahead
-        if ahead is None:
-            return state, state.next_offsets
-        if ahead.state.topic_id != state.topic_id or ahead.state.partition_count != state.partition_count:
+        base = self._base or state
+        if base.topic_id != state.topic_id or base.partition_count != state.partition_count:
             return None
-        next_offsets = ahead.state.next_offsets.copy()
-        for partition, count in ahead.counts.items():
-            next_offsets[partition] += count
+        next_offsets = base.next_offsets.copy()
+        for flush in self._flushes:
+            for partition, count in flush.counts.items():
+                if partition >= len(next_offsets):
+                    return None
+                next_offsets[partition] += count
         return state, next_offsets
+
+    async def _finish(
+        self, flush: _Flush, segment: StagedSegment | None, before: asyncio.Task[None] | None, started: float
+    ) -> None:
+        """Upload, wait for the turn, commit."""
+        try:
+            try:
+                if segment is not None:
+                    await self._pool.run(self._committer.stage, segment)
+                    self._metrics.stage_seconds.observe(asyncio.get_running_loop().time() - started)
+            finally:
+                if before is not None:
+                    await asyncio.wait((before,))
+            await self._commit(flush)
+        except TidelogError as error:
+            self._fail(flush, error)
+        finally:
+            self._flushes.remove(flush)
+            self._end(flush)
+            self._changed.set()
+            self._on_commit_ended()
 
     async def _commit(self, flush: _Flush) -> None:
         try:
             async with self._commit_lock:
-                self._ahead = _Ahead(self._log.state, flush.append.counts())
+                self._base = self._log.state
                 started = asyncio.get_running_loop().time()
                 committed = await self._pool.run(self._committer.commit, flush.append)
             self._metrics.commit_seconds.observe(asyncio.get_running_loop().time() - started)
             self._acknowledge(flush, committed)
             self._notice_contention(lost=committed.attempts > 1)
-        except TidelogError as error:
-            self._fail(flush, error)
+        except TidelogError:
             # Others may have been faster every time.
             self._notice_contention(lost=True)
+            raise
         finally:
-            self._ahead = None
-            self._end(flush)
-            self._on_commit_ended()
+            self._base = None
 
     def _notice_contention(self, *, lost: bool) -> None:
         state = self._log.state

@@ -133,7 +133,7 @@ class Coordinator:
         row = (await self._commits.fresh()).group(name).row
         return row is not None and row.coordinator != self._coordinator_id
 
-    def expect(self, group: LiveGroup) -> None:
+    def _expect(self, group: LiveGroup) -> None:
         """Look at the group's sessions when the first of them may end."""
         deadline_ms = group.next_deadline_ms(self._clock.monotonic_ms())
         expected_ms = self._expected.get(group.name)
@@ -152,10 +152,12 @@ class Coordinator:
         row = claimed.row
         if row is None or row.coordinator != self._coordinator_id:
             raise CoordinatorFenced(name)
-        group = LiveGroup(row, write=self._write, resolve=self._subscribed.resolve, clock=self._clock)
+        group = LiveGroup(
+            row, write=self._write, resolve=self._subscribed.resolve, expect=self._expect, clock=self._clock
+        )
         before = self._groups.get(name)
         self._groups[name] = group
-        self.expect(group)
+        self._expect(group)
         if before is not None:
             before.is_lost = True
             before.wake_all()
@@ -194,7 +196,7 @@ class Coordinator:
             if due is not None and due.has_ended_sessions(now_ms):
                 self._keep(self._end_sessions(due))
             elif due is not None:
-                self.expect(due)
+                self._expect(due)
 
     async def _end_sessions(self, group: LiveGroup) -> None:
         try:
@@ -211,7 +213,7 @@ class Coordinator:
             _log.warning("group %s: sessions that ended stay for now: %s", group.name, problem, exc_info=defect)
             await asyncio.sleep(LEASE_MS / 1000)
         if self._groups.get(group.name) is group:
-            self.expect(group)
+            self._expect(group)
 
     def _forget(self, group: LiveGroup) -> None:
         if self._groups.get(group.name) is group:

@@ -128,9 +128,7 @@ class Groups:
             held={},
             acknowledged=-1,
         )
-        group, row = await self._unless_deleted(name, lambda: self._joined(name, member, joining.assignor))
-        self.coordinator.expect(group)
-        return group, row
+        return await self._unless_deleted(name, lambda: self._joined(name, member, joining.assignor))
 
     async def _joined(self, name: str, member: MemberRow, assignor: str) -> tuple[LiveGroup, MemberRow]:
         group = await self.coordinator.live(name)

@@ -75,14 +75,26 @@ class _Waiting:
 
 
 class LiveGroup:
-    """A group that this gateway coordinates. ``is_lost``: it does not any more, or can't tell; it has to be claimed anew."""
+    """A group that this gateway coordinates. ``is_lost``: it does not any more, or can't tell; it has to be claimed anew.
 
-    def __init__(self, row: GroupRow, *, write: Write, resolve: Resolve, clock: Clock) -> None:
+    ``expect`` is called with it when there are new sessions, whoever still waits for them: somebody has to see their end.
+    """
+
+    def __init__(
+        self,
+        row: GroupRow,
+        *,
+        write: Write,
+        resolve: Resolve,
+        expect: Callable[[LiveGroup], None],
+        clock: Clock,
+    ) -> None:
         self.row = row
         self.holdings = Holdings(row)
         self.is_lost = False
         self._write = write
         self._resolve = resolve
+        self._expect = expect
         self._clock = clock
         now_ms = clock.monotonic_ms()
         self.sessions = {
@@ -302,6 +314,7 @@ class LiveGroup:
             self.sessions[member.member_id] = session
         self.row = row
         self.holdings = Holdings(row)
+        self._expect(self)
         self.wake_all()
 
 

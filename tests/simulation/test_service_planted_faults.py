@@ -63,7 +63,7 @@ async def _answers_from_memory(self: OpenTopic, arrival_ms: int) -> Any:
 
 _publish = Committer._publish
 _fresh = OpenTopic.fresh
-_stage_flush = Writer._stage
+_commit_flush = Writer._commit
 _propose = Append.propose
 _run = Writer._run
 _take_tail = TailCache.add
@@ -72,16 +72,15 @@ _by_topic = finishing._by_topic
 _proposed: dict[Append, Any] = {}
 
 
-async def _stages_nothing_and_says_so(self: Writer, flush: Any) -> bool:
-    """Settles a flush as soon as its segment is up."""
-    staged = await _stage_flush(self, flush)
+async def _settles_before_the_commit(self: Writer, flush: Any) -> None:
+    """Settles a flush as soon as its segment is up and its turn has come."""
     for pending in flush.pending:
         state = self._log.state
-        if staged and state.exists and max(p for p, _ in pending.batch.counts) < state.partition_count:
+        if state.exists and max(p for p, _ in pending.batch.counts) < state.partition_count:
             proposal = _propose(Append([pending.batch], lambda: "x"), state, 0)
             if not isinstance(proposal.result[0], Exception):
                 pending.settle(proposal.result[0])
-    return staged
+    await _commit_flush(self, flush)
 
 
 def _proposes_once(self: Append, state: Any, now_ms: int) -> Any:
@@ -135,7 +134,7 @@ PLANTED: dict[str, Planted] = {
         "G1", "log_format.committer.Committer._publish", _acknowledges_before_the_commit, CALM
     ),
     "acknowledges when the segment is up": Planted(
-        "G1", "gateway.engine.writer.Writer._stage", _stages_nothing_and_says_so, FAULTY
+        "G1", "gateway.engine.writer.Writer._commit", _settles_before_the_commit, FAULTY
     ),
     "takes a 412 for its own": Planted(
         "G1", "log_format.committer.Committer._read_back", _takes_a_412_for_its_own, CROWDED

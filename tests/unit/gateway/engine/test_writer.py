@@ -307,7 +307,7 @@ def test_a_batch_that_comes_as_a_run_ends_is_not_forgotten(tools: Any) -> None:
 
         def make(loop: asyncio.AbstractEventLoop, coroutine: Any, **more: Any) -> Any:
             task = asyncio.Task(coroutine, loop=loop, **more)
-            if coroutine.__qualname__ == "Writer._commit" and not late:
+            if coroutine.__qualname__ == "Writer._finish" and not late:
                 loop.call_soon(lambda: late.append(gateway.submit(topic, [b"late"])))
             return task
 

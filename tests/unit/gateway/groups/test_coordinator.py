@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
@@ -15,7 +16,7 @@ from gateway.groups.coordinator import Coordinator
 from gateway.groups.metrics import GroupMetrics
 from gateway.groups.regrouping import Subscriptions
 from log_format.errors import TidelogError
-from log_format.group_changes import GroupDecision
+from log_format.group_changes import GroupDecision, Regroup
 from log_format.group_row import GroupChanges, GroupRow, MemberRow, OffsetRow, PendingOffsets
 from log_format.groups_state import Group, GroupsState
 
@@ -23,40 +24,51 @@ NOW_MS = 1_763_683_200_000
 
 
 class _Clock:
+    elapsed_ms = 0
+
     def now_ms(self) -> int:
-        return NOW_MS
+        return NOW_MS + self.elapsed_ms
 
     def monotonic_ms(self) -> int:
-        return 0
+        return self.elapsed_ms
 
     def sleep_ms(self, duration_ms: int) -> None:
         raise AssertionError(duration_ms)
 
 
 class _Commits:
-    """The table in memory; every look is at its head. ``are_gone``: none of ``expected`` is in it any more."""
+    """The table in memory; every look is at its head. ``are_gone``: none of ``expected`` is in it any more. Nothing is decided
+    until it ``may_decide``; ``regroups``: somebody asked for new members."""
 
     def __init__(self, state: GroupsState, expected: set[str]) -> None:
         self.state = state
         self.are_gone = asyncio.Event()
+        self.regroups = asyncio.Event()
+        self.may_decide = asyncio.Event()
+        self.may_decide.set()
+        self.has_changed = asyncio.Event()
         self._expected = expected
 
     async def recent(self, _age_ms_max: int) -> GroupsState:
         return self.state
 
     async def decide(self, decision: GroupDecision) -> Group:
+        if isinstance(decision, Regroup):
+            self.regroups.set()
+        await self.may_decide.wait()
         changes = decision.decide(self.state, NOW_MS)
         if isinstance(changes, TidelogError):
             raise changes
         self.state = self.state.after(changes)
+        self.has_changed.set()
         if not self._expected & self.state.groups.keys():
             self.are_gone.set()
         return self.state.group(decision.group)
 
 
 class _Topics:
-    async def resolve(self, _members: Any) -> Subscriptions:
-        return Subscriptions(topics={}, counts={})
+    async def resolve(self, members: Any) -> Subscriptions:
+        return Subscriptions(topics={member.member_id: frozenset() for member in members}, counts={})
 
     async def resolve_all(self, groups: Any) -> list[Subscriptions]:
         return [Subscriptions(topics={}, counts={}) for _ in groups]
@@ -172,3 +184,44 @@ def test_groups_are_taken_over_only_where_requests_about_them_come(
     row = commits.state.group("another's").row
     assert row is not None
     assert row.coordinator == ("me" if adopts else "another")
+
+
+def test_a_member_whose_client_left_while_it_joined_is_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody heard that it is a member, and nobody else comes: its session ends all the same, and its partitions are free."""
+    commits = _Commits(GroupsState(version=0), set())
+    clock = _Clock()
+    monkeypatch.setattr(module, "TICK_MS", 1)
+    monkeypatch.setattr(module, "PAUSE_MS_MIN", 10_000_000)
+
+    def members() -> tuple[MemberRow, ...]:
+        row = commits.state.group("g").row
+        return row.members if row is not None else ()
+
+    async def until_there_are(count: int) -> None:
+        async with asyncio.timeout(20):
+            while len(members()) != count:
+                commits.has_changed.clear()
+                await commits.has_changed.wait()
+
+    async def run() -> None:
+        coordinator: Any = Coordinator(
+            commits,  # type: ignore[arg-type]
+            _Topics(),  # type: ignore[arg-type]
+            clock=clock,
+            coordinator_id="me",
+            metrics=GroupMetrics(CollectorRegistry()),
+        )
+        coordinator.start()
+        group = await coordinator.live("g")
+        commits.may_decide.clear()
+        joining = asyncio.ensure_future(group.join(msgspec.structs.replace(MEMBER, acknowledged=-1), "range"))
+        async with asyncio.timeout(20):
+            await commits.regroups.wait()
+        joining.cancel()
+        commits.may_decide.set()
+        await until_there_are(1)
+        clock.elapsed_ms = MEMBER.session_timeout_ms + 1
+        await until_there_are(0)
+        await coordinator.drain()
+
+    asyncio.run(run())
