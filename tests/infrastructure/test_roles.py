@@ -1,5 +1,5 @@
 """The policy of each role is enough for its work and for no more: on a MinIO that enforces the very documents that Terraform
-attaches, gateway, maintenance and readers do what they are for, and are refused the rest."""
+attaches, gateway, maintenance, readers and jobs that write do what they are for, and are refused the rest."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def roles(minio: Any) -> Roles:
 
 def _use(url: str) -> None:
     with Admin(url) as admin, Producer(url, transactional_id="roles") as producer:
-        for name in ("orders", "gone"):
+        for name in ("orders", "gone", "appended"):
             admin.create_topic(name, 2)
         for number in range(RECORDS):
             with producer.transaction():
@@ -171,6 +171,49 @@ def test_a_reader_reads_everything_and_writes_nothing(
     assert refused(client.get_object, Bucket=roles.bucket, Key=f"{PREFIX}/system/cluster.json")
 
 
+SINK = """
+import sys, pyarrow as pa
+from spark_pipeline.sink.options import parse_sink_options
+from spark_pipeline.sink.writers import BatchWriter
+store, rows = sys.argv[1], pa.RecordBatch.from_pydict({"key": [b"1", b"2"], "value": [b"from", b"Spark"]})
+options = {"store": store, "topic": "appended", "txnAppId": "job", "txnVersion": "1"}
+for _ in range(2):
+    writer = BatchWriter(parse_sink_options(options, streaming=False))
+    writer.commit([writer.write(iter([rows]))])
+"""
+"""What Spark calls of the sink for one batch, which is written twice."""
+
+
+def test_a_job_that_writes_appends_and_does_nothing_else(roles: Roles, segment: str, tmp_path: Path) -> None:
+    """With the writer's role the sink appends a batch, once; it can't delete what topics are made of, change what a reader starts
+    from, touch the offsets of groups, or pass for a gateway."""
+    done = subprocess.run(
+        [sys.executable, "-c", SINK, roles.store_uri],
+        env=roles.process_environment("writer"), cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    client, administrator = roles.client("writer"), roles.client()
+    staged = administrator.list_objects_v2(Bucket=roles.bucket, Prefix=f"{PREFIX}/system/transactions/staged/")
+    assert staged["KeyCount"] == 0
+    log = f"{PREFIX}/topics/appended/_delta_log"
+    assert client.get_object(Bucket=roles.bucket, Key=f"{log}/{1:020d}.json")["ContentLength"] > 0
+    assert refused(client.delete_object, Bucket=roles.bucket, Key=segment)
+    for below in (f"topics/appended/_delta_log/{1:020d}.json", f"system/transactions/_delta_log/{0:020d}.json"):
+        assert refused(client.delete_object, Bucket=roles.bucket, Key=f"{PREFIX}/{below}")
+    for below in (
+        "topics/appended/_delta_log/_last_checkpoint",
+        f"topics/appended/_delta_log/{1:020d}.checkpoint.parquet",
+        "topics/appended/compacted/x.parquet",
+        "system/consumer_offsets/_delta_log/x.json",
+        "system/gateways/a.json",
+        "elsewhere",
+    ):
+        assert refused(client.put_object, Bucket=roles.bucket, Key=f"{PREFIX}/{below}", Body=b""), below
+    assert refused(
+        client.get_object, Bucket=roles.bucket, Key=f"{PREFIX}/system/consumer_offsets/_delta_log/{0:020d}.json"
+    )
+
+
 def test_maintenance_does_its_work_and_leaves_gateways_alone(roles: Roles, tmp_path: Path) -> None:
     """A round with maintenance's role fails with no topic; of system objects it can only fence the tables and write how a
     transaction ended, and it can't delete a heartbeat."""
@@ -199,7 +242,9 @@ def test_maintenance_does_its_work_and_leaves_gateways_alone(roles: Roles, tmp_p
         client.delete_object(Bucket=roles.bucket, Key=key)
 
 
-@pytest.mark.parametrize(("role", "bad"), [("gateway", set()), ("reader", {"write"}), ("maintenance", {"write"})])
+@pytest.mark.parametrize(
+    ("role", "bad"), [("gateway", set()), ("reader", {"write"}), ("maintenance", {"write"}), ("writer", {"write"})]
+)
 def test_the_doctor_tells_roles_apart(roles: Roles, role: str, bad: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """``tidelog doctor`` finds nothing wrong with the gateway's role, and says of the others that they can't write."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", roles.environment["AWS_ENDPOINT_URL"])

@@ -33,6 +33,7 @@ PRODUCTION = {
     "scripts_bucket": "tidelog-test-scripts",
     "emails": ["on-call@example.com"],
     "jobs": {"delays": {"script": "delays.py", "schedule": "rate(1 hour)"}},
+    "jobs_append": True,
 }
 EXAMPLES = {"minimal": MINIMAL, "production": PRODUCTION}
 ONLY_BY_STAR = {"ecr:GetAuthorizationToken"}

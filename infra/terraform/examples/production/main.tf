@@ -61,7 +61,7 @@ module "pipeline" {
   name           = var.name
   vpc_id         = module.network.vpc_id
   subnet_ids     = module.network.subnet_ids
-  store_policy   = module.access.reader_policy
+  store_policy   = var.jobs_append ? module.access.writer_policy : module.access.reader_policy
   scripts_bucket = var.scripts_bucket
   jobs           = var.jobs
 }

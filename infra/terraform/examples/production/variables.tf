@@ -99,6 +99,13 @@ variable "jobs" {
   nullable = false
 }
 
+variable "jobs_append" {
+  description = "Whether those jobs may append to topics, and not only read them."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
 variable "emails" {
   description = "Who is told of alarms."
   type        = list(string)

@@ -34,7 +34,7 @@ variable "fast_bucket_arn" {
 
 locals {
   names     = { bucket_arn = var.bucket_arn, prefix = var.prefix }
-  documents = { for role in ["gateway", "maintenance", "reader"] : role => templatefile("${path.module}/policies/${role}.json.tftpl", local.names) }
+  documents = { for role in ["gateway", "maintenance", "reader", "writer"] : role => templatefile("${path.module}/policies/${role}.json.tftpl", local.names) }
 }
 
 output "gateway_policy" {
@@ -74,4 +74,9 @@ output "fast_reader_policy" {
 output "reader_policy" {
   description = "JSON: reads topics, for Spark and other Delta readers."
   value       = local.documents["reader"]
+}
+
+output "writer_policy" {
+  description = "JSON: reads topics and appends to them, each batch as one transaction, for Spark jobs with Tidelog's sink on the store; deletes only what is staged."
+  value       = local.documents["writer"]
 }

@@ -52,7 +52,7 @@ variable "subnet_ids" {
 }
 
 variable "store_policy" {
-  description = "What jobs may do in the log's bucket: reader_policy of the module access."
+  description = "What jobs may do in the log's bucket: reader_policy of the module access, or writer_policy for jobs that append to topics."
   type        = string
   nullable    = false
 

@@ -1,4 +1,4 @@
-# terraform test, without credentials or network: jobs start by their schedules, and read the log without writing to it.
+# terraform test, without credentials or network: jobs start by their schedules, and do in the log's bucket what they were given and nothing else.
 mock_provider "aws" {
   mock_resource "aws_iam_role" {
     defaults = { arn = "arn:aws:iam::123456789012:role/test" }
@@ -47,6 +47,42 @@ run "a_job_by_its_schedule" {
   assert {
     condition     = [for each in jsondecode(aws_iam_role_policy.own.policy).Statement : each.Resource if contains(flatten([each.Action]), "s3:PutObject")] == ["arn:aws:s3:::scripts/results/*"]
     error_message = "Jobs write their results, and nothing else."
+  }
+}
+
+run "writers" {
+  command = apply
+
+  module {
+    source = "../access"
+  }
+
+  variables {
+    bucket_arn = "arn:aws:s3:::tidelog-test"
+    prefix     = "log"
+  }
+}
+
+run "a_job_that_appends_to_topics" {
+  command = apply
+
+  variables {
+    store_policy = run.writers.writer_policy
+  }
+
+  assert {
+    condition     = toset(flatten([for each in jsondecode(aws_iam_role_policy.topics.policy).Statement : each.Action])) == toset(["s3:ListBucket", "s3:GetObject", "s3:PutObject", "s3:DeleteObject"])
+    error_message = "Exact actions."
+  }
+
+  assert {
+    condition     = flatten([for each in jsondecode(aws_iam_role_policy.topics.policy).Statement : each.Resource if contains(flatten([each.Action]), "s3:DeleteObject")]) == ["arn:aws:s3:::tidelog-test/log/system/transactions/staged/*"]
+    error_message = "It deletes what it staged, and nothing else."
+  }
+
+  assert {
+    condition     = toset(flatten([for each in jsondecode(aws_iam_role_policy.topics.policy).Statement : each.Resource if strcontains(each.Sid, "Append")])) == toset(["arn:aws:s3:::tidelog-test/log/topics/*/segments/*.parquet", "arn:aws:s3:::tidelog-test/log/topics/*/_delta_log/*.json"])
+    error_message = "It appends segments and commits to topics: no checkpoint, nothing that is merged."
   }
 }
 
