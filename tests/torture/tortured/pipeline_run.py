@@ -146,15 +146,16 @@ class PipelineRun:
         return killed_driver([*command, *more], self._directory / f"driver-{name}.log", planted=planted)
 
     def _until_it_is_to_be_killed(self, process: subprocess.Popen[bytes], *, behind_silver: bool) -> None:
+        """Until this driver has done something, and what is waited for of it has come."""
         deadline = time.monotonic() + DRIVER_SECONDS_MAX
-        before = self._newest("commits")
+        before = (self._newest("offsets"), self._newest("commits"))
         enough = self._chosen.uniform(0, RANDOM_SECONDS_MAX)
         began: float | None = None
         while process.poll() is None and time.monotonic() < deadline:
             begun, ended = self._newest("offsets"), self._newest("commits")
-            if began is None and (begun > before or ended > before):
+            if began is None and (begun, ended) != before:
                 began = time.monotonic()
-            if behind_silver and begun > ended and self._batch_in_silver() == begun:
+            if behind_silver and begun > max(ended, before[0]) and self._batch_in_silver() == begun:
                 return
             if not behind_silver and began is not None and time.monotonic() - began > enough:
                 return
