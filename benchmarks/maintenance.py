@@ -31,7 +31,7 @@ LOAD_SECONDS: Final = 90.0
 def measure(commits: int = COMMITS) -> Iterator[Table]:
     """All tables, and ``maintenance.png``."""
     yield from maintenance_throughput.merging()
-    yield from flat_cost(commits)
+    yield from flat_cost(commits, draws=True)
     yield from maintenance_throughput.keeping_up(LOAD_SECONDS)
     yield from maintenance_memory.measure(1, "512m")
 
@@ -41,8 +41,8 @@ def large() -> Iterator[Table]:
     yield from maintenance_memory.measure(10, "1g")
 
 
-def flat_cost(commits: int) -> Iterator[Table]:
-    """A short history, a long one that is looked after, and one that is not."""
+def flat_cost(commits: int, *, draws: bool) -> Iterator[Table]:
+    """A short history, a long one that is looked after, and one that is not; ``draws``: with their picture."""
     directory = Path(tempfile.mkdtemp(prefix="tidelog-bench-"))
     try:
         histories = build(directory, commits, FEW, lambda progress: print(f"  {progress}", flush=True))
@@ -54,7 +54,8 @@ def flat_cost(commits: int) -> Iterator[Table]:
         }
         facts = {name: describe(path) for name, path in names.items()}
         costs = maintenance_cost.measure(histories, names, directory) | maintenance_spark.measure(histories, names)
-        maintenance_picture.draw(costs, list(names))
+        if draws:
+            maintenance_picture.draw(costs, list(names))
         title = f"A history of {commits:,} commits"
         first, second = maintenance_cost.tables(costs, list(names), facts, title)
         first.notes.append(
@@ -75,7 +76,7 @@ def flat_cost(commits: int) -> Iterator[Table]:
 def main() -> None:
     """Print what a shorter history costs: ``python -m benchmarks.maintenance 20000``."""
     commits = int(sys.argv[1].replace("_", "")) if len(sys.argv) > 1 else COMMITS
-    for table in flat_cost(commits):
+    for table in flat_cost(commits, draws=False):
         print(table.markdown())
 
 

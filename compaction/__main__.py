@@ -7,7 +7,7 @@ import logging
 import re
 import signal
 import sys
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
 from typing import Final
 
@@ -30,10 +30,12 @@ _MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000}
 
 def main(arguments: list[str] | None = None) -> int:
     """Run; the exit code is 0 when every topic was looked after, 1 when one was not, 2 for wrong options."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.metrics_port is not None and options.every is None:
+        parser.error("--metrics-port needs --every: a single round has ended before anybody asks")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     logging.getLogger("py4j").setLevel(logging.ERROR)
-    report: Reporter = JsonReporter() if options.json else LogReporter()
 
     def stop(number: int, frame: FrameType | None) -> None:
         # At once: whatever is under way is either committed or will be collected.
@@ -46,15 +48,16 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         store = open_store(options.store)
         workers = _workers(options.workers, options.store)
-        job = Job(
-            store=store,
-            workers=workers,
-            clock=SystemClock(),
-            report=report,
-            only=options.topic,
-            is_dry_run=options.dry_run,
-        )
-        return _run(job, report, options)
+        with _reporting(options) as report:
+            job = Job(
+                store=store,
+                workers=workers,
+                clock=SystemClock(),
+                report=report,
+                only=options.topic,
+                is_dry_run=options.dry_run,
+            )
+            return _run(job, report, options)
     except (TidelogError, StoreError, ValueError) as problem:
         sys.stderr.write(f"{problem}\n")
         return 1
@@ -62,6 +65,18 @@ def main(arguments: list[str] | None = None) -> int:
         stop_workers = getattr(workers, "stop", None)
         if stop_workers is not None:
             stop_workers()
+
+
+def _reporting(options: argparse.Namespace) -> AbstractContextManager[Reporter]:
+    """Where it is said what is done. Raises ``ValueError`` when metrics can't be served."""
+    report: Reporter = JsonReporter() if options.json else LogReporter()
+    if options.metrics_port is None:
+        return nullcontext(report)
+    try:
+        from compaction.metrics import serve  # noqa: PLC0415 - only who wants metrics needs prometheus_client
+    except ModuleNotFoundError as error:
+        raise ValueError("--metrics-port needs prometheus-client: pip install 'tidelog[spark]'") from error
+    return serve(report, SystemClock(), host=options.metrics_host, port=options.metrics_port)
 
 
 def _run(job: Job, report: Reporter, options: argparse.Namespace) -> int:
@@ -111,6 +126,12 @@ def _milliseconds(text: str) -> int:
     return int(match.group(1)) * _MS[match.group(2)]
 
 
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port")
+    return int(text)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m compaction", description="Look after the topics of a store.")
     parser.add_argument("--store", required=True, help="a directory, file:///directory or s3://bucket/prefix")
@@ -122,6 +143,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="one JSON object a line on standard output")
     parser.add_argument(
         "--workers", choices=("spark", "local"), default="spark", help="who rewrites segments: Spark, or this process"
+    )
+    parser.add_argument(
+        "--metrics-port", type=_port, metavar="9102", help="serve metrics for Prometheus there; with --every"
+    )
+    parser.add_argument(
+        "--metrics-host", default="127.0.0.1", metavar="ADDRESS", help="where metrics are served (default 127.0.0.1)"
     )
     return parser
 

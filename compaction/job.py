@@ -65,7 +65,11 @@ class Job:
             self.report.event("failed", topic=what, problem=str(problem))
 
     def _run_topic(self, name: str, totals: Totals, *, collect: bool) -> None:
-        self._upkeep(name).run(totals, collect=collect)
+        upkeep = self._upkeep(name)
+        try:
+            upkeep.run(totals, collect=collect)
+        finally:
+            upkeep.count_waiting(totals)
 
     def _upkeep(self, name: str) -> TopicUpkeep:
         known = self._topics.pop(name, None)

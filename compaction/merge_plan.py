@@ -1,9 +1,10 @@
 """Which segments become one. Pure.
 
-1. Flushed segments, oldest first, become one segment for each partition in them: when enough have come together, or the first of
-   them has waited long enough.
-2. Merged segments of one partition and one tier, adjacent in offset, become one of the next tier; after ``merges_max`` merges,
-   or at half the target size, a segment is left alone. So no record is merged more often than that.
+1. Flushed segments, oldest first, become one segment for each partition in them: when enough have come together, in number or
+   in bytes, or the first of them has waited long enough.
+2. Merged segments of one partition and one tier, adjacent in offset, become one of the next tier: when there are enough, or
+   nothing has come to the partition for long, and so what there is waits in vain for more. After ``merges_max`` merges, or at
+   half the target size, a segment is left alone. So no record is merged more often than that.
 3. A segment that holds records below a log start beside others, since a user deleted them, is rewritten without them.
 
 The segments of a merge have, in each partition, no other segment's offsets between theirs.
@@ -50,7 +51,7 @@ def plan_merges(
 ) -> list[Merge]:
     """What to rewrite now. ``segments``: all that are live, by modification time; ``retention_ms``: -1 without."""
     span_ms = int(retention_ms * policy.span_per_retention) if retention_ms >= 0 else None
-    merges = [*_of_flushed(segments, policy, span_ms, now_ms), *_of_tiers(segments, policy, span_ms)]
+    merges = [*_of_flushed(segments, policy, span_ms, now_ms), *_of_tiers(segments, policy, span_ms, now_ms)]
     used = {source.segment.path for merge in merges for source in merge.sources}
     trims = [
         Merge(sources=(segment,), reason=Reason.TRIM)
@@ -63,9 +64,9 @@ def plan_merges(
 def _of_flushed(segments: Sequence[LiveSegment], policy: Policy, span_ms: int | None, now_ms: int) -> Iterator[Merge]:
     for group in _adjacent_in_time(segments):
         for chunk, is_full in _chunks(group, policy.target_bytes, policy.sources_max, span_ms):
-            waited_ms = now_ms - chunk[0].modification_time_ms
-            enough = 2 if is_full or waited_ms >= policy.idle_ms else policy.flushed_min
-            if len(chunk) >= enough:
+            is_old = now_ms - chunk[0].modification_time_ms >= policy.idle_ms
+            is_large = sum(each.segment.size_bytes for each in chunk) >= policy.flushed_bytes_min
+            if len(chunk) >= (2 if is_full or is_old or is_large else policy.flushed_min):
                 yield Merge(sources=tuple(chunk), reason=Reason.MERGE)
 
 
@@ -85,15 +86,16 @@ def _adjacent_in_time(segments: Sequence[LiveSegment]) -> Iterator[list[LiveSegm
         yield group
 
 
-def _of_tiers(segments: Sequence[LiveSegment], policy: Policy, span_ms: int | None) -> Iterator[Merge]:
+def _of_tiers(segments: Sequence[LiveSegment], policy: Policy, span_ms: int | None, now_ms: int) -> Iterator[Merge]:
     for row in by_partition(segments).values():
+        is_quiet = now_ms - max(each.modification_time_ms for each in row) >= policy.quiet_ms
         tier: list[LiveSegment] = []
         for segment in [*row, None]:
             if segment is not None and _is_mergeable(segment, policy) and (not tier or _are_alike(tier[-1], segment)):
                 tier.append(segment)
                 continue
             for chunk, is_full in _chunks(tier, policy.target_bytes, policy.fan_in, span_ms):
-                if is_full and len(chunk) >= 2:
+                if len(chunk) >= (2 if is_full else policy.quiet_fan_in if is_quiet else policy.fan_in):
                     yield Merge(sources=tuple(chunk), reason=Reason.MERGE)
             tier = [segment] if segment is not None and _is_mergeable(segment, policy) else []
 

@@ -27,6 +27,9 @@ class Totals:
     checkpoints: int = 0
     deleted_objects: int = 0
     deleted_bytes: int = 0
+    waiting_segments: int = 0
+    """Flushed segments that were not merged yet when their topic's turn was over; and their stored bytes."""
+    waiting_bytes: int = 0
 
     def deleted(self, size_bytes: int) -> None:
         """Count one object."""

@@ -76,6 +76,13 @@ class TopicUpkeep:
         """As last seen: how much the topic needs looking after."""
         return self._log.state.manifest.segment_count()
 
+    def count_waiting(self, totals: Totals) -> None:
+        """Add the flushed segments that nobody has merged yet, as last seen."""
+        for segment in self._log.state.manifest.segments():
+            if segment.path.startswith(layout.SEGMENTS):
+                totals.waiting_segments += 1
+                totals.waiting_bytes += segment.size_bytes
+
     def run(self, totals: Totals, *, collect: bool) -> None:
         """One round; ``collect``: with the deletion of what nobody needs, which costs listings."""
         state = self._log.refresh()

@@ -26,6 +26,7 @@ NEEDED = {
     Workers.LOCAL: ("pyarrow", "numpy", "compaction"),
 }
 """Of the extra ``spark``; any of them missing means that it is not installed."""
+METRICS_NEEDED = "prometheus_client"
 
 
 def maintain(
@@ -43,6 +44,10 @@ def maintain(
         Workers, typer.Option(help="Who rewrites segments: Spark's executors, or this process alone.")
     ] = Workers.SPARK,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each step.")] = False,
+    metrics_port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Serve metrics for Prometheus there; with --every.")
+    ] = None,
+    metrics_host: Annotated[str, typer.Option(help="Where metrics are served.", metavar="ADDRESS")] = "127.0.0.1",
 ) -> None:
     """Look after the topics of a store: merge small segments, apply retention, compact keys, delete what nobody needs.
 
@@ -51,13 +56,17 @@ def maintain(
 
     \b
     Examples:
-      tidelog maintain --store ./log --every 60s
+      tidelog maintain --store ./log --every 60s --metrics-port 9102
       tidelog maintain --store s3://bucket/prefix --once --dry-run
     """
     if once and every is not None:
         note("--once and --every exclude each other.")
         raise typer.Exit(ExitCode.USAGE)
-    missing = [name for name in NEEDED[workers] if importlib.util.find_spec(name) is None]
+    if metrics_port is not None and every is None:
+        note("--metrics-port needs --every: a single round has ended before anybody asks.")
+        raise typer.Exit(ExitCode.USAGE)
+    needed = (*NEEDED[workers], *([] if metrics_port is None else [METRICS_NEEDED]))
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         note(f"Maintenance needs {', '.join(missing)}: pip install 'tidelog[spark]' (with s3 too: 'tidelog[spark,s3]')")
         raise typer.Exit(ExitCode.FAILED)
@@ -66,5 +75,7 @@ def maintain(
     arguments += ["--every", every] if every is not None else ["--once"]
     arguments += ["--dry-run"] if dry_run else []
     arguments += ["--json"] if as_json else []
+    if metrics_port is not None:
+        arguments += ["--metrics-port", str(metrics_port), "--metrics-host", metrics_host]
     # In place of this process, so that signals and the exit code are its own.
     os.execv(sys.executable, arguments)  # noqa: S606

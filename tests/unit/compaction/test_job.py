@@ -51,7 +51,8 @@ def test_nothing_is_done_in_a_dry_run(bench: Any) -> None:
     before = bench.stored("")
     totals = bench.job(is_dry_run=True).run_round(collect=True)
     assert bench.stored("") == before
-    assert not any(value for name, value in totals.as_dict().items() if name != "topics")
+    found = {"topics", "waiting_segments", "waiting_bytes"}
+    assert not any(value for name, value in totals.as_dict().items() if name not in found)
     told = {event for event, _ in bench.report.events}
     assert {"would expire", "would delete"} <= told
 
@@ -268,7 +269,7 @@ def test_records_are_merged_three_times_at_most(bench: Any) -> None:
     job = bench.job()
     flushed_bytes = 0
     merged_records = 0
-    for _ in range(30):
+    for _ in range(12):
         fill(bench, 4)
         bench.log.refresh()
         flushed_bytes += 4

@@ -357,6 +357,23 @@ def test_pipeline_becomes_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "pip install 'tidelog[spark]'" in result.stderr
 
 
+def test_maintain_becomes_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with the gateway; metrics are served on this machine unless it is told otherwise, and never of a single round."""
+    calls: list[list[str]] = []
+    monkeypatch.setattr(os, "execv", lambda program, arguments: calls.append(arguments[3:]))
+    assert run("maintain", "--store", "/data", "--workers", "local").exit_code == 0
+    assert run("maintain", "--store", "/data", "--every", "60s", "--metrics-port", "9102").exit_code == 0
+    assert calls == [
+        ["--store", "/data", "--workers", "local", "--once"],
+        ["--store", "/data", "--workers", "spark", "--every", "60s", "--metrics-port", "9102", "--metrics-host", "127.0.0.1"],
+    ]  # fmt: skip
+    assert run("maintain", "--store", "/data", "--metrics-port", "9102").exit_code == ExitCode.USAGE
+    monkeypatch.setattr("tidelog.cli.maintain.METRICS_NEEDED", "no_such_package")
+    result = run("maintain", "--store", "/data", "--every", "60s", "--metrics-port", "9102")
+    assert result.exit_code == ExitCode.FAILED
+    assert "pip install 'tidelog[spark]'" in result.stderr
+
+
 def test_versions() -> None:
     """Both ways to ask."""
     assert run("--version").stdout == f"tidelog {__version__}\n"
