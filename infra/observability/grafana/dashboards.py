@@ -37,6 +37,7 @@ def rate(counter: str, by: str = "") -> str:
     return f"sum{f' by ({by})' if by else ''} (rate({counter}[$__rate_interval]))"
 
 
+ROUNDS: Final = "tidelog_maintenance_round_seconds"
 ROWS: Final = {
     "Writing": [
         Panel(
@@ -137,6 +138,36 @@ ROWS: Final = {
             {
                 "checkpoints a minute, {{outcome}}": f"60 * {rate('tidelog_checkpoints_total', 'outcome')}",
                 "topics open": "sum(tidelog_topics_loaded)",
+            },
+        ),
+    ],
+    "Maintenance": [
+        Panel(
+            "Age of the last round that succeeded",
+            "s",
+            {"age": "time() - max(tidelog_maintenance_last_success_timestamp_seconds)"},
+        ),
+        Panel("Length of a round", "s", {f"p{rank}": quantile(rank / 100, ROUNDS) for rank in (50, 99)}),
+        Panel(
+            "Flushed segments that wait to be merged",
+            "short",
+            {"segments": "sum(tidelog_maintenance_waiting_segments)"},
+        ),
+        Panel(
+            "Merged",
+            "Bps",
+            {
+                "read": rate("tidelog_maintenance_read_bytes_total"),
+                "written": rate("tidelog_maintenance_written_bytes_total"),
+            },
+        ),
+        Panel("Objects deleted", "cps", {"objects": rate("tidelog_maintenance_deleted_objects_total")}),
+        Panel(
+            "Failed",
+            "cps",
+            {
+                "topics": rate("tidelog_maintenance_failed_topics_total"),
+                "rounds, {{outcome}}": rate("tidelog_maintenance_rounds_total", "outcome"),
             },
         ),
     ],

@@ -119,7 +119,7 @@ def test_a_slow_topic_is_not_taken_for_a_quiet_one() -> None:
 def history(seed: int) -> tuple[Topic, dict[int, int]]:
     """Flushes of all sizes, pauses of all lengths, rounds now and then; and how often each offset was rewritten."""
     rng = random.Random(seed)
-    small = Policy(flushed_min=rng.choice((2, 4, 8)), fan_in=rng.choice((4, 5)), sources_max=rng.choice((8, 40)))
+    small = Policy(flushed_min=rng.choice((2, 4, 8)), fan_in=rng.choice((2, 3, 4)), sources_max=rng.choice((8, 40)))
     topic = Topic(replace(small, quiet_fan_in=rng.choice((2, 4))))
     rewrites: dict[int, int] = {}
     real = topic._merge

@@ -17,8 +17,11 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from prometheus_client import generate_latest
 
+from compaction.metrics import Metrics
 from gateway.settings import PROCESS_BYTES_MAX, Settings
+from log_format.clock import SystemClock
 from log_format.version import __version__
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -34,7 +37,7 @@ def _texts(*suffixes: str) -> Iterator[tuple[Path, str]]:
 
 @pytest.fixture(scope="module")
 def metrics(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """The names of all series that a gateway can have, by what it says in /metrics."""
+    """The names of all series that a gateway can have, by what it says in /metrics; and those of maintenance."""
     arguments = ["--store", "memory://metrics", "--port", "0", "--log-level", "error"]
     with (tmp_path_factory.mktemp("gateway") / "log").open("wb") as log:
         process = subprocess.Popen([sys.executable, "-m", "gateway", *arguments], stdout=subprocess.PIPE, stderr=log)
@@ -45,6 +48,7 @@ def metrics(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         process.terminate()
         assert process.wait(60) == 0
     names = set()
+    text += generate_latest(Metrics(SystemClock()).registry).decode()
     for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE):
         names |= {f"{name}_bucket", f"{name}_sum", f"{name}_count"} if kind == "histogram" else {name}
     return names
@@ -62,7 +66,7 @@ def _queries() -> list[str]:
 
 
 def test_every_metric_that_is_watched_exists(metrics: set[str]) -> None:
-    """Each name in the dashboard and in the alarms is one that the gateway has: a renamed metric silences no alarm."""
+    """Each name in the dashboard and in the alarms is one that a program has: a renamed metric silences no alarm."""
     named = {name for query in _queries() for name in re.findall(r"\b(?:tidelog|process)_[a-z_]+\b", query)}
     assert len(named) > 25
     assert named - metrics == set()
