@@ -24,7 +24,7 @@ from spark_pipeline import Way, read_topic, session
 
 WARM_UPS: Final = 3
 RUNS: Final = 5
-QUERY_SECONDS_MAX: Final = 120
+QUERY_SECONDS_MAX: Final = 60
 """Then a query is given up."""
 HISTORY_SECONDS_MAX: Final = 60
 """When the queries of one history have taken so long it is not asked again."""
