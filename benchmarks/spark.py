@@ -15,6 +15,7 @@ from benchmarks.kafka.broker import Broker, broker, kept
 from benchmarks.processes import Server
 from benchmarks.produce import make_topic
 from benchmarks.report import Table
+from benchmarks.spark_costs import costs
 from benchmarks.spark_rates import Measured, rated
 from benchmarks.spark_requests import requests
 from benchmarks.spark_sources import COUNTS, FEW, MANY, PARTITIONS, Source, copy, fill_kafka, kafka, ours, started
@@ -31,7 +32,7 @@ NOTE: Final = (
 
 
 def measure() -> Iterator[Table]:
-    """Four tables; one that says why there are none when Kafka's source is not there to compare with."""
+    """Five tables; one that says why there are none when Kafka's source is not there to compare with."""
     if not (kept() / "spark" / "complete").exists():
         missing = f"Not measured: no Spark source for Kafka in {kept()}; run scripts/kafka.sh spark."
         print(missing, flush=True)
@@ -43,13 +44,15 @@ def measure() -> Iterator[Table]:
             spark = started(store)
             spark.sparkContext.setLogLevel("ERROR")
             theirs = kafka(spark, kafka_broker, {})
-            for topic in COUNTS:
+            for topic in (MANY, FEW):
                 fill_kafka(kafka_broker, topic)
-                copy(theirs.batch(topic).select(*_COPIED).toArrow(), store, topic)
+                records = theirs.batch(topic).select(*_COPIED).toArrow()
+                copy(records, store, topic)
             sources = [theirs, *ours(spark, store)]
             yield _scans(sources)
             yield _streams(sources, scratch)
             yield _latencies(spark, store, gateway, kafka_broker, scratch)
+            yield costs(spark, store, records)
             spark.stop()
         yield requests()
     finally:

@@ -67,12 +67,12 @@ def rated(
 
 
 def _timed(source: Measured, run: Run, count: int) -> tuple[float, float]:
-    cpu, began = _cpu_seconds(), time.perf_counter()
+    cpu, began = cpu_seconds(), time.perf_counter()
     rows = run()
     seconds = time.perf_counter() - began
     if rows != count:
         raise RuntimeError(f"{source.name} gave {rows} of {count} records")
-    return seconds, _cpu_seconds() - cpu
+    return seconds, cpu_seconds() - cpu
 
 
 def _medians(seconds: Mapping[str, Sequence[tuple[float, float, float]]]) -> dict[str, tuple[float, float, float]]:
@@ -84,8 +84,8 @@ def _medians(seconds: Mapping[str, Sequence[tuple[float, float, float]]]) -> dic
     return found
 
 
-def _cpu_seconds() -> float:
-    """Of all processes below this one, those that have ended too: the JVM, Python's, the broker."""
+def cpu_seconds() -> float:
+    """CPU time of all processes below this one, those that have ended too: the JVM, Python's, the broker."""
     seconds = 0.0
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):

@@ -24,7 +24,7 @@ from log_format.stores import open_store
 from log_format.topic_changes import CreateTopic
 from log_format.topic_config import TopicConfig
 from log_format.topic_log import TopicLog
-from spark_pipeline import read_topic, session, stream_topic
+from spark_pipeline import Way, read_topic, session, stream_topic
 from spark_pipeline.read import table_path
 
 FEW = "few"
@@ -70,7 +70,7 @@ def kafka(spark: SparkSession, broker: Broker, options: Mapping[str, str], name:
 
 
 def ours(spark: SparkSession, store: str) -> list[Source]:
-    """``format("tidelog")`` with every column and with the value alone, Delta's reader, and what picks one of them."""
+    """``format("tidelog")`` with every column and with the value alone, Delta's reader, what picks one of them, and Parquet's."""
     given = {"store": store, "startingOffsets": "earliest"}
 
     def source(name: str, schema: str | None) -> Source:
@@ -89,6 +89,7 @@ def ours(spark: SparkSession, store: str) -> list[Source]:
             lambda topic: stream_topic(spark, store, topic),
         ),
         Source("read_topic", lambda topic: read_topic(spark, store, topic), None),
+        Source("read_topic, Way.PARQUET", lambda topic: read_topic(spark, store, topic, way=Way.PARQUET), None),
     ]
 
 
@@ -115,8 +116,8 @@ def fill_kafka(broker: Broker, topic: str) -> None:
     run_tool("org.apache.kafka.tools.ProducerPerformance", [*arguments, *settings], broker.logging)
 
 
-def copy(records: pa.Table, store: str, topic: str) -> None:
-    """Kafka's records (``partition, offset, timestamp, key, value``) to our topic, each at its place."""
+def copy(records: pa.Table, store: str, topic: str, *, segment_records: int = SEGMENT_RECORDS) -> None:
+    """Records (``partition, offset, timestamp, key, value``), as Kafka has them, to our topic, each at its place."""
     log = TopicLog(open_store(store), topic, SystemClock())
     committer = Committer(log, new_id=_new_id)
     committer.commit(
@@ -124,8 +125,8 @@ def copy(records: pa.Table, store: str, topic: str) -> None:
     )
     # Partitions side by side, as they were produced: each segment has a piece of every partition.
     ordered = records.sort_by([("offset", "ascending"), ("partition", "ascending")])
-    for first in range(0, ordered.num_rows, SEGMENT_RECORDS):
-        part = ordered.slice(first, SEGMENT_RECORDS).combine_chunks()
+    for first in range(0, ordered.num_rows, segment_records):
+        part = ordered.slice(first, segment_records).combine_chunks()
         columns = [part.column(name).cast(BATCH_SCHEMA.field(name).type) for name in ("timestamp", "key", "value")]
         table = pa.table([*columns, pa.nulls(part.num_rows, BATCH_SCHEMA.field("headers").type)], schema=BATCH_SCHEMA)
         partitions = np.asarray(part.column("partition").to_numpy(), np.int32)

@@ -2,7 +2,8 @@
 
 Batches are read by whichever is expected to be faster (``way``): ``format("tidelog")``, or Spark's own Delta reader, which is
 native Parquet with column pruning, and filters on ``partition``, ``offset`` and ``timestamp`` that skip whole segments by their
-statistics. Both give the same records. Streams are Delta's here.
+statistics. Both give the same records. By hand there is a third (``Way.PARQUET``), for what is there at the call. Streams are
+Delta's here.
 
 1. Nothing is committed to the topic's table, ever.
 2. A stream sees each record once per checkpoint, also across compaction, which moves records without changing data.

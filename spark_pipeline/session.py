@@ -29,6 +29,9 @@ DRIVER_MEMORY: Final = "2g"
 LOCAL_SHUFFLE_PARTITIONS: Final = 4
 """Spark's 200 are for clusters; on one machine each costs some milliseconds in every micro-batch."""
 
+LOCAL_LISTING_TASKS: Final = 4
+"""Tasks that look at files which are read by name; Spark would start one for each file, and most of its cost is the task's."""
+
 SNAPSHOT_PARTITIONS: Final = 2
 """Tasks in which Delta replays a log; its default of 50 makes the first look at a small table ten seconds long."""
 
@@ -111,6 +114,7 @@ def _local_settings() -> dict[str, str]:
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j}",
         "spark.log.structuredLogging.enabled": "false",
         "spark.sql.shuffle.partitions": str(LOCAL_SHUFFLE_PARTITIONS),
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(LOCAL_LISTING_TASKS),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
