@@ -2,7 +2,8 @@
 
 A checkpoint of so many segments is written once; each line is a process of its own that loads the topic from it, as a gateway
 does at a start or takeover, from a store in memory. What stays is its resident size afterwards, what it took the largest on the
-way; the checkpoint's own bytes are in neither. The floor is pyarrow reading the columns that a load needs.
+way; the checkpoint's own bytes are in neither. The floor is pyarrow reading the columns that a load needs. Below is what it costs
+to write the next checkpoint: its bytes are in what it took, those of the one before are not.
 """
 
 from __future__ import annotations
@@ -79,6 +80,14 @@ def _load(store: MemoryStore) -> TopicLog:
     return log
 
 
+def _write_next(store: MemoryStore) -> None:
+    version = checkpoint.last_checkpoint_version(store, "t")
+    assert version is not None
+    store.put(layout.commit_key("t", version + 1), encode_commit(CommitInfo(txn_id="next"), [_flush(0, 1)]))
+    checkpoint.write_checkpoint(store, "t", version + 1, 0)
+    assert checkpoint.last_checkpoint_version(store, "t") == version + 1
+
+
 def _read_columns(store: MemoryStore) -> int:
     (key,) = [info.key for info in store.list(LOADED) if info.key.endswith(".parquet")]
     file = pq.ParquetFile(pa.BufferReader(store.get(key)))
@@ -139,10 +148,26 @@ def loads(segments: int) -> Iterator[Table]:
     yield table
 
 
+def writes(segments: int) -> Iterator[Table]:
+    """Writing the next checkpoint of such a topic, by runs in a segment."""
+    table = Table(
+        f"The next checkpoint of a topic with {segments:,} segments",
+        ["partitions", "checkpoint, MiB", "CPU, s", "at most, MiB", "floor: CPU to read the one before, s"],
+    )
+    for partitions in RUNS:
+        objects = log_of(segments, partitions)
+        seconds, _, most = measured(_write_next, objects)
+        floor, _, _ = measured(_read_columns, objects)
+        checkpoint_bytes = max(len(data) for data in objects.values())
+        mib = [f"{size / MEBIBYTE:,.1f}" for size in (checkpoint_bytes, most)]
+        table.add(partitions, mib[0], f"{seconds:.2f}", mib[1], f"{floor:.2f}")
+    yield table
+
+
 def main() -> None:
     """Print the table."""
     segments = int(sys.argv[1].replace("_", "")) if len(sys.argv) > 1 else SEGMENTS
-    for table in loads(segments):
+    for table in (*loads(segments), *writes(segments)):
         print(table.markdown())
 
 
