@@ -17,7 +17,6 @@ from simulated_service.service import Code
 
 from gateway.engine.shared_commits import SharedCommits
 from gateway.groups.committed import Committed
-from gateway.groups.coordinator import Coordinator
 from gateway.groups.live_group import LiveGroup, Session
 from log_format.group_changes import CommitOffsets
 from log_format.group_holdings import Holdings
@@ -41,15 +40,6 @@ def _gives_before_it_is_let_go(self: Holdings, _member_id: str, partitions: Any)
 
 async def _swallowed(work: Any) -> None:
     await asyncio.gather(work, return_exceptions=True)
-
-
-async def _without_a_lease(self: Coordinator, name: str) -> LiveGroup:
-    group = self._groups.get(name)
-    return group if group is not None and not group.is_lost else await _live(self, name)
-
-
-async def _still_without_a_lease(self: Coordinator, group: LiveGroup) -> bool:
-    return not group.is_lost
 
 
 def _takes_over_without_grace(self: LiveGroup, row: Any, **arguments: Any) -> None:
@@ -92,7 +82,7 @@ def _ends_sessions_early(self: Session, now_ms: int) -> int:
     return min(_deadline(self, now_ms), self.seen_ms + self.timeout_ms // 2)
 
 
-_begin, _live = LiveGroup.__init__, Coordinator.live
+_begin = LiveGroup.__init__
 _commit, _decide, _deadline = Committed.commit, SharedCommits.decide, Session.deadline_ms
 
 
@@ -106,15 +96,9 @@ class Planted:
     """Where to begin to look, so that it does not take long."""
 
 
-_COORDINATOR = "gateway.groups.coordinator.Coordinator"
 PLANTED: dict[str, Planted] = {
     "gives what nobody let go of": Planted(
         PASSING, (("log_format.group_holdings.Holdings._kept", _gives_before_it_is_let_go),), first_seed=2
-    ),
-    "has no lease": Planted(
-        PASSING,
-        ((f"{_COORDINATOR}.live", _without_a_lease), (f"{_COORDINATOR}.still", _still_without_a_lease)),
-        first_seed=110,
     ),
     "fences no coordinator": Planted(PASSING, (("log_format.group_changes._fenced", lambda *_: None),), first_seed=18),
     "takes over without grace": Planted(

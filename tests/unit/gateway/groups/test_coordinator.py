@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -11,12 +12,12 @@ from prometheus_client import CollectorRegistry
 
 import gateway.engine  # noqa: F401 - the engine and its groups import each other, and this is the way in
 from gateway.groups import coordinator as module
-from gateway.groups.bounds import OFFSETS_RETENTION_MS
+from gateway.groups.bounds import LEASE_MS, OFFSETS_RETENTION_MS
 from gateway.groups.coordinator import Coordinator
 from gateway.groups.metrics import GroupMetrics
 from gateway.groups.regrouping import Subscriptions
 from log_format.errors import TidelogError
-from log_format.group_changes import GroupDecision, Regroup
+from log_format.group_changes import Claim, GroupDecision, Regroup
 from log_format.group_row import GroupChanges, GroupRow, MemberRow, OffsetRow, PendingOffsets
 from log_format.groups_state import Group, GroupsState
 
@@ -47,9 +48,11 @@ class _Commits:
         self.may_decide = asyncio.Event()
         self.may_decide.set()
         self.has_changed = asyncio.Event()
+        self.ages: list[int] = []
         self._expected = expected
 
-    async def recent(self, _age_ms_max: int) -> GroupsState:
+    async def recent(self, age_ms_max: int) -> GroupsState:
+        self.ages.append(age_ms_max)
         return self.state
 
     async def decide(self, decision: GroupDecision) -> Group:
@@ -59,7 +62,7 @@ class _Commits:
         changes = decision.decide(self.state, NOW_MS)
         if isinstance(changes, TidelogError):
             raise changes
-        self.state = self.state.after(changes)
+        self.state = replace(self.state.after(changes), version=self.state.version + 1)
         self.has_changed.set()
         if not self._expected & self.state.groups.keys():
             self.are_gone.set()
@@ -223,5 +226,34 @@ def test_a_member_whose_client_left_while_it_joined_is_taken_out(monkeypatch: py
         clock.elapsed_ms = MEMBER.session_timeout_ms + 1
         await until_there_are(0)
         await coordinator.drain()
+
+    asyncio.run(run())
+
+
+def test_a_group_is_this_gateways_only_while_a_recent_look_says_so() -> None:
+    """Another gateway may have claimed it: whoever coordinates asks the table as of ``LEASE_MS`` ago at most, each time."""
+    commits = _Commits(GroupsState(version=0), set())
+
+    async def run() -> None:
+        coordinator: Any = Coordinator(
+            commits,  # type: ignore[arg-type]
+            _Topics(),  # type: ignore[arg-type]
+            clock=_Clock(),
+            coordinator_id="me",
+            metrics=GroupMetrics(CollectorRegistry()),
+        )
+        group = await coordinator.live("g")
+        assert await coordinator.live("g") is group
+        assert await coordinator.still(group)
+        await commits.decide(Claim(group="g", coordinator="another"))
+        commits.ages.clear()
+        assert not await coordinator.still(group)
+        taken_back = await coordinator.live("g")
+        assert taken_back is not group
+        assert group.is_lost
+        assert taken_back.row.coordinator == "me"
+        assert taken_back.row.epoch > group.row.epoch
+        assert commits.ages
+        assert max(commits.ages) <= LEASE_MS
 
     asyncio.run(run())
