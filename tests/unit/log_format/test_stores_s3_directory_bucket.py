@@ -57,6 +57,13 @@ def test_it_is_spoken_to_in_its_zone() -> None:
     assert put.headers["X-Amz-Content-SHA256"] == hashlib.sha256(b"payload").hexdigest().encode()
 
 
+def test_only_other_buckets_list_from_a_key_on() -> None:
+    """So the head of a log is probed for here, as on a directory, and listed from the newest checkpoint on elsewhere."""
+    session = boto3.Session(aws_access_key_id="user", aws_secret_access_key="password", region_name="eu-west-1")
+    assert not Bucket().store.lists_from_key
+    assert S3Store("bucket", session=session).lists_from_key
+
+
 def test_a_listing_is_sorted_as_a_whole() -> None:
     """It is asked for a whole directory and from no key on; what was asked for comes in order, whatever page it was on."""
     bucket = Bucket(_page(b"log/d/x9", b"log/d/x1", b"log/d/y", more=True), _page(b"log/d/x5", b"log/d/", b"log/d/x2"))
