@@ -35,6 +35,13 @@ LOCAL_LISTING_TASKS: Final = 4
 SNAPSHOT_PARTITIONS: Final = 2
 """Tasks in which Delta replays a log; its default of 50 makes the first look at a small table ten seconds long."""
 
+LOCAL_CHECKPOINTS: Final = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    )
+}
+"""For checkpoints in a directory: through FileContext a rename there starts a process, several times in each micro-batch."""
+
 _S3_SCHEMES: Final = ("s3", "s3a")
 
 _CREDENTIALS: Final = ",".join(
@@ -79,6 +86,8 @@ def session(
         master = "local[*]"
     if master is not None and master.startswith("local"):
         settings |= _local_settings()
+        if scheme not in _S3_SCHEMES:
+            settings |= LOCAL_CHECKPOINTS
     settings |= dict(config or {})
     builder = SparkSession.builder.appName(app_name)
     if master is not None:

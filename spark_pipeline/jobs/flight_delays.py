@@ -41,7 +41,7 @@ from pyspark.sql.types import DoubleType, IntegerType, StringType, StructField, 
 
 from spark_pipeline.read import stream_topic
 from spark_pipeline.record_checksum import checksum, summed_up
-from spark_pipeline.session import session
+from spark_pipeline.session import LOCAL_CHECKPOINTS, session
 
 FLIGHT: Final = StructType(
     [
@@ -198,10 +198,7 @@ def main(arguments: list[str] | None = None) -> int:
     checkpoint = chosen.checkpoint or (chosen.output / "checkpoint").absolute().as_uri()
     config = {"spark.sql.shuffle.partitions": str(STATE_PARTITIONS)}
     if chosen.checkpoint is None:
-        # Through FileContext a rename in a directory starts a process (`readlink`), several times in each micro-batch.
-        config["spark.sql.streaming.checkpointFileManagerClass"] = (
-            "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-        )
+        config |= LOCAL_CHECKPOINTS
     spark = session(chosen.store, app_name="flight_delays", master=chosen.master, config=config)
     try:
         state = delays(parse_flights(stream_topic(spark, chosen.store, chosen.topic)))

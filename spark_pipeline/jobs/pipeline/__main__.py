@@ -18,7 +18,7 @@ from spark_pipeline.java import JavaMissing
 from spark_pipeline.jobs.pipeline.report import JsonReport, TextReport
 from spark_pipeline.jobs.pipeline.run import Pipeline
 from spark_pipeline.jobs.pipeline.settings import MAX_OFFSETS_PER_TRIGGER, Settings, read_settings
-from spark_pipeline.session import session
+from spark_pipeline.session import LOCAL_CHECKPOINTS, session
 from spark_pipeline.source.options import OptionRefused
 
 MESSAGE_CHARACTERS_MAX: Final = 1_000
@@ -39,13 +39,6 @@ Run it again, and it goes on where it was, however it ended. One run at a time f
 
 QUIET: Final = {"spark.python.unix.domain.socket.enabled": "false"}
 """With such sockets Spark's Python processes end with a stack trace on standard error, several in each micro-batch."""
-
-LOCAL_CHECKPOINTS: Final = {
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    )
-}
-"""Through FileContext a rename in a directory starts a process, several times in each micro-batch."""
 
 
 def main(arguments: list[str] | None = None) -> int:
