@@ -17,7 +17,8 @@ import boto3
 import urllib3
 from tortured.proxy import Proxy
 
-START_SECONDS_MAX = 60
+START_SECONDS_MAX = 240
+"""On a machine that is busy with a whole test suite."""
 BUCKET = "torture"
 STORE = f"s3://{BUCKET}/log"
 

@@ -185,7 +185,11 @@ class SparkSinkRun:
             gateway.kill()
             self.counts["gateways killed"] += 1
             self._calm.wait(chosen.uniform(0, 2))
-            gateway.start()
+            try:
+                gateway.start()
+            except RuntimeError as problem:
+                self.failures.append(str(problem))
+                return
 
 
 def torture_spark_sink(plan: Plan, directory: Path, *, progress: Callable[[str], None] = lambda _text: None) -> Outcome:
