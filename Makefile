@@ -7,7 +7,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help setup demo test simulate torture torture-maintenance torture-spark torture-pipeline gateway minio minio-server lint lint-infra bench clean
+.PHONY: help setup demo test simulate torture torture-maintenance torture-spark torture-pipeline gateway minio minio-server lint lint-infra images compose bench clean
 
 STAMP := .venv/.tidelog-set-up
 PACKAGES := tidelog gateway log_format compaction spark_pipeline
@@ -59,6 +59,12 @@ lint: $(STAMP) ## Check style, types and which package imports which
 
 lint-infra: $(STAMP) ## Check infra/ by its formats' own tools (fetched once), and apply it to an emulated AWS
 	@sh scripts/lint_infra.sh
+
+images: $(STAMP) ## Build the images without Docker, and run them (Linux, root: apt-get install buildah runc debootstrap)
+	.venv/bin/python infra/docker/images.py $(or $(DIRECTORY),$(or $(TIDELOG_CACHE),$(HOME)/.cache/tidelog)/images) $(ARGS)
+
+compose: minio-server $(STAMP) ## Run compose.yaml's services without Docker, and try them (apt-get install nginx-light prometheus)
+	@directory=$$(mktemp -d) && .venv/bin/python infra/local/rehearse.py "$$directory/line" && rm -rf "$$directory"
 
 minio-server:
 	@sh scripts/minio.sh install

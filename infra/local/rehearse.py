@@ -45,7 +45,8 @@ PORTS: Final = {
     "prometheus": (9090,),
 }
 ABSENT: Final = ("grafana",)
-WAIT_SECONDS_MAX: Final = 240
+WAIT_SECONDS_MAX: Final = 600
+"""Where Spark starts on a busy machine; elsewhere it is seconds."""
 STOP_SECONDS_MAX: Final = 60
 RESTARTS_MAX: Final = 10
 NGINX: Final = """daemon off; pid pid; error_log stderr; events {}

@@ -1,14 +1,15 @@
 """Gateways of two versions on one bucket: one after another is replaced under load, and nobody notices.
 
-The older version is the newest released one (a tag ``v*``), or, while there is none, the last commit that is an hour older than
-this one and can be run; where the history is not there, this version itself. It is taken from git and run from a directory of
-its own.
+The older version is the newest release (a tag such as ``v1.2.3``) behind this commit, or, while there is none, the last commit
+that is an hour older than this one and can be run; where the history is not there, this version itself. It is taken from git
+and run from a directory of its own.
 """
 
 from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -39,6 +40,10 @@ TRANSACTIONS_BETWEEN = 3
 SECONDS_MAX = 90
 
 
+_RELEASE = re.compile(r"v\d+\.\d+\.\d+")
+"""A tag of a release, and of no candidate for one."""
+
+
 def _git(*arguments: str) -> bytes:
     command = ["git", "-c", "safe.directory=*", *arguments]
     return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=60).stdout
@@ -46,10 +51,14 @@ def _git(*arguments: str) -> bytes:
 
 def older_commits() -> Iterator[str]:
     """What the older gateways may run, the first that does: between releases there are commits of half a change."""
-    tags = _git("tag", "--list", "v*", "--sort=-version:refname", "--merged", "HEAD").decode().split()
+    tags = (
+        _git("tag", "--list", "v*", "--sort=-version:refname", "--merged", "HEAD", "--no-contains", "HEAD")
+        .decode()
+        .split()
+    )
     seconds = int(_git("log", "-1", "--format=%ct").decode())
     commits = _git("rev-list", "-256", f"--before={seconds - 3600}", "HEAD").decode().split()
-    yield from tags[:1]
+    yield from [tag for tag in tags if _RELEASE.fullmatch(tag)][:1]
     yield from (commits[(1 << step) - 1] for step in range(len(commits).bit_length()))
     yield "HEAD"
 
