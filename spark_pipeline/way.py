@@ -2,8 +2,8 @@
 
 ``format("tidelog")`` begins at once and sends each record through Python. Delta's reader first plans by the table's log in Spark
 jobs of its own, then reads with the JVM's Parquet reader, and pays more for each file. So few records, and many small segments,
-are the first one's, long ranges in large segments the other's. What a query and a record cost was measured with 100-byte records
-on a warm JVM with two cores; what a segment costs is an estimate. That both readers gain alike by more cores is assumed.
+are the first one's, long ranges in large segments the other's. The costs are those that ``python -m benchmarks spark``
+prints: 100-byte records, a warm JVM, two cores, a directory. That both readers gain alike by more cores is assumed.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Cost:
 
 COSTS: Final[Mapping[Way, Cost]] = MappingProxyType(
     {
-        Way.TIDELOG: Cost(query=0.2, segment=0.0012, record=0.54e-6),
-        Way.DELTA: Cost(query=0.8, segment=0.004, record=0.18e-6),
+        Way.TIDELOG: Cost(query=0.11, segment=0.0016, record=0.51e-6),
+        Way.DELTA: Cost(query=0.24, segment=0.0024, record=0.17e-6),
     }
 )
 
