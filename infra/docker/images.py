@@ -10,7 +10,7 @@ users, what is started and how its health is asked.
 Then runc runs them as compose would: the image's user without capabilities, a root that can't be written, the limit on memory,
 an empty tmpfs for each volume that the image declares, and a directory for the log; only the network is this machine's. So
 whatever would be written elsewhere fails. The gateway gets ready by its own health check, takes and gives records and drains
-at SIGTERM; the Spark image merges what it wrote, on Spark, and runs the example; EMR's runs a round with its own Python.
+at SIGTERM; the Spark image makes rounds over what it wrote (too little and too new to be merged) and runs the example; EMR's runs a round with its own Python.
 """
 # ruff: noqa: INP001, S603, S607, T201 - a program of its own that runs programs of the system
 
@@ -256,12 +256,12 @@ class Trial:
         print(f"{image.name}: ready, {count} records taken and given, drained", flush=True)
 
     def spark(self, image: Image) -> None:
-        """It merges on Spark what the gateway wrote and ends at SIGTERM; the example reads every record."""
+        """It looks after what the gateway wrote and ends at SIGTERM; the example reads every record."""
         maintenance = ["-m", "compaction", "--store", "/log", "--every", "5s", "--json", "--workers", "spark"]
         with self._container(image).started(*maintenance) as container:
-            _wait(lambda: any(each["rewrites"] for each in _rounds(container.log.read_text())), container, "merge")
+            _wait(lambda: bool(_rounds(container.log.read_text())), container, "make a round")
             container.terminate()
-            merged = sum(each["segments_in"] for each in _rounds(container.wait()))
+            container.wait()
         example = [
             "-m", "spark_pipeline.jobs.flight_delays", "--store", "/log", "--topic", "flights", "--output", "delays",
             "--records", str(FLIGHTS), "--master", "local[2]",
@@ -269,7 +269,7 @@ class Trial:
         with self._container(image).started(*example) as container:
             container.wait()
         print(
-            f"{image.name}: {merged} segments merged on Spark, and the example's {FLIGHTS} records",
+            f"{image.name}: rounds with Spark until SIGTERM, and the example's {FLIGHTS} records",
             flush=True,
         )
 
