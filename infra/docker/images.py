@@ -10,7 +10,8 @@ users, what is started and how its health is asked.
 Then runc runs them as compose would: the image's user without capabilities, a root that can't be written, the limit on memory,
 an empty tmpfs for each volume that the image declares, and a directory for the log; only the network is this machine's. So
 whatever would be written elsewhere fails. The gateway gets ready by its own health check, takes and gives records and drains
-at SIGTERM; the Spark image makes rounds over what it wrote (too little and too new to be merged) and runs the example; EMR's runs a round with its own Python.
+at SIGTERM; the Spark image makes rounds over what it wrote (too little and too new to be merged) and runs the example; EMR's
+runs a round with its own Python.
 """
 # ruff: noqa: INP001, S603, S607, T201 - a program of its own that runs programs of the system
 
