@@ -13,7 +13,6 @@ before the commit's turn has come, and ``propose`` encodes anew when another com
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -31,11 +30,6 @@ from log_format.segment import encode_segment
 from log_format.topic_state import EMPTY_REQUEST_APP_ID, Offsets, TopicState
 
 Partitions = npt.NDArray[np.int32]
-Counts = tuple[tuple[int, int], ...]
-"""(partition, count) of each partition touched, in order of partition."""
-
-_PIECE_RECORDS_MIN: Final = 512
-"""Shorter runs, on average, are copied together before they are encoded."""
 
 
 class Batch:
@@ -84,6 +78,7 @@ class Batch:
         self.expected_offset = expected_offset
         self.transaction = transaction
         self.counts = _counts(partitions)
+        """(partition, count) of each partition touched, in order of partition."""
 
 
 Outcome = tuple[Appended, ...] | Duplicate | TidelogError
@@ -273,7 +268,7 @@ def _places(batch: Batch, state: TopicState, ends: dict[int, int]) -> tuple[Appe
     return tuple(places)
 
 
-def _counts(partitions: Partitions) -> Counts:
+def _counts(partitions: Partitions) -> tuple[tuple[int, int], ...]:
     if len(partitions) < 2:
         return tuple((int(partition), 1) for partition in partitions)
     counts = np.bincount(partitions)
@@ -283,38 +278,16 @@ def _counts(partitions: Partitions) -> Counts:
 
 def _place(batches: Sequence[Batch], next_offsets: Offsets) -> pa.Table:
     """All records in order of partition and arrival, with their offsets: ``RECORD_SCHEMA``."""
-    records, counts = _in_order(batches)
-    touched = [partition for partition, _ in counts]
-    lengths = [count for _, count in counts]
-    starts = np.cumsum([0, *lengths[:-1]])
-    partitions = np.repeat(np.array(touched, np.int32), lengths)
+    records = pa.concat_tables([batch.records for batch in batches]).combine_chunks()
+    partitions = np.concatenate([batch.partitions for batch in batches])
+    if (partitions[1:] < partitions[:-1]).any():
+        # Partition counts fit 16 bits, for which numpy's stable sort is a radix sort.
+        order = np.argsort(partitions.astype(np.int16), kind="stable")
+        records = records.take(pa.array(order))
+        partitions = partitions[order]
+    touched, starts = np.unique(partitions, return_index=True)
+    lengths = np.diff(np.append(starts, len(partitions)))
     offsets = np.arange(len(partitions), dtype=np.int64) + np.repeat(next_offsets[touched] - starts, lengths)
     columns = [pa.array(partitions, pa.int32()), pa.array(offsets, pa.int64())]
     columns += [records.column(name) for name in BATCH_SCHEMA.names]
     return pa.table(columns, schema=RECORD_SCHEMA)
-
-
-def _in_order(batches: Sequence[Batch]) -> tuple[pa.Table, Counts]:
-    """All records in order of partition and arrival."""
-    piece_count = sum(len(batch.counts) for batch in batches)
-    if len(batches) == 1 or sum(len(batch.partitions) for batch in batches) < piece_count * _PIECE_RECORDS_MIN:
-        partitions = np.concatenate([batch.partitions for batch in batches])
-        return _sorted(pa.concat_tables([batch.records for batch in batches]), partitions), _counts(partitions)
-    # Large batches one by one: what is moved fits the processor's cache, and nothing is copied to bring them together.
-    pieces_of: dict[int, list[pa.Table]] = {}
-    for batch in batches:
-        records, start = _sorted(batch.records, batch.partitions), 0
-        for partition, count in batch.counts:
-            pieces_of.setdefault(partition, []).append(records.slice(start, count))
-            start += count
-    in_order = sorted(pieces_of.items())
-    counts = tuple((partition, sum(piece.num_rows for piece in pieces)) for partition, pieces in in_order)
-    return pa.concat_tables([piece for _, pieces in in_order for piece in pieces]), counts
-
-
-def _sorted(records: pa.Table, partitions: Partitions) -> pa.Table:
-    records = records.combine_chunks()
-    if (partitions[1:] >= partitions[:-1]).all():
-        return records
-    # Partition counts fit 16 bits, for which numpy's stable sort is a radix sort.
-    return records.take(pa.array(np.argsort(partitions.astype(np.int16), kind="stable")))
