@@ -30,8 +30,20 @@ def socket_count() -> int:
     return found
 
 
+_EARLIER: set[threading.Thread] = set()
+
+
+@pytest.fixture(autouse=True)
+def _earlier() -> None:
+    """Threads that another test left to their time-outs are not this one's."""
+    _EARLIER.clear()
+    _EARLIER.update(threading.enumerate())
+
+
 def client_threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("tidelog")]
+    return [
+        thread.name for thread in threading.enumerate() if thread.name.startswith("tidelog") and thread not in _EARLIER
+    ]
 
 
 def reached(condition: Callable[[], bool]) -> bool:
