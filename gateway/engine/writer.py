@@ -167,8 +167,7 @@ class Writer:
         try:
             while self._buffer:
                 await self._until_due()
-                while not self._has_room():
-                    await self._changed.wait()
+                await self._until_room()
                 flush = self._next_flush()
                 if flush is not None:
                     await self._encode(flush)
@@ -180,9 +179,15 @@ class Writer:
             self._buffer.clear()
             self._buffer_bytes = 0
 
+    async def _until_room(self) -> None:
+        while True:
+            self._changed.clear()
+            if self._has_room():
+                return
+            await self._changed.wait()
+
     def _has_room(self) -> bool:
         """Whether another flush may be encoded beside those that have not ended."""
-        self._changed.clear()
         state = self._log.state
         # Two keep the commits busy; a third would only wait longer for its turn, unless it is as large as it may be. And where
         # others commit too, what is encoded ahead is likely to be in vain.

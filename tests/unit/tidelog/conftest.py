@@ -28,6 +28,15 @@ from .fake_log import Asked, FakeTopic, Problem
 Fault = Callable[["Exchange"], None]
 
 
+@pytest.fixture
+def client_threads() -> Callable[[], list[str]]:
+    """Names of the threads of clients; what another test of this process left to its time-outs is not this one's."""
+    earlier = set(threading.enumerate())
+    return lambda: [
+        thread.name for thread in threading.enumerate() if thread.name.startswith("tidelog") and thread not in earlier
+    ]
+
+
 @dataclass
 class Exchange:
     """A request under way, for faults."""

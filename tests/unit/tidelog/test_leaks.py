@@ -18,6 +18,7 @@ from tidelog.errors import UnknownTopic
 from tidelog.owners import Owned, Owners
 
 OPEN_FILES = Path("/proc/self/fd")
+Threads = Callable[[], list[str]]
 
 pytestmark = pytest.mark.skipif(not OPEN_FILES.is_dir(), reason="sockets are counted in /proc")
 
@@ -30,22 +31,6 @@ def socket_count() -> int:
     return found
 
 
-_EARLIER: set[threading.Thread] = set()
-
-
-@pytest.fixture(autouse=True)
-def _earlier() -> None:
-    """Threads that another test left to their time-outs are not this one's."""
-    _EARLIER.clear()
-    _EARLIER.update(threading.enumerate())
-
-
-def client_threads() -> list[str]:
-    return [
-        thread.name for thread in threading.enumerate() if thread.name.startswith("tidelog") and thread not in _EARLIER
-    ]
-
-
 def reached(condition: Callable[[], bool]) -> bool:
     end = time.monotonic() + 20
     while not condition() and time.monotonic() < end:
@@ -53,7 +38,18 @@ def reached(condition: Callable[[], bool]) -> bool:
     return condition()
 
 
-def test_a_connection_given_back_after_close_is_closed(gateway: Any) -> None:
+def closed_while_it_asks(gateway: Any) -> tuple[Endpoints, Owners]:
+    """Both, closed while the look-up of owners was under way; keep them, since garbage would close its sockets by itself."""
+    endpoints = Endpoints(gateway.url)
+    owners = Owners(endpoints)
+    owners.endpoint_for(Owned("t"))
+    assert reached(lambda: gateway.count("GET /v1/cluster") == 1)
+    owners.close(abort=False)
+    endpoints.close(abort=False)
+    return endpoints, owners
+
+
+def test_a_connection_given_back_after_close_is_closed(gateway: Any, client_threads: Threads) -> None:
     """The look-up of owners is answered after the client was closed: its connection is not kept."""
     answer = threading.Event()
 
@@ -63,36 +59,28 @@ def test_a_connection_given_back_after_close_is_closed(gateway: Any) -> None:
 
     gateway.misbehave("GET /v1/cluster", late)
     before = socket_count()
-    endpoints = Endpoints(gateway.url)
-    owners = Owners(endpoints)
-    owners.endpoint_for(Owned("t"))
-    assert reached(lambda: gateway.count("GET /v1/cluster") == 1)
-    owners.close(abort=False)
-    endpoints.close(abort=False)
+    endpoints, _owners = closed_while_it_asks(gateway)
     answer.set()
     assert reached(lambda: not client_threads())
     assert reached(lambda: socket_count() <= before)  # fewer: what tests before this one left has ended
     endpoints.close(abort=True)
 
 
-def test_closing_ends_a_question_that_nobody_answers(gateway: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_ends_a_question_that_nobody_answers(
+    gateway: Any, monkeypatch: pytest.MonkeyPatch, client_threads: Threads
+) -> None:
     """The look-up of owners does not wait out its time-out once the client is closed, nor asks anybody else."""
     monkeypatch.setattr("tidelog.limits.OWNERS_TIMEOUT_MS", 300_000)
     answer = threading.Event()
     gateway.misbehave("GET /v1/cluster", lambda _exchange: answer.wait(60))
-    endpoints = Endpoints(gateway.url)
-    owners = Owners(endpoints)
-    owners.endpoint_for(Owned("t"))
-    assert reached(lambda: gateway.count("GET /v1/cluster") == 1)
-    owners.close(abort=False)
-    endpoints.close(abort=False)
+    _kept = closed_while_it_asks(gateway)
     assert reached(lambda: "tidelog-owners" not in client_threads())
     answer.set()
     assert gateway.count("GET /v1/cluster") == 1
 
 
 @pytest.mark.parametrize("cut", [False, True])
-def test_many_clients_leave_nothing_behind(gateway: Any, cut: bool) -> None:
+def test_many_clients_leave_nothing_behind(gateway: Any, cut: bool, client_threads: Threads) -> None:
     """Producers, consumers and admins, some of whose answers are cut, some of whose calls fail."""
     gateway.create("t")
     before = socket_count()
@@ -115,7 +103,7 @@ def test_many_clients_leave_nothing_behind(gateway: Any, cut: bool) -> None:
     assert len(kept) == 45
 
 
-def test_members_of_groups_leave_nothing_behind(gateway: Any) -> None:
+def test_members_of_groups_leave_nothing_behind(gateway: Any, client_threads: Threads) -> None:
     """Heartbeats, commits beside the reading, a leave that is lost, transactions that are left open."""
     topic = gateway.create("t")
     topic.records[0] = [Record("t", 0, at, at, b"k", b"v") for at in range(20)]
@@ -138,7 +126,7 @@ def test_members_of_groups_leave_nothing_behind(gateway: Any) -> None:
     assert len(kept) == 20
 
 
-def test_asyncio_clients_leave_nothing_behind(gateway: Any) -> None:
+def test_asyncio_clients_leave_nothing_behind(gateway: Any, client_threads: Threads) -> None:
     """The asyncio twins close what is theirs, too."""
     gateway.create("t")
     before = socket_count()

@@ -77,6 +77,16 @@ class _Topics:
         return [Subscriptions(topics={}, counts={}) for _ in groups]
 
 
+def _coordinator(commits: _Commits, clock: _Clock | None = None) -> Any:
+    return Coordinator(
+        commits,  # type: ignore[arg-type]
+        _Topics(),  # type: ignore[arg-type]
+        clock=clock or _Clock(),
+        coordinator_id="me",
+        metrics=GroupMetrics(CollectorRegistry()),
+    )
+
+
 def _offset(group: str, age_ms: int) -> OffsetRow:
     return OffsetRow(group=group, topic="t", partition=0, topic_id="i", offset=1, committed_at_ms=NOW_MS - age_ms)
 
@@ -131,13 +141,7 @@ def test_what_nobody_uses_is_forgotten_after_seven_days(monkeypatch: pytest.Monk
     monkeypatch.setattr(module, "EXPIRY_MS", 1)
 
     async def run() -> None:
-        coordinator: Any = Coordinator(
-            commits,  # type: ignore[arg-type]
-            _Topics(),  # type: ignore[arg-type]
-            clock=_Clock(),
-            coordinator_id="me",
-            metrics=GroupMetrics(CollectorRegistry()),
-        )
+        coordinator = _coordinator(commits)
         coordinator.is_preferred = lambda name: name != "another's"
         coordinator.start()
         async with asyncio.timeout(60):
@@ -159,13 +163,7 @@ def test_groups_are_taken_over_only_where_requests_about_them_come(
     monkeypatch.setattr(module, "EXPIRY_MS", 2)
 
     async def run() -> None:
-        coordinator: Any = Coordinator(
-            commits,  # type: ignore[arg-type]
-            _Topics(),  # type: ignore[arg-type]
-            clock=_Clock(),
-            coordinator_id="me",
-            metrics=GroupMetrics(CollectorRegistry()),
-        )
+        coordinator = _coordinator(commits)
         coordinator.adopts = adopts
         rounds, enough = 0, asyncio.Event()
         adopt = coordinator._adopt
@@ -207,13 +205,7 @@ def test_a_member_whose_client_left_while_it_joined_is_taken_out(monkeypatch: py
                 await commits.has_changed.wait()
 
     async def run() -> None:
-        coordinator: Any = Coordinator(
-            commits,  # type: ignore[arg-type]
-            _Topics(),  # type: ignore[arg-type]
-            clock=clock,
-            coordinator_id="me",
-            metrics=GroupMetrics(CollectorRegistry()),
-        )
+        coordinator = _coordinator(commits, clock)
         coordinator.start()
         group = await coordinator.live("g")
         commits.may_decide.clear()
@@ -235,13 +227,7 @@ def test_a_group_is_this_gateways_only_while_a_recent_look_says_so() -> None:
     commits = _Commits(GroupsState(version=0), set())
 
     async def run() -> None:
-        coordinator: Any = Coordinator(
-            commits,  # type: ignore[arg-type]
-            _Topics(),  # type: ignore[arg-type]
-            clock=_Clock(),
-            coordinator_id="me",
-            metrics=GroupMetrics(CollectorRegistry()),
-        )
+        coordinator = _coordinator(commits)
         group = await coordinator.live("g")
         assert await coordinator.live("g") is group
         assert await coordinator.still(group)

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,25 +22,14 @@ def fill(gateway: Any, topic: str, count: int) -> None:
     gateway.create(topic, 1).records[0] = [Record(topic, 0, at, at, b"k", b"%d" % at) for at in range(count)]
 
 
-_EARLIER: set[threading.Thread] = set()
+Threads = Callable[[], list[str]]
 
 
-@pytest.fixture(autouse=True)
-def _earlier_threads() -> None:
-    """What another test of this process left to its time-outs is not this one's."""
-    _EARLIER.clear()
-    _EARLIER.update(threading.enumerate())
-
-
-def threads_of_ours() -> list[threading.Thread]:
-    return [one for one in threading.enumerate() if one.name.startswith("tidelog") and one not in _EARLIER]
-
-
-def no_thread_left() -> bool:
+def no_thread_left(client_threads: Threads) -> bool:
     end = time.monotonic() + 10
-    while threads_of_ours() and time.monotonic() < end:
+    while client_threads() and time.monotonic() < end:
         time.sleep(0.01)
-    return not threads_of_ours()
+    return not client_threads()
 
 
 @pytest.mark.parametrize("name", ["Admin", "Consumer", "Producer"])
@@ -59,7 +49,7 @@ def test_the_twins_have_the_same_names_and_arguments(name: str) -> None:
     assert given == set(inspect.signature(engine).parameters)
 
 
-def test_what_is_sent_is_read(gateway: Any) -> None:
+def test_what_is_sent_is_read(gateway: Any, client_threads: Threads) -> None:
     """Through all three twins: each record is where its future says; iteration ends when nothing comes; nothing is left."""
 
     async def main() -> None:
@@ -79,10 +69,10 @@ def test_what_is_sent_is_read(gateway: Any) -> None:
         assert len(read) == 50
 
     asyncio.run(main())
-    assert no_thread_left()
+    assert no_thread_left(client_threads)
 
 
-def test_a_cancelled_poll_loses_nothing(gateway: Any) -> None:
+def test_a_cancelled_poll_loses_nothing(gateway: Any, client_threads: Threads) -> None:
     """Polls are cancelled at every moment, also while a gateway is thinking; the records come all, once, in order."""
     fill(gateway, "t", 300)
 
@@ -108,10 +98,10 @@ def test_a_cancelled_poll_loses_nothing(gateway: Any) -> None:
         return read
 
     assert asyncio.run(main()) == list(range(300))
-    assert no_thread_left()
+    assert no_thread_left(client_threads)
 
 
-def test_a_poll_does_not_block_the_loop_and_close_ends_it(gateway: Any) -> None:
+def test_a_poll_does_not_block_the_loop_and_close_ends_it(gateway: Any, client_threads: Threads) -> None:
     """While one task waits for records another one runs; ``close`` ends the wait with ``ClientClosed``, and its threads."""
     gateway.create("t", 1)
 
@@ -127,7 +117,7 @@ def test_a_poll_does_not_block_the_loop_and_close_ends_it(gateway: Any) -> None:
             await poll
 
     asyncio.run(main())
-    assert no_thread_left()
+    assert no_thread_left(client_threads)
 
 
 def test_errors_are_the_same(gateway: Any) -> None:
@@ -144,7 +134,7 @@ def test_errors_are_the_same(gateway: Any) -> None:
     asyncio.run(main())
 
 
-def test_a_full_buffer_is_awaited(gateway: Any) -> None:
+def test_a_full_buffer_is_awaited(gateway: Any, client_threads: Threads) -> None:
     """With room for few records the loop goes on running while ``send`` waits; every record is stored, in order."""
     made = gateway.create("t", 1)
 
@@ -166,7 +156,7 @@ def test_a_full_buffer_is_awaited(gateway: Any) -> None:
 
     assert asyncio.run(main()) > 100
     assert [record.value for record in made.records[0]] == [b"%d" % number for number in range(200)]
-    assert no_thread_left()
+    assert no_thread_left(client_threads)
 
 
 def test_a_full_buffer_is_awaited_only_so_long(gateway: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -25,22 +24,15 @@ def until(holds: Callable[[], object]) -> None:
         time.sleep(0.005)
 
 
-_EARLIER: set[threading.Thread] = set()
+Threads = Callable[[], list[str]]
 
 
-@pytest.fixture(autouse=True)
-def _earlier_threads() -> None:
-    """What another test of this process left to its time-outs is not this one's."""
-    _EARLIER.clear()
-    _EARLIER.update(threading.enumerate())
-
-
-def no_thread_left() -> bool:
-    until(lambda: not [one for one in threading.enumerate() if one.name.startswith("tidelog") and one not in _EARLIER])
+def no_thread_left(client_threads: Threads) -> bool:
+    until(lambda: not client_threads())
     return True
 
 
-def test_transactions(gateway: Any) -> None:
+def test_transactions(gateway: Any, client_threads: Threads) -> None:
     """Committed at the end of the block, aborted by an exception and by cancelling; nothing is left behind."""
     gateway.create("t")
 
@@ -86,7 +78,7 @@ def test_transactions(gateway: Any) -> None:
 
     asyncio.run(main())
     assert gateway.values("t") == [[b"a", b"d"]]
-    assert no_thread_left()
+    assert no_thread_left(client_threads)
 
 
 def test_a_cancelled_beginning_leaves_none_open(gateway: Any) -> None:
@@ -112,7 +104,7 @@ def test_a_cancelled_beginning_leaves_none_open(gateway: Any) -> None:
     assert gateway.values("t") == [[b"a"]]
 
 
-def test_a_member(gateway: Any) -> None:
+def test_a_member(gateway: Any, client_threads: Threads) -> None:
     """Reading in a group: a hand-over in the middle of an iteration, commits by hand and at the end; no thread is left."""
     topic = gateway.create("t", 2)
     for number in range(2):
@@ -146,4 +138,4 @@ def test_a_member(gateway: Any) -> None:
         assert gateway.groups["g"].events[-1] == "leave m0"
 
     asyncio.run(main())
-    assert no_thread_left()
+    assert no_thread_left(client_threads)
