@@ -22,7 +22,7 @@ from gateway.asgi.problems import ProblemMiddleware
 from gateway.asgi.request_id import RequestIdMiddleware
 from gateway.direct_route import DirectRoute
 from gateway.dispatch import Dispatcher
-from gateway.engine.engine import LogEngine
+from gateway.log_engine import LogEngine
 from gateway.openapi import document
 from gateway.routes import (
     fetch,

@@ -18,8 +18,8 @@ import pyarrow as pa
 from gateway.allocator import give_memory_back
 from gateway.cluster.forwarding import Forwarding
 from gateway.cluster.membership import Membership
-from gateway.engine import EngineBounds, LogEngine
-from gateway.engine.bounds import LOAD_THREADS, LOOK_THREADS
+from gateway.engine.bounds import LOAD_THREADS, LOOK_THREADS, EngineBounds
+from gateway.log_engine import LogEngine
 from gateway.memory_budget import MemoryBudget
 from gateway.metrics import Metrics
 from gateway.proven_store import ProvenStore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.requests import Request
 
-from gateway.engine.engine import LogEngine
+from gateway.log_engine import LogEngine
 from gateway.shell import shell_of
 
 

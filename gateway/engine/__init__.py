@@ -1,7 +1,6 @@
 """The engine below the routes: topics, flushes, the tail in memory, reads from the store.
 
 ===================  ==================================================================================
-``engine``           what the routes call, put together from the rest
 ``registry``         the topics that are open here
 ``open_topic``       one topic: its log, kept fresh; its committer, writer and waiters
 ``writer``           requests -> flushes -> acknowledgements
@@ -16,10 +15,6 @@
 ``pool``             threads for what blocks
 ===================  ==================================================================================
 
-No HTTP is known here, and nothing is kept that a restart would miss.
+No HTTP is known here, nor groups and transactions, which use it; nothing is kept that a restart would miss.
+``gateway.log_engine`` puts the three together.
 """
-
-from gateway.engine.bounds import EngineBounds
-from gateway.engine.engine import LogEngine
-
-__all__ = ["EngineBounds", "LogEngine"]

@@ -16,7 +16,6 @@ from gateway.codec.json_answer import Positions, failed_partition, json_pieces, 
 from gateway.codec.media_type import ARROW_STREAM, EVENT_STREAM, JSON, NDJSON, negotiate
 from gateway.direct_route import DirectRoute
 from gateway.disconnect import unless_disconnected
-from gateway.engine.engine import LogEngine
 from gateway.engine.fetching import FetchAnswer, Fetched, FetchFrom, FetchLimits
 from gateway.engine.following import Ended, Silence
 from gateway.engine.open_topic import OpenTopic
@@ -25,6 +24,7 @@ from gateway.engine_access import engine_of
 from gateway.fetch_response import EventStreamResponse, RecordsResponse
 from gateway.json_members import json_members
 from gateway.json_request import Members
+from gateway.log_engine import LogEngine
 from gateway.openapi import answer, integer_header, media, operation
 from gateway.openapi import request_body as body_of
 from gateway.openapi_schemas import OFFSET, PARTITION, RECORD_EXAMPLE, TOPIC_NAME, list_of, object_of, ref

@@ -12,7 +12,6 @@ from starlette.types import ASGIApp
 from gateway.codec.media_type import JSON, negotiate
 from gateway.direct_route import DirectRoute
 from gateway.disconnect import still_connected, unless_disconnected
-from gateway.engine.engine import LogEngine
 from gateway.engine.fetching import FetchLimits
 from gateway.engine_access import engine_of
 from gateway.groups.bounds import OFFSETS_PER_REQUEST_MAX
@@ -22,6 +21,7 @@ from gateway.groups.polling import AutoReset, Polled, PollWish
 from gateway.identifiers import path_group
 from gateway.json_members import json_members
 from gateway.json_request import Members
+from gateway.log_engine import LogEngine
 from gateway.openapi import answer, operation
 from gateway.openapi import request_body as body_of
 from gateway.openapi_schemas import OFFSET, PARTITION, TOPIC_NAME, list_of, object_of, ref

@@ -30,10 +30,10 @@ from gateway.codec.record_size import refuse_large
 from gateway.codec.route import route
 from gateway.direct_route import DirectRoute
 from gateway.engine.bounds import SEQUENCE_WAIT_MS_MAX
-from gateway.engine.engine import LogEngine
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.writer import Acknowledgement
 from gateway.engine_access import engine_of
+from gateway.log_engine import LogEngine
 from gateway.memory_budget import MemoryBudget
 from gateway.openapi import answer, media, operation
 from gateway.openapi import request_body as body_of

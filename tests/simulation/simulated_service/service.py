@@ -17,12 +17,12 @@ from simulated.store import Client
 from simulated_service.event_loop import SimulatedExecutor, SimulatedLoop
 from simulated_service.peers import Cluster, Connections, Members
 
-import gateway.engine.engine
 import gateway.engine.pool
 import gateway.shell
 from gateway.app import GatewayApplication, create_app
 from gateway.cluster.forwarding import Forwarding
-from gateway.engine import EngineBounds, LogEngine
+from gateway.engine.bounds import EngineBounds
+from gateway.log_engine import LogEngine
 from gateway.metrics import Metrics
 from gateway.settings import Settings
 from gateway.shell import Shell, make_shell

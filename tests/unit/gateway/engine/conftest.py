@@ -14,10 +14,11 @@ import pyarrow as pa
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gateway.engine import EngineBounds, LogEngine
+from gateway.engine.bounds import EngineBounds
 from gateway.engine.fetching import FetchAnswer, Fetched, FetchFrom, FetchLimits, StartWord
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.writer import PendingBatch
+from gateway.log_engine import LogEngine
 from gateway.memory_budget import MemoryBudget
 from log_format.append import Batch
 from log_format.clock import SystemClock

@@ -1,4 +1,4 @@
-"""The engine: what the routes call, put together from its parts."""
+"""The engine that the routes call: topics (``engine``), consumer groups and transactions, put together."""
 
 from __future__ import annotations
 
