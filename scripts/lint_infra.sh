@@ -68,11 +68,19 @@ say "Dockerfiles: hadolint"
 say "Compose: its own loader, by its schema"
 "$kept/compose/program" infra/local/compose.yaml
 say "Prometheus: promtool"
-"$kept/promtool/program" check config infra/observability/prometheus.yaml >/dev/null
+for config in prometheus prometheus-kubernetes; do
+    "$kept/promtool/program" check config "infra/observability/$config.yaml" >/dev/null
+done
+"$kept/promtool/program" test rules infra/observability/alerts.test.yaml >/dev/null
 say "Kubernetes: the schemas of its API"
 for file in namespace gateway maintenance network; do
     "$kept/venv/bin/kubernetes-validate" --quiet --strict "infra/kubernetes/$file.yaml"
 done
+if kubectl version --client >/dev/null 2>&1; then
+    kubectl kustomize infra/kubernetes >/dev/null
+else
+    say "Kubernetes: not put together, for kubectl is missing"
+fi
 say "The images of the gateway and for EMR: the steps of their builds, in a clean directory"
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT

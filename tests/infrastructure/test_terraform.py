@@ -60,7 +60,7 @@ def test_the_form_is_terraforms_own(workspace: Callable[[str], Any]) -> None:
     assert workspace(".").run("fmt", "-recursive", "-check", "-list=true", ".") == ""
 
 
-@pytest.mark.parametrize("module", ["storage", "gateway", "maintenance", "pipeline", "observability"])
+@pytest.mark.parametrize("module", ["storage", "access", "gateway", "maintenance", "pipeline", "observability"])
 def test_modules_pass_their_own_tests(module: str, workspace: Callable[[str], Any]) -> None:
     """``terraform test``: what each module makes is as it should be, and wrong variables are refused."""
     used = workspace(f"modules/{module}")
@@ -171,10 +171,15 @@ def variables() -> Iterator[tuple[str, str]]:
 
 
 def test_every_variable_says_what_it_is() -> None:
-    """Each has a description and a type, and each output a description."""
+    """Each has a description and a type; a module's, but for yes, no and tags, a validation; each output a description."""
     found = list(variables())
     assert len(found) > 60
     assert [each for each in found if "description = " not in each[1] or "type " not in each[1]] == []
+    unchecked = [
+        (path, re.findall(r'variable "(\w+)"', block)[0]) for path, block in found
+        if path.startswith("modules/") and "validation {" not in block and not re.search(r"type +  *= (bool|map)", block)
+    ]  # fmt: skip
+    assert unchecked == [], "an example's variables are checked by the modules that they are passed to"
     outputs = [
         (str(path), block)
         for path in sorted(TERRAFORM.rglob("*.tf"))

@@ -30,6 +30,11 @@ variable "fast_bucket_arn" {
   description = "ARN of the directory bucket, as the module storage outputs it; null: there is none."
   type        = string
   default     = null
+
+  validation {
+    condition     = var.fast_bucket_arn == null ? true : can(regex("^arn:aws[a-z-]*:s3express:[a-z0-9-]+:[0-9]{12}:bucket/[a-z0-9-]+--x-s3$", var.fast_bucket_arn))
+    error_message = "fast_bucket_arn must be the ARN of a directory bucket."
+  }
 }
 
 locals {

@@ -14,6 +14,11 @@ variable "region" {
   description = "Region of the bucket and of the gateways."
   type        = string
   nullable    = false
+
+  validation {
+    condition     = can(regex("^[a-z]{2}(-[a-z]+)+-[0-9]$", var.region))
+    error_message = "region must be the name of a region, such as eu-central-1."
+  }
 }
 
 variable "image" {
@@ -42,6 +47,11 @@ variable "collector_image" {
   description = "Image of the AWS distribution of the OpenTelemetry collector; null: no collector, no scaling by bytes in flight, no lag of consumers."
   type        = string
   default     = null
+
+  validation {
+    condition     = var.collector_image == null ? true : can(regex("(:[A-Za-z0-9._-]+|@sha256:[0-9a-f]{64})$", var.collector_image)) && !endswith(var.collector_image, ":latest")
+    error_message = "collector_image must name a tag or a digest, and not latest."
+  }
 }
 
 variable "store_uri" {
@@ -70,6 +80,11 @@ variable "vpc_id" {
   description = "The network."
   type        = string
   nullable    = false
+
+  validation {
+    condition     = can(regex("^vpc-[0-9a-f]+$", var.vpc_id))
+    error_message = "vpc_id must be the id of a network, vpc-..."
+  }
 }
 
 variable "subnet_ids" {
@@ -112,6 +127,11 @@ variable "certificate_arn" {
   description = "Certificate of the load balancer, for HTTPS; null: plain HTTP, inside a network only."
   type        = string
   default     = null
+
+  validation {
+    condition     = var.certificate_arn == null ? true : can(regex("^arn:aws[a-z-]*:acm:[a-z0-9-]+:[0-9]{12}:certificate/.+$", var.certificate_arn))
+    error_message = "certificate_arn must be the ARN of a certificate in ACM."
+  }
 }
 
 variable "is_protected" {

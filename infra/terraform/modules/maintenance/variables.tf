@@ -14,6 +14,11 @@ variable "region" {
   description = "Region of the bucket and of the gateways."
   type        = string
   nullable    = false
+
+  validation {
+    condition     = can(regex("^[a-z]{2}(-[a-z]+)+-[0-9]$", var.region))
+    error_message = "region must be the name of a region, such as eu-central-1."
+  }
 }
 
 variable "runs_on" {
@@ -76,12 +81,22 @@ variable "cluster_arn" {
   description = "The ECS cluster, as the module gateway outputs it; null on EMR."
   type        = string
   default     = null
+
+  validation {
+    condition     = var.cluster_arn == null ? true : can(regex("^arn:aws[a-z-]*:ecs:[a-z0-9-]+:[0-9]{12}:cluster/.+$", var.cluster_arn))
+    error_message = "cluster_arn must be the ARN of an ECS cluster."
+  }
 }
 
 variable "vpc_id" {
   description = "The network."
   type        = string
   nullable    = false
+
+  validation {
+    condition     = can(regex("^vpc-[0-9a-f]+$", var.vpc_id))
+    error_message = "vpc_id must be the id of a network, vpc-..."
+  }
 }
 
 variable "subnet_ids" {

@@ -3,12 +3,22 @@ variable "name" {
   type        = string
   default     = "tidelog"
   nullable    = false
+
+  validation {
+    condition     = can(regex("^[a-z][a-z0-9-]{0,19}[a-z0-9]$", var.name))
+    error_message = "name must be 2 to 21 lower-case letters, digits and dashes."
+  }
 }
 
 variable "region" {
   description = "Region of the network and of the bucket."
   type        = string
   nullable    = false
+
+  validation {
+    condition     = can(regex("^[a-z]{2}(-[a-z]+)+-[0-9]$", var.region))
+    error_message = "region must be the name of a region, such as eu-central-1."
+  }
 }
 
 variable "zones" {

@@ -33,6 +33,12 @@ locals {
       value   = "1"
       unit    = "Count"
     }
+    waiting_segments = {
+      group   = var.maintenance_log_group_name
+      pattern = "{ $.event = \"round\" }"
+      value   = "$.waiting_segments"
+      unit    = "Count"
+    }
     orphans = {
       group   = var.maintenance_log_group_name
       pattern = "{ $.event = \"delete\" && $.why = \"no commit names it*\" }"
@@ -68,6 +74,11 @@ locals {
       comparison = "GreaterThanThreshold", threshold = 0, missing = "notBreaching"
       says       = "Maintenance failed with some topic."
     }
+    segments-waiting = {
+      measure    = "waiting_segments", statistic = "Maximum", percentile = null, period = 3600, periods = 2
+      comparison = "GreaterThanThreshold", threshold = var.waiting_segments_max, missing = "notBreaching"
+      says       = "Maintenance makes rounds, but more segments wait to be merged than it gets done."
+    }
     orphans = {
       measure    = "orphans", statistic = "Sum", percentile = null, period = 86400, periods = 1
       comparison = "GreaterThanThreshold", threshold = var.orphans_max, missing = "notBreaching"
@@ -90,10 +101,10 @@ resource "aws_cloudwatch_log_metric_filter" "measure" {
   }
 }
 
+# Not encrypted by AWS's own key (alias/aws/sns): alarms may not use that one, and would tell nobody. What they say is no secret.
 resource "aws_sns_topic" "alarms" {
-  name              = "${var.name}-alarms"
-  kms_master_key_id = "alias/aws/sns"
-  tags              = var.tags
+  name = "${var.name}-alarms"
+  tags = var.tags
 }
 
 resource "aws_sns_topic_subscription" "email" {
@@ -234,6 +245,10 @@ locals {
     {
       title   = "Memory of the gateways, %", stat = "Maximum"
       metrics = [concat(["AWS/ECS", "MemoryUtilization"], local.service)]
+    },
+    {
+      title   = "Segments that wait to be merged", stat = "Maximum"
+      metrics = [[local.namespace, "waiting_segments"]]
     },
     {
       title = "Maintenance", stat = "Sum"

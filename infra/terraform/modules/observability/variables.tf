@@ -3,48 +3,88 @@ variable "name" {
   type        = string
   default     = "tidelog"
   nullable    = false
+
+  validation {
+    condition     = can(regex("^[a-z][a-z0-9-]{0,19}[a-z0-9]$", var.name))
+    error_message = "name must be 2 to 21 lower-case letters, digits and dashes."
+  }
 }
 
 variable "region" {
   description = "Region of the gateways."
   type        = string
   nullable    = false
+
+  validation {
+    condition     = can(regex("^[a-z]{2}(-[a-z]+)+-[0-9]$", var.region))
+    error_message = "region must be the name of a region, such as eu-central-1."
+  }
 }
 
 variable "gateway_log_group_name" {
   description = "The gateways' log, as the module gateway outputs it. Log level info: one line for each request."
   type        = string
   nullable    = false
+
+  validation {
+    condition     = can(regex("^[A-Za-z0-9._/#-]+$", var.gateway_log_group_name))
+    error_message = "gateway_log_group_name must be the name of a log group."
+  }
 }
 
 variable "maintenance_log_group_name" {
   description = "Maintenance's log, as the module maintenance outputs it."
   type        = string
   nullable    = false
+
+  validation {
+    condition     = can(regex("^[A-Za-z0-9._/#-]+$", var.maintenance_log_group_name))
+    error_message = "maintenance_log_group_name must be the name of a log group."
+  }
 }
 
 variable "cluster_name" {
   description = "The ECS cluster, as the module gateway outputs it."
   type        = string
   nullable    = false
+
+  validation {
+    condition     = can(regex("^[A-Za-z0-9_-]+$", var.cluster_name))
+    error_message = "cluster_name must be a name, not an ARN."
+  }
 }
 
 variable "gateway_service_name" {
   description = "The gateways' ECS service, as the module gateway outputs it."
   type        = string
   nullable    = false
+
+  validation {
+    condition     = can(regex("^[A-Za-z0-9_-]+$", var.gateway_service_name))
+    error_message = "gateway_service_name must be a name, not an ARN."
+  }
 }
 
 variable "balancer_arn_suffix" {
   description = "The load balancer, as the module gateway outputs it."
   type        = string
   nullable    = false
+
+  validation {
+    condition     = can(regex("^app/[^/]+/[0-9a-f]+$", var.balancer_arn_suffix))
+    error_message = "balancer_arn_suffix must be the end of the load balancer's ARN, app/..."
+  }
 }
 
 variable "target_group_arn_suffix" {
   description = "The target group, as the module gateway outputs it."
   type        = string
   nullable    = false
+
+  validation {
+    condition     = can(regex("^targetgroup/[^/]+/[0-9a-f]+$", var.target_group_arn_suffix))
+    error_message = "target_group_arn_suffix must be the end of the target group's ARN, targetgroup/..."
+  }
 }
 
 variable "has_collector" {
@@ -111,6 +151,18 @@ variable "orphans_max" {
   validation {
     condition     = var.orphans_max >= 0
     error_message = "orphans_max must not be negative."
+  }
+}
+
+variable "waiting_segments_max" {
+  description = "Flushed segments, of all topics, that may wait to be merged when a round of maintenance has ended."
+  type        = number
+  default     = 50000
+  nullable    = false
+
+  validation {
+    condition     = var.waiting_segments_max >= 1000
+    error_message = "waiting_segments_max must be at least 1000: some always wait for more of their kind."
   }
 }
 

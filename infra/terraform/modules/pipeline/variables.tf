@@ -38,6 +38,11 @@ variable "vpc_id" {
   description = "The network."
   type        = string
   nullable    = false
+
+  validation {
+    condition     = can(regex("^vpc-[0-9a-f]+$", var.vpc_id))
+    error_message = "vpc_id must be the id of a network, vpc-..."
+  }
 }
 
 variable "subnet_ids" {
@@ -66,6 +71,11 @@ variable "scripts_bucket" {
   description = "Bucket of the jobs' scripts, checkpoints and results; not the log's."
   type        = string
   nullable    = false
+
+  validation {
+    condition     = can(regex("^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$", var.scripts_bucket)) && !strcontains(var.store_policy, "arn:aws:s3:::${var.scripts_bucket}/")
+    error_message = "scripts_bucket must be the name of a bucket, and not the log's: jobs delete in it."
+  }
 }
 
 variable "scripts_prefix" {
@@ -73,6 +83,11 @@ variable "scripts_prefix" {
   type        = string
   default     = "scripts"
   nullable    = false
+
+  validation {
+    condition     = can(regex("^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$", var.scripts_prefix))
+    error_message = "scripts_prefix must be names separated by slashes, without slashes at its ends."
+  }
 }
 
 variable "results_prefix" {
@@ -80,6 +95,11 @@ variable "results_prefix" {
   type        = string
   default     = "results"
   nullable    = false
+
+  validation {
+    condition     = can(regex("^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$", var.results_prefix))
+    error_message = "results_prefix must be names separated by slashes, without slashes at its ends."
+  }
 }
 
 variable "jobs" {

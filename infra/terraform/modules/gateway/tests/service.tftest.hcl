@@ -89,6 +89,15 @@ run "with_a_collector_and_a_certificate" {
   }
 
   assert {
+    condition = alltrue([
+      for each in flatten([for policy in [aws_iam_role_policy.execution.policy, aws_iam_role_policy.measurements[0].policy] : jsondecode(policy).Statement]) :
+      alltrue([for action in flatten([each.Action]) : !strcontains(action, "*")])
+      && (each.Action == "ecr:GetAuthorizationToken" || alltrue([for resource in flatten([each.Resource]) : startswith(resource, "arn:") && !endswith(resource, ":::*")]))
+    ])
+    error_message = "No role may do everything, or anywhere: a token of the registry is the one thing that can't be asked for by resource."
+  }
+
+  assert {
     condition     = aws_ecs_task_definition.gateway.memory >= sum([for container in jsondecode(aws_ecs_task_definition.gateway.container_definitions) : container.memory])
     error_message = "A task must have the memory of its containers."
   }
@@ -104,12 +113,16 @@ run "the_whole_internet_is_refused" {
   expect_failures = [var.client_cidrs]
 }
 
-run "a_tag_that_moves_is_refused" {
+run "a_tag_that_moves_and_names_in_place_of_ids_are_refused" {
   command = plan
 
   variables {
-    image = "tidelog-gateway:latest"
+    image           = "tidelog-gateway:latest"
+    collector_image = "collector"
+    region          = "Frankfurt"
+    vpc_id          = "main"
+    certificate_arn = "example.com"
   }
 
-  expect_failures = [var.image]
+  expect_failures = [var.image, var.collector_image, var.region, var.vpc_id, var.certificate_arn]
 }

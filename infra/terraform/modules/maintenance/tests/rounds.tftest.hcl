@@ -39,6 +39,15 @@ run "on_fargate" {
   }
 
   assert {
+    condition = alltrue([
+      for each in flatten([for policy in [aws_iam_role_policy.execution[0].policy] : jsondecode(policy).Statement]) :
+      alltrue([for action in flatten([each.Action]) : !strcontains(action, "*")])
+      && (each.Action == "ecr:GetAuthorizationToken" || alltrue([for resource in flatten([each.Resource]) : startswith(resource, "arn:") && !endswith(resource, ":::*")]))
+    ])
+    error_message = "No role may do everything, or anywhere: a token of the registry is the one thing that can't be asked for by resource."
+  }
+
+  assert {
     condition     = jsondecode(aws_iam_role.maintenance.assume_role_policy).Statement[0].Principal.Service == "ecs-tasks.amazonaws.com"
     error_message = "The role is a task's."
   }

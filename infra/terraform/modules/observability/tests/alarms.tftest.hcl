@@ -33,6 +33,16 @@ run "without_a_collector" {
     condition     = alltrue([for each in aws_cloudwatch_metric_alarm.measure : contains(each.alarm_actions, aws_sns_topic.alarms.arn)])
     error_message = "Every alarm tells somebody."
   }
+
+  assert {
+    condition     = aws_sns_topic.alarms.kms_master_key_id == null
+    error_message = "Alarms may not use AWS's own key, and would tell nobody."
+  }
+
+  assert {
+    condition     = alltrue([for each in aws_cloudwatch_metric_alarm.measure : contains([for filter in aws_cloudwatch_log_metric_filter.measure : filter.metric_transformation[0].name], each.metric_name)])
+    error_message = "Every alarm has a measure behind it."
+  }
 }
 
 run "with_a_collector" {
@@ -53,12 +63,14 @@ run "with_a_collector" {
   }
 }
 
-run "a_threshold_below_the_measure_is_refused" {
+run "what_would_always_or_never_wake_somebody_is_refused" {
   command = plan
 
   variables {
     consumer_lag_seconds_max = 5
+    waiting_segments_max     = 10
+    balancer_arn_suffix      = "arn:aws:elasticloadbalancing:eu-central-1:123456789012:loadbalancer/app/test/0123456789abcdef"
   }
 
-  expect_failures = [var.consumer_lag_seconds_max]
+  expect_failures = [var.consumer_lag_seconds_max, var.waiting_segments_max, var.balancer_arn_suffix]
 }

@@ -96,3 +96,15 @@ run "a_release_without_delta_and_a_schedule_that_is_none_are_refused" {
 
   expect_failures = [var.release_label, var.jobs]
 }
+
+run "results_in_the_bucket_of_the_log_are_refused" {
+  command = plan
+
+  variables {
+    store_policy   = run.writers.writer_policy
+    scripts_bucket = "tidelog-test"
+    results_prefix = "/log/"
+  }
+
+  expect_failures = [var.scripts_bucket, var.results_prefix]
+}
