@@ -12,13 +12,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from tortured.checker import Log
+from tortured.driver_run import Plan as DriverPlan
+from tortured.driver_run import torture_drivers
 from tortured.final_log import by_deltalake, by_spark
-from tortured.pipeline_run import Plan as PipelinePlan
-from tortured.pipeline_run import torture_pipeline
+from tortured.pipeline_run import PipelineRun
 from tortured.run import TOPICS, Plan, torture
 from tortured.service import STORE, Service
-from tortured.spark_sink_run import Plan as SparkSinkPlan
-from tortured.spark_sink_run import torture_spark_sink
+from tortured.spark_sink_run import SparkSinkRun
 from tortured.upkeep_run import Plan as UpkeepPlan
 from tortured.upkeep_run import torture_upkeep
 
@@ -55,18 +55,11 @@ def main() -> int:
     arguments = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="tidelog-torture-"))
     show = (lambda text: print(f"\r{text:<80}", end="", file=sys.stderr)) if sys.stderr.isatty() else lambda text: None
-    if arguments.spark:
-        outcome = torture_spark_sink(
-            SparkSinkPlan(restarts=arguments.restarts, seed=arguments.seed, planted=arguments.planted),
-            directory,
-            progress=show,
-        )
-    elif arguments.pipeline:
-        outcome = torture_pipeline(
-            PipelinePlan(restarts=arguments.restarts, seed=arguments.seed, planted=arguments.planted),
-            directory,
-            progress=show,
-        )
+    drivers = arguments.spark or arguments.pipeline
+    if drivers:
+        driver_plan = DriverPlan(restarts=arguments.restarts, seed=arguments.seed, planted=arguments.planted)
+        kind = SparkSinkRun if arguments.spark else PipelineRun
+        outcome = torture_drivers(kind, driver_plan, directory, progress=show)
     elif arguments.maintenance:
         upkeep = UpkeepPlan(
             seconds=arguments.seconds,
@@ -79,7 +72,6 @@ def main() -> int:
     else:
         plan = Plan(seconds=arguments.seconds, seed=arguments.seed)
         outcome = torture(plan, directory, read_as=_read_as, progress=show)
-    drivers = arguments.spark or arguments.pipeline
     length = f"{arguments.restarts} drivers" if drivers else f"{arguments.seconds:.0f} s of faults"
     print(f"\nseed {arguments.seed}, {length}, {outcome.seconds:.0f} s in all\n")
     print("| what | count |\n|---|---|")

@@ -8,7 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tortured.spark_sink_run import Plan, torture_spark_sink
+from tortured.driver_run import Plan, torture_drivers
+from tortured.spark_sink_run import SparkSinkRun
 
 pytestmark = [
     pytest.mark.spark,
@@ -20,6 +21,6 @@ pytestmark = [
 
 def test_every_input_once(tmp_path: Path) -> None:
     """A driver killed behind a batch's decision, before Spark's note of it, and gateways at any time: each input once."""
-    outcome = torture_spark_sink(Plan(restarts=1, seed=7), tmp_path)
+    outcome = torture_drivers(SparkSinkRun, Plan(restarts=1, seed=7), tmp_path)
     assert outcome.contradictions == []
-    assert outcome.counts["records compared"] == 8 * outcome.counts["inputs"]
+    assert outcome.counts["records compared"] == 8 * outcome.counts["records"]

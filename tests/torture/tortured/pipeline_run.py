@@ -7,39 +7,23 @@ may be written or not, and the next driver repeats it. The others are killed at 
 from __future__ import annotations
 
 import json
-import os
-import random
-import subprocess
-import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import deltalake
-from tortured.killed_driver import killed_driver
-from tortured.run import Outcome
-from tortured.service import BUCKET, STORE, Service, service
+from tortured.driver_run import DriverRun, Plan
+from tortured.service import BUCKET, STORE, Service
 
 from log_format.errors import StoreError
 from log_format.store import ObjectStore
 from log_format.stores import open_store
-from tidelog import Admin, Producer
 
 TOPIC = "flights"
 DEAD_LETTERS = "flights.dead-letters"
 LAKE = f"s3://{BUCKET}/lake"
-PLANTED = Path(__file__).parents[1] / "planted_pipeline"
-RECORDS = 200
-"""New ones before each start of a driver."""
 BATCH = 50
-DRIVER_SECONDS_MAX = 240.0
-LAST_SECONDS_MAX = 600.0
-LAST_STARTS_MAX = 5
-RANDOM_SECONDS_MAX = 8.0
-LOOK_SECONDS = 0.05
 SETTINGS = f"""
 store = "{STORE}"
 topic = "{TOPIC}"
@@ -58,42 +42,20 @@ columns = {{ flights = "count(*)", total = "sum(number)" }}
 """No event is late for this watermark, so gold follows from silver alone."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """``planted``: what is written is not named, so that the run must find it twice."""
+class PipelineRun(DriverRun):
+    """The point: silver has the rows of a micro-batch that Spark has not noted as done."""
 
-    restarts: int
-    seed: int
-    planted: bool = False
-
-
-class PipelineRun:
-    """What is under way."""
+    GATEWAYS = 1
+    PLANTED = Path(__file__).parents[1] / "planted_pipeline"
+    TOPICS = (TOPIC,)
+    FED = 200
+    RANDOM_SECONDS_MAX = 8.0
 
     def __init__(self, plan: Plan, running: Service, directory: Path, progress: Callable[[str], None]) -> None:
-        self._plan = plan
-        self._running = running
-        self._directory = directory
-        self._progress = progress
-        self._chosen = random.Random(plan.seed)
+        super().__init__(plan, running, directory, progress)
         self._lake: ObjectStore = open_store(LAKE)
         self._settings = directory / "pipeline.toml"
-        self.counts = Counter[str]()
-        self.failures: list[str] = []
-
-    def run(self) -> None:
-        """All of the plan; at its end everything that was sent is settled."""
         self._settings.write_text(SETTINGS, encoding="utf-8")
-        with Admin(self._running.urls) as admin:
-            admin.create_topic(TOPIC, partition_count=2, config={"flush.ms": 50})
-        for restart in range(self._plan.restarts):
-            self._progress(f"driver {restart} of {self._plan.restarts}, {dict(self.counts)}")
-            self._feed()
-            self._kill_a_driver(restart)
-        for _ in range(LAST_STARTS_MAX):
-            if self._last_driver() == 0:
-                return
-        self.failures.append(f"{LAST_STARTS_MAX} drivers that nobody killed did not come to their end")
 
     def judge(self) -> list[str]:
         """What is missing or there twice in silver and among the dead letters, and which windows of gold are wrong."""
@@ -115,51 +77,31 @@ class PipelineRun:
             wrong.append(f"topic: {len(records)} of {self.counts['records']} records")
         return [each for each in wrong if each]
 
-    def _feed(self) -> None:
-        with Producer(self._running.urls) as producer:
-            for number in range(self.counts["records"], self.counts["records"] + RECORDS):
-                producer.send(TOPIC, value(number), key=str(number))
-        self.counts["records"] += RECORDS
+    def command(self, *, is_last: bool) -> list[str]:
+        """Without the last one's end it would wait for more for ever."""
+        trigger = ["--available-now"] if is_last else ["--trigger", "0 seconds"]
+        job = ["-m", "spark_pipeline.jobs.pipeline", "--config", str(self._settings), "--master", "local[2]"]
+        return [*job, *trigger]
 
-    def _kill_a_driver(self, restart: int) -> None:
-        with self._driver(str(restart), "--trigger", "0 seconds") as process:
-            self._until_it_is_to_be_killed(process, behind_silver=restart % 2 == 0)
-            gave_up = process.poll() is not None
-        self.counts["drivers that gave up by themselves" if gave_up else "drivers killed"] += 1
-        begun, ended = self._newest("offsets"), self._newest("commits")
+    def steps(self) -> Sequence[int]:
+        """The newest micro-batches of silver that Spark has begun and ended."""
+        return self._newest("offsets"), self._newest("commits")
+
+    def is_at_the_point(self, before: Sequence[int]) -> bool:
+        """Its dead letters may be written or not."""
+        begun, ended = self.steps()
+        return begun > max(ended, before[0]) and self._batch_in_silver() == begun
+
+    def count_what_was_cut_off(self) -> None:
+        """A micro-batch that Spark has begun and not ended, and whether silver has it already."""
+        begun, ended = self.steps()
         if begun > ended:
-            written = self._batch_in_silver() == begun
             self.counts["micro-batches cut off"] += 1
-            self.counts["of these, their rows in silver"] += written
+            self.counts["of these, their rows in silver"] += self._batch_in_silver() == begun
 
-    def _last_driver(self) -> int:
-        with self._driver("last", "--available-now") as process:
-            try:
-                return process.wait(LAST_SECONDS_MAX)
-            except subprocess.TimeoutExpired:
-                self.counts["drivers that took too long"] += 1
-        return process.returncode
-
-    def _driver(self, name: str, *more: str) -> Any:
-        command = ["-m", "spark_pipeline.jobs.pipeline", "--config", str(self._settings), "--master", "local[2]"]
-        planted = PLANTED if self._plan.planted else None
-        return killed_driver([*command, *more], self._directory / f"driver-{name}.log", planted=planted)
-
-    def _until_it_is_to_be_killed(self, process: subprocess.Popen[bytes], *, behind_silver: bool) -> None:
-        """Until this driver has done something, and what is waited for of it has come."""
-        deadline = time.monotonic() + DRIVER_SECONDS_MAX
-        before = (self._newest("offsets"), self._newest("commits"))
-        enough = self._chosen.uniform(0, RANDOM_SECONDS_MAX)
-        began: float | None = None
-        while process.poll() is None and time.monotonic() < deadline:
-            begun, ended = self._newest("offsets"), self._newest("commits")
-            if began is None and (begun, ended) != before:
-                began = time.monotonic()
-            if behind_silver and begun > max(ended, before[0]) and self._batch_in_silver() == begun:
-                return
-            if not behind_silver and began is not None and time.monotonic() - began > enough:
-                return
-            time.sleep(LOOK_SECONDS)
+    def value(self, number: int) -> str:
+        """As ``value``."""
+        return value(number)
 
     def _newest(self, kind: str) -> int:
         """The newest micro-batch of silver that Spark has begun (``offsets``) or ended (``commits``); -1: none."""
@@ -177,7 +119,7 @@ class PipelineRun:
         return next((int(json.loads(note)["batch"]) for note in notes if note), -1)
 
     def _rows(self, table: str, columns: list[str]) -> list[dict[str, Any]]:
-        opened = deltalake.DeltaTable(table, storage_options=self._running.environment)
+        opened = deltalake.DeltaTable(table, storage_options=self.running.environment)
         rows: list[dict[str, Any]] = opened.to_pyarrow_table(columns=columns).to_pylist()
         return rows
 
@@ -198,18 +140,6 @@ def fitting(value: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     return event if "carrier" in event else None
-
-
-def torture_pipeline(plan: Plan, directory: Path, *, progress: Callable[[str], None] = lambda _text: None) -> Outcome:
-    """Run the plan and judge what is there at its end."""
-    began = time.monotonic()
-    with service(directory, 1) as running, mock.patch.dict(os.environ, running.environment):
-        run = PipelineRun(plan, running, directory, progress)
-        run.run()
-        contradictions = run.judge() if not run.failures else []
-    return Outcome(
-        counts=dict(run.counts), contradictions=run.failures + contradictions, seconds=time.monotonic() - began
-    )
 
 
 def _origin(headers: list[dict[str, Any]]) -> tuple[int, int]:
