@@ -42,7 +42,7 @@ def register(spark: SparkSession) -> None:
         **store_environment(hadoop.get),
         **before,
         PARALLELISM_VARIABLE: str(context.defaultParallelism),
-        **_where_our_code_is(before),
+        "PYTHONPATH": python_path(before),
     }
     try:
         spark.dataSource.register(TidelogDataSource)
@@ -51,13 +51,17 @@ def register(spark: SparkSession) -> None:
     spark.conf.set(FILTERS_SETTING, "true")
 
 
-def _where_our_code_is(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """With ``--py-files``: a path for the driver's Python processes; Spark gives its own to all but those that plan streams."""
-    archive = Path(__file__).parents[1]
-    if not archive.is_file():
-        return {}
+def python_path(environment: Mapping[str, str]) -> str:
+    """What else the Python processes find: how they start, and with ``--py-files`` our archive.
+
+    Spark gives the archive to all of its driver's but those that plan streams. Where a path does not exist it is passed over.
+    """
+    package = Path(__file__).parent
+    paths = [str(package / "python_start")]
+    if package.parent.is_file():
+        paths.append(str(package.parent))
     others = environment.get("PYTHONPATH")
-    return {"PYTHONPATH": os.pathsep.join([str(archive), others] if others else [str(archive)])}
+    return os.pathsep.join([*paths, others] if others else paths)
 
 
 def store_environment(setting: Callable[[str], str | None]) -> Mapping[str, str]:

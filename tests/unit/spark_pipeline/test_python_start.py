@@ -1,0 +1,56 @@
+"""How Spark's Python processes start, in processes that are started as Spark starts them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pyspark
+
+from spark_pipeline.registration import python_path
+
+INSTALLED = Path(pyspark.__file__).parent
+ARCHIVES = sorted(str(archive) for archive in (INSTALLED / "python" / "lib").glob("*.zip"))
+
+
+def _printed(code: str, *paths: str) -> str:
+    """What a new process prints that has these paths first, as Spark's workers have theirs."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+    assert not done.stderr
+    return done.stdout.strip()
+
+
+WHERE = "import importlib.util; print(importlib.util.find_spec('pyspark').origin)"
+
+
+def test_pyspark_is_the_installed_one() -> None:
+    """Behind Spark's archives our directory is early enough; without it each process compiles what it imports of them."""
+    assert ".zip" in _printed(WHERE, *ARCHIVES)
+    assert _printed(WHERE, *ARCHIVES, python_path({})) == pyspark.__file__
+
+
+def test_the_directory_may_be_in_an_archive(tmp_path: Path) -> None:
+    """So it is with ``--py-files``."""
+    start = Path(python_path({}))
+    with zipfile.ZipFile(tmp_path / "tidelog.zip", "w") as archive:
+        archive.write(start / "sitecustomize.py", "spark_pipeline/python_start/sitecustomize.py")
+    assert _printed(WHERE, *ARCHIVES, str(tmp_path / "tidelog.zip" / "spark_pipeline" / start.name)) == pyspark.__file__
+
+
+def test_archives_of_another_spark_stay_where_they_are(tmp_path: Path) -> None:
+    """Spark's own distribution has no installed twin of its archive, and a pyspark of pip's may be another version."""
+    archive = tmp_path / "spark" / "python" / "lib" / "pyspark.zip"
+    archive.parent.mkdir(parents=True)
+    archive.symlink_to(INSTALLED / "python" / "lib" / "pyspark.zip")
+    assert _printed("import sys; print(sys.path[1])", str(archive), python_path({})) == str(archive)
+
+
+def test_another_sitecustomize_still_runs(tmp_path: Path) -> None:
+    """Python runs the first that it finds, and somebody's coverage or tracing may be the second."""
+    (tmp_path / "sitecustomize.py").write_text("import os\nos.environ['RAN'] = 'yes'\n")
+    assert _printed("import os; print(os.environ['RAN'])", python_path({"PYTHONPATH": str(tmp_path)})) == "yes"
