@@ -54,7 +54,7 @@ def write_table_checkpoint(store: ObjectStore, root: str, version: int, now_ms: 
     meanwhile, and the time of writing decides which tombstones it has. Raises ``StoreUnavailable``, ``CorruptData``.
     """
     hint = hinted_checkpoint(store, root)
-    found = _moved_on(store, root, version, now_ms)
+    found = _moved_on(store, root, hint, version, now_ms)
     if found is None:
         return
     with in_turn(0 if found.base is None else found.base.size_bytes):
@@ -78,7 +78,7 @@ def reconciled_log(store: ObjectStore, topic: str, version: int, now_ms: int) ->
 
 def reconciled_table(store: ObjectStore, root: str, version: int, now_ms: int) -> pa.Table | None:
     """``reconciled_log`` of the table below ``root``."""
-    found = _moved_on(store, root, version, now_ms)
+    found = _moved_on(store, root, hinted_checkpoint(store, root), version, now_ms)
     if found is None:
         return None
     return pa.concat_tables([SCHEMA.empty_table(), *found.rows()]).replace_schema_metadata(found.metadata())
@@ -108,14 +108,14 @@ class _MovedOn:
                 yield table
 
 
-def _moved_on(store: ObjectStore, root: str, version: int, now_ms: int) -> _MovedOn | None:
+def _moved_on(store: ObjectStore, root: str, hint: int | None, version: int, now_ms: int) -> _MovedOn | None:
     """The log at ``version``; None when there is a checkpoint of a later one. Raises ``StoreUnavailable``, ``CorruptData``."""
-    base = _newest_version(store, root)
+    base = _newest_version(store, root, hint)
     for _ in range(limits.LOAD_ATTEMPTS_MAX):
         if base is not None and base > version:
             return None
         found, missing = _reconciled(store, root, base, version, now_ms)
-        newest = _newest_version(store, root)
+        newest = _newest_version(store, root, hint)
         if newest == base:
             if found is None:
                 raise CorruptData(f"The log of {root} lacks {missing}.", object=missing)
@@ -125,10 +125,12 @@ def _moved_on(store: ObjectStore, root: str, version: int, now_ms: int) -> _Move
     raise StoreUnavailable(prefix, "the log goes on faster than it can be read", may_have_happened=False)
 
 
-def _newest_version(store: ObjectStore, root: str) -> int | None:
-    """The version of the newest checkpoint; where a listing costs the whole log, of any behind which all commits are."""
+def _newest_version(store: ObjectStore, root: str, hint: int | None) -> int | None:
+    """The version of the newest checkpoint; where a listing costs the whole log, of any behind which all commits are.
+
+    However old the ``hint`` is, it only says where to look first.
+    """
     prefix = layout.table_log_prefix(root)
-    hint = hinted_checkpoint(store, root)
     if hint is not None and not store.lists_from_key:
         key = layout.table_checkpoint_key(root, hint)
         if _exists(store, key) and cleaned_below(store, root) <= hint + 1:

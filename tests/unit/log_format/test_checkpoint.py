@@ -108,6 +108,19 @@ def test_an_older_checkpoint_is_not_written_over_a_newer_one(bench: Any) -> None
     assert last_checkpoint_version(bench.store, "flights") == gateway.log.state.version
 
 
+def test_a_checkpoint_costs_what_decision_001_says(bench: Any) -> None:
+    """The hint once, a listing before and one after, the checkpoint before, each commit since; two puts."""
+    gateway = eventful(bench)
+    write_checkpoint(bench.store, "flights", 3, 0)
+    bench.store.requests.clear()
+    version = gateway.log.state.version
+    write_checkpoint(bench.store, "flights", version, 0)
+    names = ["_last_checkpoint", f"{3:020d}.checkpoint.parquet", *(f"{n:020d}.json" for n in range(4, version + 1))]
+    requests = sorted(bench.store.requests)
+    assert [key for name, key in requests if name == "get"] == sorted(names)
+    assert [name for name, _ in requests if name != "get"] == ["list", "list", "put", "put_if_absent"]
+
+
 def test_a_checkpoint_that_is_there_stays_byte_for_byte(bench: Any) -> None:
     """A second one of its version, later and so with fewer tombstones, must not break who is reading the first by ranges."""
     gateway = bench.create(1)
