@@ -70,7 +70,8 @@ class Dispatcher:
         parameters: dict[str, str] = {}
         if by_method is None:
             for pattern, candidates in self._patterns:
-                match = pattern.match(path)
+                # Not match: the pattern's own end would let a line break follow.
+                match = pattern.fullmatch(path)
                 if match is not None:
                     by_method = candidates
                     parameters = match.groupdict()

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import aclosing
+from types import MappingProxyType
 from typing import Final
 
 from starlette.requests import Request
@@ -18,6 +19,8 @@ INLINE_BYTES_MAX: Final = 64 * 1024
 """Records of more are encoded in a thread."""
 WHOLE_BYTES_MAX: Final = 2 * 1024 * 1024
 """An answer of more records is made and sent piece by piece: as JSON they may become six times as long."""
+
+NO_HEADERS: Final[Mapping[str, int]] = MappingProxyType({})
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -37,8 +40,7 @@ class RecordsResponse:
     ) -> None:
         self._pieces: Callable[[], Iterator[bytes]] | None = pieces
         self._size_bytes = size_bytes
-        self._headers: Headers = [(b"content-type", media_type.encode())]
-        self._headers += [(name.encode(), b"%d" % value) for name, value in headers.items()]
+        self._headers: Headers = [(b"content-type", media_type.encode()), *_encoded(headers)]
         self._reservation = reservation
         self._pool = pool
 
@@ -82,11 +84,17 @@ class RecordsResponse:
 
 
 class EventStreamResponse:
-    """Server-sent events. Each is sent before the next is made; a client that goes away ends the stream. HEAD gets none."""
+    """Server-sent events. Each is sent before the next is made; a client that goes away ends the stream. HEAD gets none.
 
-    def __init__(self, request: Request, events: AsyncGenerator[bytes, None]) -> None:
+    ``headers``: numbers that are told before the first event.
+    """
+
+    def __init__(
+        self, request: Request, events: AsyncGenerator[bytes, None], *, headers: Mapping[str, int] = NO_HEADERS
+    ) -> None:
         self._request = request
         self._events = events
+        self._headers = _encoded(headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it. Raises ``ClientDisconnect``."""
@@ -95,6 +103,7 @@ class EventStreamResponse:
             (b"content-type", b"text/event-stream; charset=utf-8"),
             (b"cache-control", b"no-store"),
             (b"x-accel-buffering", b"no"),
+            *self._headers,
         ]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         if scope["method"] == "HEAD":
@@ -111,3 +120,7 @@ class EventStreamResponse:
         async with aclosing(self._events):
             async for event in self._events:
                 await send({"type": "http.response.body", "body": event, "more_body": True})
+
+
+def _encoded(headers: Mapping[str, int]) -> Headers:
+    return [(name.encode(), b"%d" % value) for name, value in headers.items()]

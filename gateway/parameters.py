@@ -21,6 +21,7 @@ from log_format.errors import ErrorCode, RequestRefused, UnknownTopic
 from log_format.topic_config import check_topic_name
 
 INT64_MAX: Final = 2**63 - 1
+INT64_MIN: Final = -(2**63)
 PARAMETERS_MAX: Final = 100
 """More in one query are refused before they are looked at."""
 

@@ -2,8 +2,9 @@
 
 1. Every error has the members ``type``, ``title``, ``status``, ``detail``, ``error_code``, ``retryable``,
    ``may_have_happened``, ``request_id``, then the error's own fields, which never replace one of these.
-2. ``Retry-After`` goes with every 429 and 503.
-3. An error that nobody foresaw is ``INTERNAL`` and says nothing of the inside; whoever catches it logs it.
+2. Every 400 has ``errors``, which name at least one place; the whole request is ``""``, where nothing smaller is to blame.
+3. ``Retry-After`` goes with every 429 and 503.
+4. An error that nobody foresaw is ``INTERNAL`` and says nothing of the inside; whoever catches it logs it.
 """
 
 from __future__ import annotations
@@ -77,6 +78,8 @@ def problem(error: TidelogError, request_id: str | None = None) -> dict[str, Any
         members["request_id"] = request_id
     for name, value in error.fields.items():
         members.setdefault(name, value)
+    if error.status == 400:
+        members.setdefault("errors", [{"where": "", "what": error.detail}])
     return members
 
 

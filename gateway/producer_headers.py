@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from starlette.requests import Request
 
+from gateway.parameters import INT64_MAX
 from gateway.problem import refused
 from log_format.producers import ProducerStamp
 
@@ -25,10 +26,10 @@ NAMES: Final = (PRODUCER_ID, PRODUCER_EPOCH, PRODUCER_SEQUENCE, EXPECTED_OFFSET,
 _OF_PRODUCER: Final = (PRODUCER_ID, PRODUCER_EPOCH, PRODUCER_SEQUENCE)
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,255}")
-_NUMBER: Final = re.compile(r"[0-9]{1,18}")
-EPOCH_MAX: Final = 2**31 - 1
+_NUMBER: Final = re.compile(r"[0-9]{1,19}")
 _ID_MEANING: Final = "must be 1 to 255 characters of A-Z a-z 0-9 _ -"
-_NUMBER_MEANING: Final = "must be a number of 1 to 18 digits"
+_NUMBER_MEANING: Final = f"must be a number from 0 to {INT64_MAX}"
+_NUMBER_SCHEMA: Final = {"type": "integer", "format": "int64", "minimum": 0, "maximum": INT64_MAX}
 
 
 def _parameter(name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,16 +43,16 @@ TRANSACTION_PARAMETER: Final = _parameter(
 )
 PARAMETERS: Final = (
     _parameter(PRODUCER_ID, "From `POST /v1/producers`", {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,255}$"}),
-    _parameter(PRODUCER_EPOCH, "From there, too", {"type": "integer", "minimum": 0, "maximum": EPOCH_MAX}),
+    _parameter(PRODUCER_EPOCH, "From there, too", _NUMBER_SCHEMA),
     _parameter(
         PRODUCER_SEQUENCE,
         "Numbers this producer's requests to this topic, from 0; the same again appends nothing",
-        {"type": "integer", "minimum": 0, "maximum": 10**18 - 1},
+        _NUMBER_SCHEMA,
     ),
     _parameter(
         EXPECTED_OFFSET,
         "Append only when this is the partition's next offset",
-        {"type": "integer", "minimum": 0, "maximum": 10**18 - 1},
+        _NUMBER_SCHEMA,
     ),
 )
 """For OpenAPI."""
@@ -82,17 +83,17 @@ def producer_headers(request: Request, *, partition: int | None, acks: str) -> P
         missing = [name for name in _OF_PRODUCER if name not in given]
         errors += [(name, "is missing: the three producer headers go together") for name in missing]
     for name, values in given.items():
-        pattern, meaning = (_ID, _ID_MEANING) if name in (PRODUCER_ID, TRANSACTION) else (_NUMBER, _NUMBER_MEANING)
-        if not pattern.fullmatch(values[0]):
-            errors.append((name, meaning))
+        if name in (PRODUCER_ID, TRANSACTION):
+            if not _ID.fullmatch(values[0]):
+                errors.append((name, _ID_MEANING))
+        elif not (_NUMBER.fullmatch(values[0]) and int(values[0]) <= INT64_MAX):
+            errors.append((name, _NUMBER_MEANING))
     if EXPECTED_OFFSET in given and partition is None:
         errors.append((EXPECTED_OFFSET, "needs a route that names a partition"))
     if EXPECTED_OFFSET in given and TRANSACTION in given:
         errors.append((EXPECTED_OFFSET, "does not go with a transaction"))
     if acks == "0":
         errors += [(name, "does not go with acks=0") for name in given]
-    if not errors and PRODUCER_EPOCH in given and int(given[PRODUCER_EPOCH][0]) > EPOCH_MAX:
-        errors.append((PRODUCER_EPOCH, f"must not be above {EPOCH_MAX}"))
     if errors:
         raise refused(f"{errors[0][0]} {errors[0][1]}.", errors)
     stamp = None

@@ -57,6 +57,8 @@ def content_type(header: str | None, allowed: tuple[str, ...] = PRODUCE_TYPES, d
 def negotiate(accept: str | None, offered: tuple[str, ...] = FETCH_TYPES) -> str:
     """The one of ``offered`` that an ``Accept`` header wants most; the first of them on a tie and without a header.
 
+    Of several headers ``accept`` has all, joined by commas.
+
     Of the ranges that fit a type the most special one gives its weight. Raises ``RequestRefused`` (406 ``NOT_ACCEPTABLE``)
     when the client takes none. What can't be parsed in the header counts as not there.
     """

@@ -139,12 +139,12 @@ class Fetching:
                 answer.reservation.release()
                 await wakeup.wait(left_ms)
 
-    async def start_of(self, wanted: FetchFrom, arrival_ms: int) -> tuple[OpenTopic, int]:
-        """The topic, and the offset where reading begins. Raises as ``fetch`` answers."""
+    async def start_of(self, wanted: FetchFrom, arrival_ms: int) -> tuple[OpenTopic, TopicState, int]:
+        """The topic, its state, and the offset in it where reading begins. Raises as ``fetch`` answers."""
         place = await self._place(wanted, arrival_ms)
         if isinstance(place, TidelogError):
             raise place
-        return place.topic, place.offset
+        return place.topic, _state_for(place), place.offset
 
     def wake_all(self) -> None:
         """Let everybody who waits answer what there is."""

@@ -140,13 +140,19 @@ async def fetch(request: Request) -> ASGIApp:
     engine = engine_of(request)
     arrival_ms = engine.clock.monotonic_ms()
     query = _QUERY.parse(request)
-    kind = negotiate(request.headers.get("accept"))
+    kind = negotiate(",".join(request.headers.getlist("accept")))
     topic, partition = path_topic(request), path_partition(request)
     last_event_id = request.headers.get("last-event-id") if kind == EVENT_STREAM else None
     start = _start(topic, partition, query, last_event_id)
     if kind == EVENT_STREAM:
-        opened, offset = await engine.fetching.start_of(start, arrival_ms)
-        return EventStreamResponse(request, _events(shell_of(request), engine, opened, partition, offset))
+        opened, state, offset = await engine.fetching.start_of(start, arrival_ms)
+        positions = Positions(
+            next_offset=offset,
+            high_watermark=state.high_watermark(partition),
+            log_start_offset=state.log_start(partition),
+        )
+        events = _events(shell_of(request), engine, opened, partition, offset)
+        return EventStreamResponse(request, events, headers=_headers(positions))
     found = await _fetched(request, engine, [start], _fetch_limits(query), arrival_ms)
     part = found.parts[0]
     if isinstance(part, TidelogError):
@@ -172,7 +178,7 @@ async def fetch_many(request: Request) -> ASGIApp:
     """One answer for all of them; one that fails makes it answer at once."""
     shell, engine = shell_of(request), engine_of(request)
     NO_PARAMETERS.parse(request)
-    negotiate(request.headers.get("accept"), (JSON,))
+    negotiate(",".join(request.headers.getlist("accept")), (JSON,))
     wanted, limits = _wanted(await json_members(request))
     found = await _fetched(request, engine, wanted, limits, engine.clock.monotonic_ms())
     identity = request_id(request)
@@ -224,11 +230,7 @@ def _response(shell: Shell, kind: str, part: Fetched, found: FetchAnswer) -> Rec
         makers[kind],
         size_bytes=found.size_bytes + _RECORD_TEXT_BYTES * found.record_count,
         media_type=kind,
-        headers={
-            "tidelog-next-offset": positions.next_offset,
-            "tidelog-high-watermark": positions.high_watermark,
-            "tidelog-log-start-offset": positions.log_start_offset,
-        },
+        headers=_headers(positions),
         reservation=found.reservation,
         pool=shell.codec_pool,
     )
@@ -316,6 +318,14 @@ def _positions(part: Fetched) -> Positions:
         high_watermark=part.high_watermark,
         log_start_offset=part.log_start_offset,
     )
+
+
+def _headers(positions: Positions) -> dict[str, int]:
+    return {
+        "tidelog-next-offset": positions.next_offset,
+        "tidelog-high-watermark": positions.high_watermark,
+        "tidelog-log-start-offset": positions.log_start_offset,
+    }
 
 
 def _table(records: Records) -> pa.Table:

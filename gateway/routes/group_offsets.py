@@ -21,7 +21,7 @@ from gateway.json_response import json_response
 from gateway.openapi import answer, operation
 from gateway.openapi import request_body as body_of
 from gateway.openapi_schemas import COUNT, OFFSET, PARTITION, TIMESTAMP, TOPIC_NAME, list_of, object_of
-from gateway.parameters import INT64_MAX, NO_PARAMETERS
+from gateway.parameters import INT64_MIN, NO_PARAMETERS
 from gateway.routes.groups import BODY_ERRORS, GENERATION, MEMBER_ERRORS, MEMBER_ID
 from log_format.errors import ErrorCode
 from log_format.group_row import OffsetRow
@@ -266,7 +266,7 @@ def _to(members: Members) -> ResetTo:
     if entry is not None and entry.has("offset"):
         return ResetTo(offset=entry.integer("offset", minimum=0))
     if entry is not None and entry.has("shift"):
-        return ResetTo(shift=entry.integer("shift", minimum=-INT64_MAX))
+        return ResetTo(shift=entry.integer("shift", minimum=INT64_MIN))
     members.fault("to", "must be earliest, latest, or an object with one of timestamp, offset, shift")
     return ResetTo(word="earliest")
 

@@ -94,7 +94,7 @@ async def poll(request: Request) -> ASGIApp:
     shell, engine = shell_of(request), engine_of(request)
     NO_PARAMETERS.parse(request)
     name = path_group(request)
-    negotiate(request.headers.get("accept"), (JSON,))
+    negotiate(",".join(request.headers.getlist("accept")), (JSON,))
     members = await json_members(request)
     wish, joining = _wish(members)
     if wish.commit:

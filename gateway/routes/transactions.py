@@ -80,6 +80,7 @@ _STATE: Final = object_of(
     },
     required=("state", "transactional_id", "producer_id", "epoch", "expires_at"),
 )
+_NOTHING: Final = body_of(object_of({}, closed=True), required=False, example={})
 _BEGUN_EXAMPLE: Final = {
     "transaction_id": "t019aa7d9b4003f2a9c0d1e5b7f6a8c0d_91b3c5d7e9f0a2b4c6d8",
     "producer_id": "t019aa7d9b4003f2a9c0d1e5b7f6a8c0e_a1b3c5d7e9f0a2b4c6d8",
@@ -173,13 +174,15 @@ async def describe_transaction(request: Request) -> Response:
         summary="Make every record of the transaction visible, all or none",
         tag="transactions",
         path=("transaction",),
+        body=_NOTHING,
         answers={200: answer("Every record is visible", COMMITTED, example=_COMMITTED_EXAMPLE)},
-        errors=_ENDED_ERRORS,
+        errors=(*_ENDED_ERRORS, *BODY_ERRORS),
     ),
 )
 async def commit_transaction(request: Request) -> Response:
     """Commit a transaction; again: the same answer."""
     NO_PARAMETERS.parse(request)
+    (await json_members(request, may_be_empty=True)).finish()
     row = await engine_of(request).transactions.commit(path_text(request, "transaction"))
     return json_response({"state": "committed", "topics": topics_of(row)})
 
@@ -190,13 +193,15 @@ async def commit_transaction(request: Request) -> Response:
         summary="Drop every record of the transaction",
         tag="transactions",
         path=("transaction",),
+        body=_NOTHING,
         answers={200: answer("Nothing of it will ever be visible", _ABORTED, example={"state": "aborted"})},
-        errors=_ENDED_ERRORS,
+        errors=(*_ENDED_ERRORS, *BODY_ERRORS),
     ),
 )
 async def abort_transaction(request: Request) -> Response:
     """Abort a transaction; idempotent."""
     NO_PARAMETERS.parse(request)
+    (await json_members(request, may_be_empty=True)).finish()
     await engine_of(request).transactions.abort(path_text(request, "transaction"))
     return json_response({"state": "aborted"})
 

@@ -77,7 +77,7 @@ class Api:
         if status in {429, 503}:
             assert int(answer.headers["retry-after"]) >= 1
         errors = problem.get("errors", [])
-        assert len(errors) <= 20
+        assert (status == 400) <= len(errors) <= 20, problem
         assert all({"where", "what"} <= error.keys() for error in errors)
         return problem
 

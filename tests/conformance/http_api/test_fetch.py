@@ -133,6 +133,9 @@ def test_forms(api: Any) -> None:
     api.produce(topic, {"value_base64": "/w==", "key": "k", "headers": {"h": "v"}})
     for accept in ("*/*", "application/json", "application/*;q=0.5", "text/html, */*;q=0.1"):
         assert api.fetch(topic, accept=accept).headers["content-type"].split(";")[0] == "application/json"
+    in_two = [("accept", "text/html"), ("accept", "application/x-ndjson")]
+    answer = api.http.get(f"/v1/topics/{topic}/partitions/0/records?offset=0", headers=in_two)
+    assert answer.headers["content-type"].split(";")[0] == "application/x-ndjson"
     lines = api.fetch(topic, accept="application/x-ndjson")
     assert lines.headers["content-type"].split(";")[0] == "application/x-ndjson"
     assert [json.loads(line) for line in lines.text.splitlines()] == api.records(topic)
@@ -188,6 +191,8 @@ def test_event_streams_follow(api: Any) -> None:
         with client.stream("GET", path, headers={"accept": "text/event-stream", "accept-encoding": "gzip"}) as stream:
             assert stream.headers["content-type"].split(";")[0] == "text/event-stream"
             assert "content-encoding" not in stream.headers
+            positions = ("next-offset", "high-watermark", "log-start-offset")
+            assert [stream.headers[f"tidelog-{name}"] for name in positions] == ["0", "3", "0"]
             lines = stream.iter_lines()
             events = read_events(lines, 3)
             assert [event["event"] for event in events] == ["record"] * 3
@@ -213,9 +218,18 @@ def test_event_streams_follow(api: Any) -> None:
 
 
 def test_event_streams_out_of_range_are_problems(api: Any) -> None:
-    """As any fetch: 416 before the stream begins."""
-    answer = api.fetch(filled(api, 3), accept="text/event-stream", offset=9)
-    assert (answer.status_code == 416) or ("event: end" in answer.text)
+    """As any fetch: 416 beyond the end, 410 below the log start, before a stream begins, also by ``Last-Event-ID``."""
+    topic = filled(api, 3)
+    path = f"/v1/topics/{topic}/partitions/0/records?offset=0"
+    deleted = api.http.post(f"/v1/topics/{topic}:delete-records", json={"before": [{"partition": 0, "offset": 2}]})
+    assert deleted.status_code == 200
+    for offset, status in ((9, 416), (1, 410)):
+        problem = api.refused(
+            api.fetch(topic, accept="text/event-stream", offset=offset), status, "OFFSET_OUT_OF_RANGE"
+        )
+        assert (problem["log_start_offset"], problem["high_watermark"]) == (2, 3)
+        headers = {"accept": "text/event-stream", "last-event-id": str(offset)}
+        api.refused(api.http.get(path, headers=headers), status, "OFFSET_OUT_OF_RANGE")
 
 
 def test_several_partitions(api: Any) -> None:

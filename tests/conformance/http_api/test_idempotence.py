@@ -135,7 +135,7 @@ def test_what_was_never_issued_is_unknown(api: Any) -> None:
     producer = Producer(api, topic)
     issued = producer.identity["producer_id"]
     tampered = issued[:-1] + ("0" if issued[-1] != "0" else "1")
-    for changed in ({"id": "nobody"}, {"id": tampered}, {"epoch": 1}, {"epoch": 2_000_000_000}):
+    for changed in ({"id": "nobody"}, {"id": tampered}, {"epoch": 1}, {"epoch": 2**31}, {"epoch": 2**63 - 1}):
         api.refused(producer.send(0, "x", **changed), 404, "UNKNOWN_PRODUCER")
     assert api.records(topic) == []
 
@@ -159,6 +159,18 @@ def test_malformed_headers_are_named(api: Any, headers: dict[str, str], named: s
     answer = api.http.post(f"/v1/topics/{topic}/records", json={"records": [{"value": "x"}]}, headers=headers)
     problem = api.refused(answer, 400, "INVALID_REQUEST")
     assert {error["where"] for error in problem["errors"]} == named
+    assert api.records(topic) == []
+
+
+def test_numbers_in_headers_are_those_of_offsets(api: Any) -> None:
+    """Up to the largest offset that there can be: far ahead, or not the next; above it malformed."""
+    topic = api.topic()
+    producer = Producer(api, topic)
+    api.refused(producer.send(2**63 - 1, "x"), 409, "SEQUENCE_OUT_OF_ORDER")
+    problem = api.refused(expecting(api, topic, 2**63 - 1, "x"), 412, "EXPECTED_OFFSET_MISMATCH")
+    assert (problem["expected"], problem["actual"]) == (2**63 - 1, 0)
+    for answer in (producer.send(2**63, "x"), producer.send(0, "x", epoch=2**63), expecting(api, topic, 2**63, "x")):
+        api.refused(answer, 400, "INVALID_REQUEST")
     assert api.records(topic) == []
 
 

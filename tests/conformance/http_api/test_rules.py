@@ -214,6 +214,28 @@ def test_malformed_json_is_refused(api: Any, body: str) -> None:
         api.refused(answer, 400, "INVALID_REQUEST")
 
 
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/topics/%ff", "/v1/topics?prefix=%ff", "/v1/topics?" + "&".join(f"p{number}=" for number in range(101))],
+)
+def test_what_is_refused_before_it_is_read_says_where_too(api: Any, path: str) -> None:
+    """Every 400 has ``errors``, also for a path or a query that can't be looked at."""
+    api.refused(api.http.get(path), 400, "INVALID_REQUEST")
+
+
+def test_what_is_no_http_is_a_problem(api: Any) -> None:
+    """400 with ``errors`` and an id, for a method, a length, or a line that nobody can read; then the connection ends."""
+    for head in (b"NONSENSE /healthz HTTP/1.1", b"POST /v1/topics HTTP/1.1\r\nContent-Length: x", b"nothing at all"):
+        with socket.create_connection((urlsplit(api.url).hostname, urlsplit(api.url).port), timeout=30) as raw:
+            raw.sendall(head + b"\r\nHost: x\r\n\r\n")
+            answer = b"".join(iter(lambda: raw.recv(65536), b""))
+        lines, _, body = answer.partition(b"\r\n\r\n")
+        assert lines.startswith(b"HTTP/1.1 400 "), answer
+        assert b"\r\nx-request-id: " in lines.lower()
+        assert json.loads(body)["error_code"] == "INVALID_REQUEST"
+        assert json.loads(body)["errors"]
+
+
 def test_a_body_of_another_type_is_refused(api: Any) -> None:
     """415; without a type it is JSON, and a charset may be named."""
     for path in ("/v1/topics", "/v1/fetch"):
@@ -233,6 +255,14 @@ def test_topic_names_in_paths_play_no_tricks(api: Any) -> None:
     for name in ("", ".", "..", "a/b", "a b", "ä", "x" * 250, "a\u0000", "_delta_log/.."):
         problem = api.refused(api.http.post("/v1/topics", json={"name": name}), 400, "INVALID_TOPIC_NAME")
         assert problem["errors"][0]["where"] == "/name"
+
+
+def test_a_line_break_behind_a_path_is_part_of_it(api: Any) -> None:
+    """So it is another path: of nothing, or of something else by that name."""
+    topic = api.topic()
+    for path in ("/v1/topics%0A", f"/v1/topics/{topic}/partitions/0/offsets%0A", "/v1/groups/nobody/offsets%0A"):
+        api.refused(api.http.get(path), 404, "NOT_FOUND")
+    api.refused(api.http.get(f"/v1/topics/{topic}%0A"), 404, "UNKNOWN_TOPIC")
 
 
 @pytest.mark.parametrize("partition", ["x", "-1", "1.0", "9" * 30, "0x0", "%30%00", "1"])

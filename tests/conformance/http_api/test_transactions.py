@@ -183,6 +183,27 @@ def test_a_bad_beginning_is_refused(api: Any, body: Json) -> None:
     _is_refused(api.http.post("/v1/transactions", json=body), 400, "INVALID_REQUEST")
 
 
+def test_ending_takes_no_members(api: Any, calls: Calls) -> None:
+    """An empty object, white space or nothing; whatever else is sent is refused, and the transaction is as open as before."""
+    topic = api.topic()
+    begun = calls.begin()
+    assert calls.stage(begun, topic, "a").status_code == 202
+    url = f"/v1/transactions/{begun['transaction_id']}"
+    for how in ("commit", "abort"):
+        problem = api.refused(api.http.post(f"{url}:{how}", json={"reason": "x"}), 400, "INVALID_REQUEST")
+        assert [error["where"] for error in problem["errors"]] == ["/reason"]
+        for body in (b"[]", b"{", b"nonsense"):
+            _is_refused(api.http.post(f"{url}:{how}", content=body), 400, "INVALID_REQUEST")
+        other_type = {"content-type": "text/plain"}
+        _is_refused(api.http.post(f"{url}:{how}", content=b"x", headers=other_type), 415, "UNSUPPORTED_MEDIA_TYPE")
+        limit = api.http.get("/v1/cluster").json()["limits"]["request_bytes_max"]
+        _is_refused(api.http.post(f"{url}:{how}", content=b" " * (limit + 1)), 413, "REQUEST_TOO_LARGE")
+    assert calls.state(begun) == "open"
+    assert api.http.post(f"{url}:commit", json={}).status_code == 200
+    assert api.http.post(f"{url}:commit", content=b" \n").status_code == 200
+    assert _values(api, topic) == ["a"]
+
+
 def test_what_nobody_began_is_unknown(api: Any) -> None:
     """Every call about a transaction that does not exist answers 404, and staging for it leaves nothing."""
     topic = api.topic()

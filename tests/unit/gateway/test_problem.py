@@ -30,10 +30,13 @@ MEMBERS = {"type", "title", "status", "detail", "error_code", "retryable", "may_
 
 @pytest.mark.parametrize("code", list(ErrorCode))
 def test_every_code_becomes_a_problem_of_the_contract(code: ErrorCode) -> None:
-    """Each error code's answer has all members of the contract, its own status, and Retry-After exactly with 429 and 503."""
+    """Each error code's answer has all members of the contract, its own status, ``errors`` where that is 400, and Retry-After
+    exactly with 429 and 503."""
     response = problem_response(TidelogError("what happened", code=code), "id-1")
     members = json.loads(bytes(response.body))
-    assert members.keys() == MEMBERS | {"request_id"}
+    is_malformed = ANSWERS[code].status == 400
+    assert members.keys() == MEMBERS | {"request_id"} | ({"errors"} if is_malformed else set())
+    assert not is_malformed or members["errors"] == [{"where": "", "what": "what happened"}]
     assert response.media_type == MEDIA_TYPE
     assert response.status_code == members["status"] == ANSWERS[code].status
     assert (members["retryable"], members["may_have_happened"]) == (

@@ -42,6 +42,7 @@ def _delete_before(api: Any, topic: str, offset: int) -> None:
         ({"shift": -9}, 2),
         ({"shift": 3}, 8),
         ({"shift": 9_223_372_036_854_775_807}, 10),
+        ({"shift": -9_223_372_036_854_775_808}, 2),
     ],
 )
 def test_a_reset_is_clamped_to_what_there_is(api: Any, group: Any, to: Any, wanted: int) -> None:
