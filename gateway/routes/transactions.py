@@ -176,7 +176,7 @@ async def describe_transaction(request: Request) -> Response:
         path=("transaction",),
         body=_NOTHING,
         answers={200: answer("Every record is visible", COMMITTED, example=_COMMITTED_EXAMPLE)},
-        errors=(*_ENDED_ERRORS, *BODY_ERRORS),
+        errors=(*_ENDED_ERRORS, ErrorCode.STALE_GENERATION, ErrorCode.FENCED_MEMBER, *BODY_ERRORS),
     ),
 )
 async def commit_transaction(request: Request) -> Response:

@@ -60,7 +60,7 @@ class GroupOffsets:
             except RequestRefused as refusal:
                 if refusal.status == 409:
                     raise
-                raise stale(one.group, refusal.detail) from refusal
+                raise stale(one.group, refusal.detail.rstrip(".")) from refusal
 
     async def settle(self, transaction_id: str, groups: Sequence[str], *, is_committed: bool) -> None:
         """Make what is pending the groups', or drop it. Idempotent. Raises ``BackOff``, ``OutcomeUnknown``."""

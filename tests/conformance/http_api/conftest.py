@@ -1,10 +1,12 @@
 """The HTTP API as a client sees it: at ``TIDELOG_TEST_URL`` if that is set, else a gateway started on an empty directory.
 
-Nothing here knows the code. Each test makes topics of its own, so that the suite can run against a gateway in use.
+Nothing here knows the code. Each test makes topics of its own, so that the suite can run against a gateway in use. Every answer
+to a call of ``Api.http`` is compared with the OpenAPI document that the gateway serves.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
@@ -15,10 +17,57 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import jsonschema_rs
 import pytest
 
 Json = dict[str, Any]
 _LISTENS = re.compile(r"listens on (http://\S+)")
+_PARAMETER = re.compile(r"\\\{[^}]*\\\}")
+_JSON_TYPES = ("application/json", "application/problem+json")
+
+
+class Agreement:
+    """An OpenAPI document, and whether calls are as it says."""
+
+    def __init__(self, document: Json) -> None:
+        self._components = document["components"]
+        literal_first = sorted(document["paths"], key=lambda template: len(_PARAMETER.sub("", re.escape(template))))
+        self._operations = [
+            (re.compile(_PARAMETER.sub("[^/]+", re.escape(template))), document["paths"][template])
+            for template in reversed(literal_first)
+        ]
+        self._validators: dict[str, Any] = {}
+
+    def check(self, answer: httpx.Response) -> None:
+        """The status and the type of the answer are among those of its operation, and the JSON on both sides fits.
+
+        A request that was refused may be anything, and what is no operation of the document is not looked at.
+        """
+        request = answer.request
+        path = request.url.raw_path.decode().partition("?")[0]
+        methods = next((methods for pattern, methods in self._operations if pattern.fullmatch(path)), {})
+        operation = methods.get(request.method.lower())
+        if operation is None:
+            return
+        call = f"{request.method} {path} -> {answer.status_code}"
+        assert str(answer.status_code) in operation["responses"], call
+        content = operation["responses"][str(answer.status_code)].get("content", {})
+        kind = answer.headers.get("content-type", "").partition(";")[0]
+        assert not content or kind in content, (call, kind)
+        if kind in _JSON_TYPES and content:
+            self._fits(content[kind]["schema"], answer.read(), call)
+        sent = request.headers.get("content-type") == "application/json" and isinstance(
+            request.stream, httpx.ByteStream
+        )
+        if answer.is_success and sent and "content-encoding" not in request.headers:
+            self._fits(operation["requestBody"]["content"]["application/json"]["schema"], request.content, call)
+
+    def _fits(self, schema: Json, text: bytes, call: str) -> None:
+        key = json.dumps(schema)
+        if key not in self._validators:
+            self._validators[key] = jsonschema_rs.validator_for({**schema, "components": self._components})
+        for error in self._validators[key].iter_errors(json.loads(text)):
+            raise AssertionError(f"{call}: {error}")
 
 
 class Api:
@@ -27,6 +76,8 @@ class Api:
     def __init__(self, url: str) -> None:
         self.url = url
         self.http = httpx.Client(base_url=url, timeout=30, trust_env=False)
+        agreement = Agreement(self.http.get("/openapi.json").json())
+        self.http.event_hooks = {"response": [agreement.check]}
 
     def topic(self, partition_count: int = 1, **config: Any) -> str:
         """The name of a new topic; settings with underscores for dots. It flushes at once unless told otherwise."""
