@@ -12,6 +12,8 @@
 ``read``             ``read_topic`` and ``stream_topic``: a topic with the columns of Spark's Kafka source
 ``way``              which reader is faster for a batch
 ``driver_store``     the store in the driver's own process
+``environment``      this process's environment, changed for a moment
+``python_start/``    what Spark's Python processes run as they start
 ``schemas``          those columns, as constants
 ``record_checksum``  a checksum of records that every other reader can compute too
 ``jobs/``            programs, each runnable with ``python -m`` and with ``spark-submit``

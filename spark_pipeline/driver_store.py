@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import functools
 import os
-import threading
 from typing import Final
 
 from pyspark.sql import SparkSession
 
 from log_format.store import ObjectStore
 from log_format.stores import open_store
+from spark_pipeline.environment import variables
 from spark_pipeline.registration import store_environment
 
 _OF_JAVA: Final = (
@@ -34,7 +34,6 @@ _OF_JAVA: Final = (
     "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
 )
 _STORES_MAX: Final = 4
-_lock = threading.Lock()
 
 
 def driver_store(spark: SparkSession, uri: str) -> ObjectStore:
@@ -50,14 +49,5 @@ def driver_store(spark: SparkSession, uri: str) -> ObjectStore:
 
 @functools.lru_cache(maxsize=_STORES_MAX)
 def _opened(uri: str, more: tuple[tuple[str, str], ...]) -> ObjectStore:
-    with _lock:
-        before = dict(os.environ)
-        os.environ.update(more)
-        try:
-            return open_store(uri)
-        finally:
-            for name, _ in more:
-                if name in before:
-                    os.environ[name] = before[name]
-                else:
-                    del os.environ[name]
+    with variables(dict(more)):
+        return open_store(uri)

@@ -75,13 +75,18 @@ def read_topic(
         older = spark.read.format("delta").option("versionAsOf", version)
         return with_kafka_columns(older.load(table_path(store, topic)), topic, _timestamp_type(spark, store, topic))
     path = table_path(store, topic)
-    state = TopicLog(driver_store(spark, store), topic, SystemClock()).refresh()
+    log = TopicLog(driver_store(spark, store), topic, SystemClock())
+    state = log.refresh()
     if not state.exists:
         raise UnknownTopic(topic)
     starts = [state.log_start(partition) for partition in range(state.partition_count)]
     if way is None:
         record_count = sum(state.high_watermark(partition) for partition in range(state.partition_count)) - sum(starts)
-        way = faster_way(segment_count=state.manifest.segment_count(), record_count=record_count)
+        way = faster_way(
+            commit_count=max(state.version - log.kept_from(), 0),
+            segment_count=state.manifest.segment_count(),
+            record_count=record_count,
+        )
     if way is Way.TIDELOG:
         place = store if ":" in store else str(Path(store).absolute())
         reader = spark.read.format("tidelog").options(store=place, subscribe=topic, includeHeaders="true")

@@ -20,8 +20,9 @@ from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 
+from spark_pipeline.environment import variables
 from spark_pipeline.java import java_executable
-from spark_pipeline.registration import register
+from spark_pipeline.registration import python_path, register
 
 DRIVER_MEMORY: Final = "2g"
 """Heap of a local session, executors included: enough for a topic of some GB that is read as a stream."""
@@ -94,7 +95,9 @@ def session(
         builder = builder.master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    started = builder.getOrCreate()
+    # Java's own environment, which it starts here unless it is there: every Python process of the session begins with it.
+    with variables({"PYTHONPATH": python_path(os.environ)}):
+        started = builder.getOrCreate()
     if str(started.sparkContext.master).startswith("local") and "PYSPARK_PYTHON" not in os.environ:
         # On this machine what runs here runs there; Spark would look for some "python3", which may have nothing of ours.
         started.sparkContext.pythonExec = sys.executable

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -51,6 +54,12 @@ def places(rows: list[Row]) -> list[tuple[str, int, int]]:
 
 def some(count: int, partition: int = 0, after_ms: int = 0) -> list[tuple[int, int, bytes | None, bytes | None]]:
     return [(partition, START_MS + after_ms + index, None, b"%d" % index) for index in range(count)]
+
+
+def test_python_processes_of_a_session_start_with_compiled_code(spark: SparkSession) -> None:
+    """All of them, also those that are not ours: pyspark comes from where it is installed, not from Spark's archive."""
+    found = spark.sparkContext.parallelize(["pyspark"], 1).map(find_spec).map(attrgetter("origin")).collect()
+    assert found == [pyspark.__file__]
 
 
 def test_batch_between_positions_and_with_filters(spark: SparkSession, tmp_path: Path, topic_writer: Writer) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from spark_pipeline.registration import store_environment
+import os
+from types import SimpleNamespace
+from typing import Any
+
+from spark_pipeline.registration import python_path, register, store_environment
 
 
 def test_s3as_settings_become_what_the_store_reads() -> None:
@@ -26,3 +30,21 @@ def test_s3as_settings_become_what_the_store_reads() -> None:
 def test_nothing_said_is_nothing_told() -> None:
     """Then the processes look where AWS's tools do; S3A's default endpoint of AWS is no endpoint of its own."""
     assert store_environment({"fs.s3a.endpoint": ""}.get) == {}
+
+
+def test_the_source_takes_with_it_what_its_processes_need_and_nothing_else_changes() -> None:
+    """The store's credentials and how Python starts are for this source; the session's own environment comes back."""
+    seen: list[dict[str, str]] = []
+    before = {"PYTHONPATH": "others", "OTHER": "kept"}
+    hadoop = SimpleNamespace(get={"fs.s3a.access.key": "an-access-key"}.get)
+    context: Any = SimpleNamespace(
+        _jsc=SimpleNamespace(hadoopConfiguration=lambda: hadoop), environment=dict(before), defaultParallelism=3
+    )
+    source = SimpleNamespace(register=lambda _: seen.append(dict(context.environment)))
+    spark: Any = SimpleNamespace(sparkContext=context, dataSource=source, conf=SimpleNamespace(set=lambda *_: None))
+    register(spark)
+    (given,) = seen
+    assert given["PYTHONPATH"] == os.pathsep.join([python_path({}), "others"])
+    assert given["AWS_ACCESS_KEY_ID"] == "an-access-key"
+    assert given["OTHER"] == "kept"
+    assert context.environment == before

@@ -8,22 +8,27 @@ from spark_pipeline.way import Way, faster_way
 
 
 @pytest.mark.parametrize(
-    ("segments", "records", "way"),
+    ("commits", "segments", "records", "way"),
     [
-        (0, 0, Way.TIDELOG),
-        (10, 100_000, Way.TIDELOG),
-        (50, 5_000_000, Way.DELTA),
-        (2_000, 1_000_000_000, Way.DELTA),
-        (20_000, 10_000_000, Way.TIDELOG),
+        (0, 0, 0, Way.TIDELOG),
+        (10, 10, 100_000, Way.TIDELOG),
+        (50, 50, 5_000_000, Way.DELTA),
+        (200_000, 140, 4_000_000, Way.TIDELOG),
+        (200_000, 140, 40_000_000, Way.DELTA),
+        (14_400, 2_000, 1_000_000_000, Way.DELTA),
+        (20_000, 20_000, 10_000_000, Way.TIDELOG),
     ],
 )
-def test_the_faster_way(segments: int, records: int, way: Way) -> None:
-    """A job's first look at a small topic, and a minute's records, need no Delta plan; a year's want the native reader."""
-    assert faster_way(segment_count=segments, record_count=records) is way
+def test_the_faster_way(commits: int, segments: int, records: int, way: Way) -> None:
+    """A job's first look at a small topic, a minute's records and a log of many commits need no Delta plan; a year's records
+    want the native reader."""
+    assert faster_way(commit_count=commits, segment_count=segments, record_count=records) is way
 
 
 def test_more_records_never_speak_for_python() -> None:
     """With the same segments there is one point from which on the native reader is the faster one."""
-    ways = [faster_way(segment_count=100, record_count=count) for count in range(0, 10_000_000, 100_000)]
+    ways = [
+        faster_way(commit_count=100, segment_count=100, record_count=count) for count in range(0, 10_000_000, 100_000)
+    ]
     assert ways == sorted(ways, key=[Way.TIDELOG, Way.DELTA].index)
     assert {*ways} == {Way.TIDELOG, Way.DELTA}

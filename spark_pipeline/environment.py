@@ -1,0 +1,31 @@
+"""This process's environment, changed for a moment: what it starts, or opens, meanwhile finds more there.
+
+1. Before and after, the environment is what it was, whoever raises.
+2. One change at a time. Other threads see it, too; it is for what cannot be told in another way.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+_lock: Final = threading.Lock()
+
+
+@contextmanager
+def variables(more: Mapping[str, str]) -> Iterator[None]:
+    """Within it, ``more`` wins over what the environment says."""
+    with _lock:
+        before = {name: os.environ.get(name) for name in more}
+        os.environ.update(more)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
