@@ -100,6 +100,18 @@ class TableLog(Generic[StateT]):
         listing = self.store.list(layout.table_log_prefix(self.table.root), start_after=start_after)
         return any(layout.checkpoint_version(info.key) is not None for info in listing)
 
+    def kept_from(self) -> int:
+        """The version from which on the log keeps commits, as far as one request tells; 0 where clean-up left no note.
+
+        For those who reckon with how long a log is. Raises ``StoreUnavailable``.
+        """
+        if not self.store.lists_from_key:
+            return cleaned_below(self.store, self.table.root)
+        versions = (
+            layout.commit_version(info.key) for info in self.store.list(layout.table_log_prefix(self.table.root))
+        )
+        return next((version for version in versions if version is not None), 0)
+
     def apply(self, commit: Commit, version: int) -> StateT:
         """Take a commit that is in the store; one that was taken already changes nothing. Raises ``CorruptData``."""
         with self._lock:

@@ -222,3 +222,16 @@ def test_notes_only_rise() -> None:
         note_cleaned(store, ROOT, version)
         assert cleaned_below(store, ROOT) == expected
         assert len(list(store.list(ROOT))) == 1
+
+
+@pytest.mark.parametrize("lists_from_key", [True, False])
+def test_how_much_of_a_log_is_kept_takes_one_request(bench: Any, lists_from_key: bool) -> None:
+    """From its first version on until clean-up took some, then from there on."""
+    bench.store._lists_from_key = lists_from_key
+    log = grow(bench, 5).log
+    assert log.kept_from() == 0
+    checkpoint(bench, 3)
+    clean(bench, 3)
+    bench.store.requests.clear()
+    assert log.kept_from() == 3
+    assert [name for name, _ in bench.store.requests] == ["list"]
