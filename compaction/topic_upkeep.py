@@ -30,7 +30,7 @@ from log_format.committer import Committer
 from log_format.errors import BackOff
 from log_format.fence import Fence
 from log_format.live_segments import LiveSegment, live_segments, removed_segments
-from log_format.retention import ApplyRetention, expired_offsets
+from log_format.retention import ApplyRetention, expired_offsets, needs_retention
 from log_format.rewrite import Rewrite, RewriteOutcome, Uploaded
 from log_format.store import ObjectStore
 from log_format.table import NO_LOG
@@ -95,18 +95,18 @@ class TopicUpkeep:
             self._collect(totals)
 
     def _retain(self, state: TopicState, totals: Totals) -> None:
-        expired = expired_offsets(state, self._clock.now_ms())
-        if not expired:
-            return
-        if self._is_dry_run:
-            paths = [each.path for each in state.manifest.segments_below(expired)]
-            self._report.event("would expire", topic=self.topic, partitions=len(expired), segments=len(paths))
-            return
-        assert state.topic_id is not None
-        done = self._committer.commit(ApplyRetention(topic_id=state.topic_id)).result
-        for partition, offset in done.log_starts.items():
-            self._report.event("expire", topic=self.topic, partition=partition, log_start=offset)
-        totals.expired_segments += len(done.removed)
+        """As many commits as it takes: each lets go of a bounded number of segments."""
+        while state.topic_id is not None and needs_retention(state, self._clock.now_ms()):
+            if self._is_dry_run:
+                expired = expired_offsets(state, self._clock.now_ms())
+                count = len(state.manifest.segments_below(expired))
+                self._report.event("would expire", topic=self.topic, partitions=len(expired), segments=count)
+                return
+            committed = self._committer.commit(ApplyRetention(topic_id=state.topic_id))
+            for partition, offset in committed.result.log_starts.items():
+                self._report.event("expire", topic=self.topic, partition=partition, log_start=offset)
+            totals.expired_segments += len(committed.result.removed)
+            state = committed.state
 
     def _rewrite(self, totals: Totals) -> None:
         """Merges, as long as there are any; then keys."""

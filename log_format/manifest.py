@@ -218,8 +218,11 @@ class Manifest:
         """About how much memory this takes."""
         return self._segments.memory_bytes + RUN_BYTES * self._run_count + PARTITION_BYTES * len(self._partitions)
 
-    def segments_below(self, log_starts: Mapping[int, int]) -> Sequence[SegmentRef]:
-        """The segments that would hold nothing readable if the log started there, but for the newest of each partition."""
+    def segments_below(self, log_starts: Mapping[int, int], *, count_max: int | None = None) -> Sequence[SegmentRef]:
+        """The segments that would hold nothing readable if the log started there, but for the newest of each partition.
+
+        Of more than ``count_max`` those that joined first.
+        """
         with self._lock:
             dead = ~self._segments.gone()
             for partition, runs in self._partitions.items():
@@ -227,7 +230,7 @@ class Manifest:
                 dead[np.asarray(runs.segments)[first:]] = False
                 if runs.newest is not None:
                     dead[runs.newest] = False
-            return [self._segments.segment(row) for row in np.flatnonzero(dead).tolist()]
+            return [self._segments.segment(row) for row in np.flatnonzero(dead)[:count_max].tolist()]
 
     def _located(self, runs: PartitionRuns, index: int) -> Located | None:
         if index >= len(runs):

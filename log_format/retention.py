@@ -2,7 +2,8 @@
 
 Whole runs only, from the beginning of each partition on: those whose largest timestamp is too old, and those without which
 ``retention.bytes`` are left. Log starts move behind them, and segments that hold nothing readable any more are removed, in the
-same commit; never the newest segment of a partition. A topic whose ``cleanup.policy`` lacks ``delete`` keeps everything.
+same commit, and by further ones when they are many; never the newest segment of a partition. What a deletion of records has left
+of them goes, too. A topic whose ``cleanup.policy`` lacks ``delete`` keeps everything.
 """
 
 from __future__ import annotations
@@ -30,13 +31,20 @@ class ApplyRetention:
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[Retained]:
         """Log starts as ``txn`` and removes of segments; no actions when there is nothing to let go of. Never raises."""
-        moved = expired_offsets(state, now_ms) if state.topic_id == self.topic_id else {}
+        if state.topic_id != self.topic_id:
+            return Proposal(operation="RETENTION", actions=(), result=Retained(log_starts={}, removed=()))
+        moved = expired_offsets(state, now_ms)
         starts, removes, paths = log_start_actions(state, moved, now_ms)
         return Proposal(
             operation="RETENTION",
             actions=[*starts, *removes],
             result=Retained(log_starts=moved, removed=paths),
         )
+
+
+def needs_retention(state: TopicState, now_ms: int) -> bool:
+    """Whether ``ApplyRetention`` has something to do."""
+    return bool(expired_offsets(state, now_ms) or state.manifest.segments_below({}, count_max=1))
 
 
 def expired_offsets(state: TopicState, now_ms: int) -> dict[int, int]:

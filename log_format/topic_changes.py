@@ -81,7 +81,8 @@ class AlterTopic:
 class DeleteTopic:
     """End this incarnation. The log goes on below it for ever, so that whoever slept through finds a version taken.
 
-    The result is the removed segments' paths.
+    Of a topic with more than ``REMOVES_PER_COMMIT_MAX`` segments all records should be gone before (``DeleteAllRecords``): this
+    commit names every segment that is left. The result is their paths.
     """
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[tuple[str, ...]]:
@@ -136,19 +137,43 @@ class DeleteRecords:
             result[partition] = max(wanted, log_start)
             if wanted > log_start:
                 moved[partition] = wanted
+        if not moved:
+            return Proposal(operation="DELETE RECORDS", actions=(), result=result)
         starts, removes, _ = log_start_actions(state, moved, now_ms)
         return Proposal(operation="DELETE RECORDS", actions=[*starts, *removes], result=result)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteAllRecords:
+    """A step on the way to the deletion of a topic with many segments: all its records, and some of the segments left by that.
+
+    The result is whether segments went. To be repeated as long as they do.
+    """
+
+    topic_id: str
+
+    def propose(self, state: TopicState, now_ms: int) -> Proposal[bool]:
+        """As ``DeleteRecords``. Raises ``UnknownTopic`` when the incarnation is not this one."""
+        if state.topic_id != self.topic_id:
+            raise UnknownTopic(state.topic)
+        partitions = (state.log_starts < state.next_offsets).nonzero()[0].tolist()
+        moved = {partition: state.high_watermark(partition) for partition in partitions}
+        starts, removes, _ = log_start_actions(state, moved, now_ms)
+        return Proposal(operation="DELETE RECORDS", actions=[*starts, *removes], result=bool(removes))
 
 
 def log_start_actions(
     state: TopicState, moved: Mapping[int, int], now_ms: int
 ) -> tuple[list[Txn], list[Remove], tuple[str, ...]]:
-    """What moves log starts up: ``txn``, and removes of segments without anything readable; and the latter's paths."""
+    """What moves log starts up: ``txn``, and removes of segments without anything readable; and the latter's paths.
+
+    Of more than ``REMOVES_PER_COMMIT_MAX`` segments the others stay in the table for whoever comes next.
+    """
     starts = [
         Txn(app_id=f"{LOG_START_APP_ID}{partition}", version=offset, last_updated=now_ms)
         for partition, offset in moved.items()
     ]
-    segments = state.manifest.segments_below(moved) if moved else ()
+    segments = state.manifest.segments_below(moved, count_max=limits.REMOVES_PER_COMMIT_MAX)
     removes = [remove_segment(segment, deletion_timestamp_ms=now_ms, data_change=True) for segment in segments]
     return starts, removes, tuple(segment.path for segment in segments)
 

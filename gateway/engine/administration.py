@@ -13,11 +13,11 @@ from gateway.engine.bounds import LIST_LOADS_AT_ONCE, LIST_PARTITIONS_MAX
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.pool import Pool
 from gateway.engine.registry import TopicRegistry, is_topic_name
-from log_format import layout
+from log_format import layout, limits
 from log_format.clock import Clock
-from log_format.errors import BackOff, CorruptData, StoreUnavailable
+from log_format.errors import BackOff, CorruptData, OutcomeUnknown, StoreUnavailable
 from log_format.store import ObjectStore
-from log_format.topic_changes import AlterTopic, CreateTopic, DeleteRecords, DeleteTopic
+from log_format.topic_changes import AlterTopic, CreateTopic, DeleteAllRecords, DeleteRecords, DeleteTopic
 from log_format.topic_config import ConfigValue, TopicConfig
 from log_format.topic_state import TopicState
 
@@ -86,10 +86,22 @@ class Administration:
     async def delete(self, name: str) -> None:
         """End the topic; its segments are deleted behind the answer, as well as that goes.
 
-        Raises ``UnknownTopic``, and as ``OpenTopic.commit``.
+        Of a topic with very many, most go by commits before that one, and are left to the collector. Raises ``UnknownTopic``,
+        and as ``OpenTopic.commit``; ``OutcomeUnknown`` also when the topic lost records and may be there still.
         """
         topic = await self._existing(name)
-        committed = await topic.commit(DeleteTopic())
+        topic_id, has_begun = topic.state.topic_id, False
+        try:
+            while topic_id is not None and topic.state.manifest.segment_count() > limits.REMOVES_PER_COMMIT_MAX:
+                if not (await topic.commit(DeleteAllRecords(topic_id=topic_id))).result:
+                    break
+                has_begun = True
+            committed = await topic.commit(DeleteTopic())
+        except BackOff as problem:
+            if not has_begun:
+                raise
+            said = f"Topic {name!r} has lost records and was not deleted to its end: delete it again."
+            raise OutcomeUnknown(said, topic=name) from problem
         if committed.result:
             task = asyncio.create_task(self._delete_segments(name, committed.result))
             self._sweeps.add(task)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ from compaction.job import Job
 from compaction.policy import Policy
 from compaction.report import CollectedEvents
 from compaction.workers import InThisProcess
-from log_format import checkpoint, producer_id
+from log_format import checkpoint, limits, producer_id
 from log_format.append import Append, Batch
 from log_format.appended import Duplicate
 from log_format.committer import Committer
@@ -83,6 +84,8 @@ class MaintenanceMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        self.few_removes = mock.patch.object(limits, "REMOVES_PER_COMMIT_MAX", 2)
+        self.few_removes.start()
         self.clock = TurnedClock()
         self.store = MemoryStore(clock=self.clock, lists_from_key=False)
         self.numbers = count(1)
@@ -231,6 +234,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
                 assert offset < len(of_partition.records)
 
     def teardown(self) -> None:
+        self.few_removes.stop()
         report = verify_topic(self.store, "t", clock=self.clock)
         assert report.problems == ()
         assert report.record_count == sum(len(of_partition.present) for of_partition in self.model)

@@ -75,6 +75,28 @@ def test_retention_by_age_and_by_size(bench: Any) -> None:
     assert values
 
 
+@pytest.mark.parametrize("cleanup_policy", ["delete", "compact"])
+def test_many_segments_go_by_several_commits(bench: Any, monkeypatch: pytest.MonkeyPatch, cleanup_policy: str) -> None:
+    """No commit names more than so many; a round goes on until nothing is left below the log start, whoever moved it."""
+    monkeypatch.setattr(limits, "REMOVES_PER_COMMIT_MAX", 3)
+    bench.create(1, retention_ms=HOUR, cleanup_policy=cleanup_policy)
+    fill(bench, 8)
+    if cleanup_policy == "delete":
+        bench.clock.ms += HOUR
+        bench.append((0, b"k", b"young"))
+        bench.clock.ms += 1
+    else:
+        bench.append((0, b"k", b"young"))
+        bench.commit(DeleteRecords(before={0: 8}))
+    before = bench.log.refresh().version
+    totals = bench.job(Policy()).run_round(collect=False)
+    assert totals.expired_segments == (8 if cleanup_policy == "delete" else 5)
+    assert bench.log.refresh().version == before + (3 if cleanup_policy == "delete" else 2)
+    assert bench.log.state.manifest.segment_count() == 1
+    assert bench.read() == [(8, b"young")]
+    bench.assert_whole()
+
+
 def test_retention_leaves_a_compacted_topic_alone(bench: Any) -> None:
     """Without ``delete`` in its policy a topic keeps its newest records for ever."""
     bench.create(1, retention_ms=0, retention_bytes=0, cleanup_policy="compact")

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from log_format import limits
+from log_format.checkpoint import write_checkpoint
 from log_format.errors import ErrorCode, OffsetOutOfRange, RequestRefused, UnknownPartition, UnknownTopic
-from log_format.topic_changes import AlterTopic, CreateTopic, DeleteRecords, DeleteTopic
+from log_format.retention import ApplyRetention, needs_retention
+from log_format.topic_changes import AlterTopic, CreateTopic, DeleteAllRecords, DeleteRecords, DeleteTopic
 from log_format.topic_config import TopicConfig
 
 
@@ -176,6 +178,49 @@ def test_dead_segments_leave_the_table(bench: Any) -> None:
     remaining = [segment.path for segment in gateway.log.state.manifest.segments()]
     assert (first in remaining, second in remaining, third in remaining) == (False, False, True)
     assert bench.gateway().log.refresh().next_offsets.tolist() == [3, 2]
+
+
+def test_many_dead_segments_leave_the_table_by_several_commits(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What everybody who follows the log holds in memory is bounded: a commit lets go of so many segments and no more, the oldest
+    first. The log start moves at once, and retention takes the rest, also for who has just read the checkpoint."""
+    monkeypatch.setattr(limits, "REMOVES_PER_COMMIT_MAX", 2)
+    gateway = bench.create(1, retention_ms=-1)
+    for number in range(6):
+        bench.append(gateway, {0: [b"%d" % number]})
+    paths = [segment.path for segment in gateway.log.state.manifest.segments()]
+    assert gateway.committer.commit(DeleteRecords(before={0: -1})).result == {0: 6}
+    assert gateway.log.state.log_start(0) == 6
+    assert [segment.path for segment in gateway.log.state.manifest.segments()] == paths[2:]
+    version = gateway.log.state.version
+    assert gateway.committer.commit(DeleteRecords(before={0: 1})).result == {0: 6}
+    assert gateway.log.state.version == version, "what moves nothing commits nothing"
+    write_checkpoint(bench.store, "flights", version, bench.clock.now_ms())
+    fresh = bench.gateway()
+    change = ApplyRetention(topic_id=fresh.log.refresh().topic_id)
+    removed = []
+    while needs_retention(fresh.log.state, bench.clock.now_ms()):
+        retained = fresh.committer.commit(change).result
+        assert retained.log_starts == {}
+        removed.append(list(retained.removed))
+    assert removed == [paths[2:4], paths[4:5]]
+    assert [segment.path for segment in fresh.log.state.manifest.segments()] == paths[5:], "the newest stays"
+
+
+def test_a_topic_is_emptied_step_by_step(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before a large topic is deleted all its records go, and its segments a few at a time until the newest are left; another
+    incarnation is left alone."""
+    monkeypatch.setattr(limits, "REMOVES_PER_COMMIT_MAX", 2)
+    gateway = bench.create(2)
+    for number in range(5):
+        bench.append(gateway, {number % 2: [b"%d" % number]})
+    change = DeleteAllRecords(topic_id=gateway.log.state.topic_id)
+    assert [gateway.committer.commit(change).result for _ in range(3)] == [True, True, False]
+    assert gateway.log.state.log_starts.tolist() == gateway.log.state.next_offsets.tolist() == [3, 2]
+    assert gateway.log.state.manifest.segment_count() == 2
+    gateway.committer.commit(DeleteTopic())
+    gateway.committer.commit(creation())
+    with pytest.raises(UnknownTopic):
+        gateway.committer.commit(change)
 
 
 @pytest.mark.parametrize(

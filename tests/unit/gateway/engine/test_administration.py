@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
 
 from gateway.engine.following import Ended
+from log_format import checkpoint, layout, limits
 from log_format.checkpoint import last_checkpoint_version
+from log_format.delta import decode_commit
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, StoreUnavailable, UnknownTopic
+from log_format.live_segments import live_segments
 
 
 def test_making_a_topic_twice_is_the_same_topic(tools: Any) -> None:
@@ -92,6 +96,42 @@ def test_a_deleted_topic_is_gone_with_its_segments(tools: Any) -> None:
             await asyncio.sleep(0.01)
         assert not list(gateway.store.objects.list("topics/t/segments/"))
         assert list(gateway.store.objects.list("topics/t/_delta_log/"))
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_a_topic_of_many_segments_is_deleted_by_several_commits(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of them names more than so many segments, and in the end none is in the table; when the store fails in between, nobody
+    says that nothing happened, and the same again ends it."""
+    monkeypatch.setattr(limits, "REMOVES_PER_COMMIT_MAX", 3)
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        topic = await gateway.topic(flush_ms=0)
+        for number in range(11):
+            await gateway.append(topic, [b"%d" % number])
+        before = topic.state.version
+
+        def refusing(operation: str, key: str, *, above: int) -> None:
+            version = layout.commit_version(key)
+            if operation == "put_if_absent" and version is not None and version > above:
+                raise StoreUnavailable(key, "no", may_have_happened=False)
+
+        for committed, error in ((0, BackOff), (2, OutcomeUnknown)):
+            gateway.store.before = partial(refusing, above=before + committed)
+            with pytest.raises(error):
+                await gateway.engine.administration.delete("t")
+        assert topic.state.exists
+        assert topic.state.log_start(0) == 11
+        gateway.store.come_back()
+        await gateway.engine.administration.delete("t")
+        log = checkpoint.reconciled_log(gateway.store.objects, "t", topic.state.version, 0)
+        assert log is not None
+        assert list(live_segments(log)) == []
+        for version in range(before + 1, topic.state.version + 1):
+            key = layout.table_commit_key(layout.topic_root("t"), version)
+            assert len(decode_commit(gateway.store.objects.get(key), key).removes) <= 3
         await gateway.engine.drain()
 
     tools.run(scenario)
