@@ -1,6 +1,7 @@
 """Refuses, before any route is asked, what no route may do: new work while draining, and headers that do not work yet.
 
-A header that asks for idempotence or a transaction and is ignored would be a promise broken silently.
+A header that asks for idempotence or a transaction and is ignored would be a promise broken silently. A body in a transfer
+coding that nobody undoes would be taken for something else.
 """
 
 from __future__ import annotations
@@ -30,10 +31,12 @@ class GatekeeperMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request. Raises ``BackOff`` (``DRAINING``), ``RequestRefused``."""
-        for name, _ in scope["headers"]:
+        for name, value in scope["headers"]:
             if name.startswith(OWN_PREFIX) and name not in UNDERSTOOD:
                 header = name.decode("latin-1").title()[:100]
                 raise refused(f"The header {header} is not supported.", [(header, "is not supported")])
+            if name == b"transfer-encoding" and value.lower() != b"chunked":
+                raise refused("Transfer-Encoding must be chunked.", [("Transfer-Encoding", "must be chunked")])
         if self._draining() and scope["path"].startswith(_WORK) and scope["path"] != _NOT_WORK:
             raise BackOff("The gateway is shutting down and takes no new work.", code=ErrorCode.DRAINING)
         await self._app(scope, receive, send)

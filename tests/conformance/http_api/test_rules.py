@@ -236,6 +236,18 @@ def test_what_is_no_http_is_a_problem(api: Any) -> None:
         assert json.loads(body)["errors"]
 
 
+def test_a_transfer_coding_that_is_not_undone_is_refused(api: Any) -> None:
+    """Compressed in transfer, which hardly anybody does, a body would be stored as something else: 400, and nothing is."""
+    topic = api.topic()
+    head = f"POST /v1/topics/{topic}/records HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nConnection: close\r\n"
+    for coding, status in (("gzip, chunked", 400), ("Chunked", 200)):
+        with socket.create_connection((urlsplit(api.url).hostname, urlsplit(api.url).port), timeout=30) as raw:
+            raw.sendall(f"{head}Transfer-Encoding: {coding}\r\n\r\n1\r\nx\r\n0\r\n\r\n".encode())
+            answer = b"".join(iter(lambda: raw.recv(65536), b""))
+        assert answer.startswith(b"HTTP/1.1 %d " % status), answer
+    assert [record["value"] for record in api.records(topic)] == ["x"]
+
+
 def test_a_body_of_another_type_is_refused(api: Any) -> None:
     """415; without a type it is JSON, and a charset may be named."""
     for path in ("/v1/topics", "/v1/fetch"):
