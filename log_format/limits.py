@@ -78,7 +78,7 @@ CHECKPOINT_INTERVAL_MAX: Final = 500
 
 REMOVES_PER_COMMIT_MAX: Final = 10_000
 """Segments that one commit lets go of when records are deleted or expire: some 2 MB. Whoever commits or follows a log holds all
-of a commit, as objects of ten times its size for a moment; the rest goes by further commits."""
+of a commit, as objects of several times its size; the rest goes by further commits."""
 
 PROBED_COMMITS_MAX: Final = 2_000
 """Commits behind a hinted checkpoint that are probed for where listing a log costs all of it: of more, the hint is too old."""
