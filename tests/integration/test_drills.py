@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,14 @@ from typing import Any
 import pytest
 
 from log_format.clock import SystemClock
+from log_format.committer import Committer
+from log_format.group_changes import CommitOffsets, Decide
+from log_format.group_row import OffsetRow
+from log_format.groups_state import GroupsState, consumer_offsets_table
 from log_format.stores import open_store
 from log_format.stores.local import LocalStore
+from log_format.table_log import TableLog
+from log_format.topic_log import TopicLog
 from log_format.verify import verify_topic
 
 COPY = Path(__file__).resolve().parents[2] / "scripts" / "copy_log.py"
@@ -35,20 +42,50 @@ def append(writer: Any, count: int, start: int = 0) -> None:
         writer.append([(number % 2, number, None, str(number).encode())])
 
 
+def groups_of(store_uri: str) -> TableLog[GroupsState]:
+    return TableLog(open_store(store_uri), consumer_offsets_table(), SystemClock())
+
+
+def consume(log: TableLog[GroupsState], writer: Any) -> None:
+    """Group ``g`` commits that it has read all there is of partition 0."""
+    state = writer.log.state
+    offset = OffsetRow(
+        group="g",
+        topic="orders",
+        partition=0,
+        topic_id=state.topic_id,
+        offset=state.high_watermark(0),
+        committed_at_ms=0,
+    )
+    consumed = CommitOffsets(group="g", offsets=(offset,))
+    Committer(log, new_id=lambda: uuid.uuid4().hex).commit(Decide([consumed], lambda: uuid.uuid4().hex))
+
+
+def group_offset(log: TableLog[GroupsState]) -> int:
+    """Where the group goes on."""
+    offset = log.refresh().group("g").offsets["orders", 0].offset
+    assert offset is not None
+    return offset
+
+
 def test_a_copy_made_under_load_is_whole(store_uris: tuple[str, str], topic_writer: Callable[..., Any]) -> None:
-    """Every topic of the copy is proved, has at least what was there when it began, and deleted topics stay deleted."""
+    """Every topic of the copy is proved, has at least what was there when it began, and deleted topics stay deleted. A group goes
+    on there from an offset that it had committed, and that the copy has."""
     source, target = store_uris
     orders, gone = topic_writer(source, "orders"), topic_writer(source, "gone")
     append(gone, 3)
     gone.delete()
     append(orders, 20)
+    group = groups_of(source)
+    consume(group, orders)
     ending = threading.Event()
 
     def write_on() -> None:
         number = 20
         while not ending.wait(0.005):
-            append(orders, 1, number)
-            number += 1
+            append(orders, 2, number)
+            consume(group, orders)
+            number += 2
 
     writer = threading.Thread(target=write_on)
     writer.start()
@@ -63,6 +100,8 @@ def test_a_copy_made_under_load_is_whole(store_uris: tuple[str, str], topic_writ
     whole = verify_topic(open_store(source), "orders", clock=SystemClock())
     assert (copied.ok, whole.ok) == (True, True)
     assert 20 <= copied.record_count <= whole.record_count
+    copy_of_orders = TopicLog(open_store(target), "orders", SystemClock()).refresh()
+    assert 10 <= group_offset(groups_of(target)) <= copy_of_orders.high_watermark(0) <= group_offset(group)
 
 
 def test_a_copy_goes_on_where_it_broke_off(store_uris: tuple[str, str], topic_writer: Callable[..., Any]) -> None:
