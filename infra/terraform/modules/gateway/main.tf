@@ -9,12 +9,15 @@ locals {
   drain_notice_ms      = 20000
   drain_timeout_ms     = 70000
   health_interval      = 10
-  in_flight_bytes_max  = 48 * 1024 * 1024
-  gateway_memory_mib   = 704
+  # A silent connection is the load balancer's to close, which else sends a request into one that the gateway just closed: 502.
+  header_idle_ms      = (local.deregistration_delay + 30) * 1000
+  in_flight_bytes_max = 48 * 1024 * 1024
+  gateway_memory_mib  = 704
   environment = {
     TIDELOG_STORE            = var.store_uri
     TIDELOG_DRAIN_NOTICE_MS  = tostring(local.drain_notice_ms)
     TIDELOG_DRAIN_TIMEOUT_MS = tostring(local.drain_timeout_ms)
+    TIDELOG_HEADER_IDLE_MS   = tostring(local.header_idle_ms)
     TIDELOG_LOG_LEVEL        = "info"
     AWS_REGION               = var.region
   }

@@ -45,6 +45,11 @@ run "draining" {
   }
 
   assert {
+    condition     = tonumber({ for each in jsondecode(aws_ecs_task_definition.gateway.container_definitions)[0].environment : each.name => each.value }["TIDELOG_HEADER_IDLE_MS"]) > aws_lb.this.idle_timeout * 1000
+    error_message = "A silent connection must be closed by the load balancer, not by a gateway that it may just be sending to."
+  }
+
+  assert {
     condition     = output.drain.drain_seconds < jsondecode(aws_ecs_task_definition.gateway.container_definitions)[0].stopTimeout
     error_message = "A task must not be killed before it has drained."
   }
