@@ -11,7 +11,12 @@ from gateway.parameters import path_text
 from gateway.problem import refused
 
 IDENTIFIER_BYTES_MAX: Final = 255
-IDENTIFIER: Final = {"type": "string", "minLength": 1, "maxLength": IDENTIFIER_BYTES_MAX}
+IDENTIFIER: Final = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": IDENTIFIER_BYTES_MAX,
+    "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]+$",
+}
 """As JSON schema says it, which counts characters."""
 _WHAT: Final = f"must be 1 to {IDENTIFIER_BYTES_MAX} bytes without control characters"
 

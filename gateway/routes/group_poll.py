@@ -49,8 +49,8 @@ _WISH: Final = object_of(
     {
         "member_id": {**MEMBER_ID, "type": ["string", "null"]},
         "generation": {**GENERATION, "type": ["integer", "null"]},
-        "commit": list_of(NEXT_OFFSET),
-        "positions": list_of(_POSITION),
+        "commit": {"anyOf": [list_of(NEXT_OFFSET), {"type": "null"}]},
+        "positions": {"anyOf": [list_of(_POSITION), {"type": "null"}]},
         "auto_offset_reset": {"type": "string", "enum": list(_RESETS), "default": "earliest"},
         **{parameter.name: dict(parameter.schema) for parameter in LIMITS},
         **JOIN_PROPERTIES,

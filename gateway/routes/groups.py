@@ -27,7 +27,7 @@ from gateway.json_response import json_response
 from gateway.openapi import answer, operation
 from gateway.openapi import request_body as body_of
 from gateway.openapi_schemas import PARTITION, TOPIC_NAME, list_of, object_of
-from gateway.parameters import NO_PARAMETERS, QueryParameters, integer, path_text, text
+from gateway.parameters import INT64_MAX, NO_PARAMETERS, QueryParameters, integer, path_text, text
 from gateway.problem import refused
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.group_holdings import keys_of
@@ -40,9 +40,10 @@ LIST_LIMIT: Final = 1_000
 LIST_LIMIT_MAX: Final = 10_000
 
 JOIN_PROPERTIES: Final[dict[str, Any]] = {
-    "topics": list_of(TOPIC_NAME),
+    "topics": {**list_of(TOPIC_NAME), "minItems": 1},
     "topic_pattern": {
         "type": "string",
+        "minLength": 1,
         "maxLength": PATTERN_CHARACTERS_MAX,
         "description": "Python's syntax; it must match a topic's whole name",
     },
@@ -58,7 +59,7 @@ JOIN_PROPERTIES: Final[dict[str, Any]] = {
 }
 JOIN_NAMES: Final = tuple(JOIN_PROPERTIES)
 MEMBER_ID: Final = {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"}
-GENERATION: Final = {"type": "integer", "minimum": 0}
+GENERATION: Final = {"type": "integer", "format": "int64", "minimum": 0, "maximum": INT64_MAX}
 ASSIGNMENT: Final = list_of(object_of({"topic": TOPIC_NAME, "partition": PARTITION}))
 MEMBER_ERRORS: Final = (
     ErrorCode.UNKNOWN_GROUP,

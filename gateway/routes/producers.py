@@ -11,6 +11,7 @@ from starlette.responses import Response
 from gateway.direct_route import DirectRoute
 from gateway.engine.producer_ids import PLAIN_EPOCH
 from gateway.engine_access import engine_of
+from gateway.identifiers import IDENTIFIER
 from gateway.json_members import json_members
 from gateway.json_response import json_response
 from gateway.openapi import answer, operation
@@ -22,9 +23,7 @@ from log_format.errors import ErrorCode
 
 router = APIRouter(route_class=DirectRoute)
 
-_NEW_PRODUCER: Final = object_of(
-    {"transactional_id": {"type": "string", "minLength": 1, "maxLength": 255}}, required=(), closed=True
-)
+_NEW_PRODUCER: Final = object_of({"transactional_id": IDENTIFIER}, required=(), closed=True)
 _PRODUCER: Final = object_of(
     {
         "producer_id": {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"},

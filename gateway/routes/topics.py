@@ -15,11 +15,12 @@ from gateway.json_members import json_members
 from gateway.json_response import json_response
 from gateway.openapi import answer, operation
 from gateway.openapi import request_body as body_of
-from gateway.openapi_schemas import OFFSET, PARTITION, TOPIC_NAME, list_of, object_of, ref
+from gateway.openapi_schemas import OFFSET, PARTITION, TOPIC_NAME, described, list_of, object_of, ref
 from gateway.parameters import NO_PARAMETERS, QueryParameters, integer, path_topic, text
 from gateway.shell import shell_of
 from log_format import layout, limits
 from log_format.errors import ErrorCode
+from log_format.topic_config import SETTINGS, ChoiceSetting, IntegerSetting
 from log_format.topic_state import TopicState
 
 router = APIRouter(route_class=DirectRoute)
@@ -28,11 +29,19 @@ LIST_LIMIT: Final = 1000
 """The contract's default of ``limit``."""
 LIST_LIMIT_MAX: Final = 10_000
 
-_CONFIG: Final = {
-    "type": "object",
-    "description": "Settings by Kafka's names; numbers may be text, null gives the default",
-    "additionalProperties": {"type": ["integer", "string", "null"]},
-}
+
+def _setting_schema(setting: IntegerSetting | ChoiceSetting) -> dict[str, Any]:
+    default = {"default": setting.default}
+    if isinstance(setting, ChoiceSetting):
+        return {"type": ["string", "null"], "examples": list(setting.choices), **default}
+    number = {"type": "integer", "minimum": setting.minimum, "maximum": setting.maximum}
+    return {"anyOf": [number, {"type": "string", "pattern": r"^\s*[+-]?[0-9]{1,19}\s*$"}, {"type": "null"}], **default}
+
+
+_CONFIG: Final = described(
+    object_of({name: _setting_schema(setting) for name, setting in SETTINGS.items()}, required=(), closed=True),
+    "Settings by Kafka's names; numbers may be text, null gives the default",
+)
 _PARTITION_COUNT: Final = {"type": "integer", "minimum": 1, "maximum": limits.PARTITION_COUNT_MAX}
 _NEW_TOPIC: Final = object_of(
     {"name": TOPIC_NAME, "partition_count": {**_PARTITION_COUNT, "default": 1}, "config": _CONFIG},

@@ -29,7 +29,6 @@ from log_format.transaction_row import NO_NUMBER, TransactionRow
 router = APIRouter(route_class=DirectRoute)
 
 TIMEOUT_MS_DEFAULT: Final = 60_000
-TRANSACTIONAL_ID_BYTES_MAX: Final = 255
 NUMBER_MAX: Final = 2**53 - 1
 """What every JSON parser keeps exactly."""
 
@@ -37,7 +36,7 @@ _ID: Final = {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"}
 _LONG: Final = {"type": "integer", "format": "int64", "minimum": 0}
 _NEW: Final = object_of(
     {
-        "transactional_id": {"type": "string", "minLength": 1, "maxLength": TRANSACTIONAL_ID_BYTES_MAX},
+        "transactional_id": IDENTIFIER,
         "timeout_ms": {
             "type": "integer",
             "minimum": limits.TRANSACTION_TIMEOUT_MS_MIN,
