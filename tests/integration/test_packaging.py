@@ -134,7 +134,8 @@ def _link(distribution: importlib.metadata.Distribution, site: Path) -> None:
 
 
 def test_the_wheel_holds_the_packages_and_their_data_and_nothing_else(wheel: Path) -> None:
-    """Every file of the packages that git knows is in the wheel: modules, py.typed, the page of documents, the jars' lock."""
+    """Every file of the packages that git knows is in the wheel: modules, the page of documents, the jars' lock; and py.typed of
+    all that users import, or that what they import is made of: errors of the SDK are log_format's."""
     listing = subprocess.run(
         ["git", "-c", "safe.directory=*", "ls-files", "-z", *sorted(PACKAGES)],
         cwd=ROOT, check=True, capture_output=True, text=True, timeout=60,
@@ -143,7 +144,8 @@ def test_the_wheel_holds_the_packages_and_their_data_and_nothing_else(wheel: Pat
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     assert tracked <= names
-    assert {"tidelog/py.typed", "gateway/docs_page.html", "spark_pipeline/jars.lock"} <= tracked
+    typed = {f"{name}/py.typed" for name in ("log_format", "spark_pipeline", "tidelog")}
+    assert typed | {"gateway/docs_page.html", "spark_pipeline/jars.lock"} <= tracked
     assert {name.split("/")[0] for name in names} == PACKAGES | {f"tidelog-{__version__}.dist-info"}
 
 
