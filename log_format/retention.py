@@ -44,7 +44,7 @@ class ApplyRetention:
 
 def needs_retention(state: TopicState, now_ms: int) -> bool:
     """Whether ``ApplyRetention`` has something to do."""
-    return bool(expired_offsets(state, now_ms) or state.manifest.segments_below({}, count_max=1))
+    return state.has_dead_segments() or bool(expired_offsets(state, now_ms))
 
 
 def expired_offsets(state: TopicState, now_ms: int) -> dict[int, int]:

@@ -144,6 +144,21 @@ class DeleteRecords:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveDeadSegments:
+    """Take out of the table what a deletion of records had no room for. To be repeated as long as there is something.
+
+    The result is whether there was.
+    """
+
+    topic_id: str
+
+    def propose(self, state: TopicState, now_ms: int) -> Proposal[bool]:
+        """Removes; nothing when another incarnation has taken this one's place. Never raises."""
+        _, removes, _ = log_start_actions(state, {}, now_ms) if state.topic_id == self.topic_id else ([], [], ())
+        return Proposal(operation="DELETE RECORDS", actions=removes, result=bool(removes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteAllRecords:
     """A step on the way to the deletion of a topic with many segments: all its records, and some of the segments left by that.
 

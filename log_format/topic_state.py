@@ -104,6 +104,10 @@ class TopicState:
         """The first offset that can be read."""
         return int(self.log_starts[partition])
 
+    def has_dead_segments(self) -> bool:
+        """Whether the table has segments without anything readable that may go. O(segments)."""
+        return bool(self.manifest.segments_below({}, count_max=1))
+
     def apply(self, commit: Commit, version: int) -> Self:
         """The state after the commit. To be called once per commit, since the manifest is shared.
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 from gateway.engine.bounds import LIST_LOADS_AT_ONCE, LIST_PARTITIONS_MAX
 from gateway.engine.open_topic import OpenTopic
@@ -15,9 +16,16 @@ from gateway.engine.pool import Pool
 from gateway.engine.registry import TopicRegistry, is_topic_name
 from log_format import layout, limits
 from log_format.clock import Clock
-from log_format.errors import BackOff, CorruptData, OutcomeUnknown, StoreUnavailable
+from log_format.errors import BackOff, CorruptData, OutcomeUnknown, StoreUnavailable, TidelogError
 from log_format.store import ObjectStore
-from log_format.topic_changes import AlterTopic, CreateTopic, DeleteAllRecords, DeleteRecords, DeleteTopic
+from log_format.topic_changes import (
+    AlterTopic,
+    CreateTopic,
+    DeleteAllRecords,
+    DeleteRecords,
+    DeleteTopic,
+    RemoveDeadSegments,
+)
 from log_format.topic_config import ConfigValue, TopicConfig
 from log_format.topic_state import TopicState
 
@@ -103,9 +111,7 @@ class Administration:
             said = f"Topic {name!r} has lost records and was not deleted to its end: delete it again."
             raise OutcomeUnknown(said, topic=name) from problem
         if committed.result:
-            task = asyncio.create_task(self._delete_segments(name, committed.result))
-            self._sweeps.add(task)
-            task.add_done_callback(self._sweeps.discard)
+            self._behind_the_answer(self._delete_segments(name, committed.result))
 
     async def delete_records(self, name: str, before: Mapping[int, int]) -> dict[int, int]:
         """Move log starts up; the log start of each partition named.
@@ -113,7 +119,10 @@ class Administration:
         Raises as ``DeleteRecords.propose`` and ``OpenTopic.commit``.
         """
         topic = await self._existing(name)
-        return (await topic.commit(DeleteRecords(before=before))).result
+        committed = await topic.commit(DeleteRecords(before=before))
+        if committed.state.topic_id is not None and committed.state.has_dead_segments():
+            self._behind_the_answer(self._remove_dead(topic, committed.state.topic_id))
+        return committed.result
 
     async def page(self, prefix: str, after: str, limit: int) -> TopicPage:
         """At most ``limit`` topics whose names start with ``prefix`` and come after ``after``. Raises as ``OpenTopic.fresh``."""
@@ -134,7 +143,7 @@ class Administration:
         return await self._names("", "")
 
     async def drain(self) -> None:
-        """Leave the segments that were not deleted yet to the collector of orphans."""
+        """Leave the segments that were not deleted yet to maintenance."""
         for task in list(self._sweeps):
             task.cancel()
         if self._sweeps:
@@ -167,6 +176,19 @@ class Administration:
         for name in self._store.list_directories(layout.TOPICS):
             if name.startswith(prefix) and name > after and is_topic_name(name):
                 yield name
+
+    def _behind_the_answer(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._sweeps.add(task)
+        task.add_done_callback(self._sweeps.discard)
+
+    async def _remove_dead(self, topic: OpenTopic, topic_id: str) -> None:
+        """Take out of the table what the commit that moved the log starts had no room for."""
+        try:
+            while (await topic.commit(RemoveDeadSegments(topic_id=topic_id))).result:
+                pass
+        except TidelogError as problem:
+            _log.warning("segments of topic %s below its log starts are left to maintenance: %s", topic.name, problem)
 
     async def _delete_segments(self, name: str, paths: tuple[str, ...]) -> None:
         for path in paths:

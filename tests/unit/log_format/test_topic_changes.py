@@ -11,7 +11,14 @@ from log_format import limits
 from log_format.checkpoint import write_checkpoint
 from log_format.errors import ErrorCode, OffsetOutOfRange, RequestRefused, UnknownPartition, UnknownTopic
 from log_format.retention import ApplyRetention, needs_retention
-from log_format.topic_changes import AlterTopic, CreateTopic, DeleteAllRecords, DeleteRecords, DeleteTopic
+from log_format.topic_changes import (
+    AlterTopic,
+    CreateTopic,
+    DeleteAllRecords,
+    DeleteRecords,
+    DeleteTopic,
+    RemoveDeadSegments,
+)
 from log_format.topic_config import TopicConfig
 
 
@@ -217,10 +224,20 @@ def test_a_topic_is_emptied_step_by_step(bench: Any, monkeypatch: pytest.MonkeyP
     assert [gateway.committer.commit(change).result for _ in range(3)] == [True, True, False]
     assert gateway.log.state.log_starts.tolist() == gateway.log.state.next_offsets.tolist() == [3, 2]
     assert gateway.log.state.manifest.segment_count() == 2
+    rest = RemoveDeadSegments(topic_id=change.topic_id)
+    bench.append(gateway, {0: [b"5"]})
+    assert [gateway.committer.commit(rest).result for _ in range(2)] == [True, False]
+    assert gateway.log.state.log_starts.tolist() == [3, 2]
     gateway.committer.commit(DeleteTopic())
     gateway.committer.commit(creation())
+    for number in range(3):
+        bench.append(gateway, {0: [b"%d" % number]})
+    gateway.committer.commit(DeleteRecords(before={0: 3}))
+    version = gateway.log.state.version
     with pytest.raises(UnknownTopic):
         gateway.committer.commit(change)
+    assert gateway.committer.commit(rest).result is False
+    assert gateway.log.state.version == version
 
 
 @pytest.mark.parametrize(

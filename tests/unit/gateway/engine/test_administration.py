@@ -101,6 +101,29 @@ def test_a_deleted_topic_is_gone_with_its_segments(tools: Any) -> None:
     tools.run(scenario)
 
 
+def test_what_a_deletion_of_records_had_no_room_for_goes_behind_the_answer(
+    tools: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a topic whose segments fill a gateway's memory is brought back by deleting its records, maintenance or none."""
+    monkeypatch.setattr(limits, "REMOVES_PER_COMMIT_MAX", 2)
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        topic = await gateway.topic(flush_ms=0)
+        for number in range(8):
+            await gateway.append(topic, [b"%d" % number])
+        version = topic.state.version
+        assert await gateway.engine.administration.delete_records("t", {0: 7}) == {0: 7}
+        await asyncio.wait(gateway.engine.administration._sweeps)
+        assert topic.state.manifest.segment_count() == 1
+        assert topic.state.version == version + 4
+        await gateway.append(topic, [b"8"])
+        assert topic.state.log_start(0) == 7
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
 def test_a_topic_of_many_segments_is_deleted_by_several_commits(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """None of them names more than so many segments, and in the end none is in the table; when the store fails in between, nobody
     says that nothing happened, and the same again ends it."""
