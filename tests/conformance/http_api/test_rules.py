@@ -9,11 +9,17 @@ import socket
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
 import pytest
 import zstandard
 
 ENCODERS = {"gzip": gzip.compress, "zstd": zstandard.ZstdCompressor().compress}
+
+
+def in_raw(api: Any, request: bytes) -> bytes:
+    """What comes back for these bytes, until the gateway closes."""
+    with socket.create_connection((urlsplit(api.url).hostname, urlsplit(api.url).port), timeout=30) as connection:
+        connection.sendall(request)
+        return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
@@ -226,9 +232,7 @@ def test_what_is_refused_before_it_is_read_says_where_too(api: Any, path: str) -
 def test_what_is_no_http_is_a_problem(api: Any) -> None:
     """400 with ``errors`` and an id, for a method, a length, or a line that nobody can read; then the connection ends."""
     for head in (b"NONSENSE /healthz HTTP/1.1", b"POST /v1/topics HTTP/1.1\r\nContent-Length: x", b"nothing at all"):
-        with socket.create_connection((urlsplit(api.url).hostname, urlsplit(api.url).port), timeout=30) as raw:
-            raw.sendall(head + b"\r\nHost: x\r\n\r\n")
-            answer = b"".join(iter(lambda: raw.recv(65536), b""))
+        answer = in_raw(api, head + b"\r\nHost: x\r\n\r\n")
         lines, _, body = answer.partition(b"\r\n\r\n")
         assert lines.startswith(b"HTTP/1.1 400 "), answer
         assert b"\r\nx-request-id: " in lines.lower()
@@ -241,9 +245,7 @@ def test_a_transfer_coding_that_is_not_undone_is_refused(api: Any) -> None:
     topic = api.topic()
     head = f"POST /v1/topics/{topic}/records HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nConnection: close\r\n"
     for coding, status in (("gzip, chunked", 400), ("Chunked", 200)):
-        with socket.create_connection((urlsplit(api.url).hostname, urlsplit(api.url).port), timeout=30) as raw:
-            raw.sendall(f"{head}Transfer-Encoding: {coding}\r\n\r\n1\r\nx\r\n0\r\n\r\n".encode())
-            answer = b"".join(iter(lambda: raw.recv(65536), b""))
+        answer = in_raw(api, f"{head}Transfer-Encoding: {coding}\r\n\r\n1\r\nx\r\n0\r\n\r\n".encode())
         assert answer.startswith(b"HTTP/1.1 %d " % status), answer
     assert [record["value"] for record in api.records(topic)] == ["x"]
 
@@ -300,12 +302,9 @@ def test_headers_that_do_not_work_yet_are_refused(api: Any) -> None:
 
 def test_ten_thousand_headers_do_no_harm(api: Any) -> None:
     """They are refused, or ignored; the gateway goes on."""
-    with httpx.Client(base_url=api.url, timeout=30, trust_env=False) as client:
-        try:
-            answer = client.get("/healthz", headers=[(f"x-{number}", "y") for number in range(10_000)])
-            assert answer.status_code in {200, 400, 431}
-        except httpx.TransportError:
-            pass
+    headers = "".join(f"x-{number}: y\r\n" for number in range(10_000))
+    answer = in_raw(api, f"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n".encode())
+    assert answer[:13] in {b"HTTP/1.1 200 ", b"HTTP/1.1 400 ", b"HTTP/1.1 431 "}, answer
     assert api.http.get("/healthz").status_code == 200
 
 
