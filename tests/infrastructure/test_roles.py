@@ -230,6 +230,9 @@ def test_maintenance_does_its_work_and_leaves_gateways_alone(roles: Roles, tmp_p
     assert refused(client.delete_object, Bucket=roles.bucket, Key="elsewhere")
     assert refused(client.put_object, Bucket=roles.bucket, Key=f"{PREFIX}/system/consumer_offsets/offsets/x", Body=b"")
     for below in (
+        "topics/orders/_cleaned",
+        "topics/orders/_delta_log",
+        "topics/orders/compacted",
         "topics/orders/segments",
         "system/transactions/_cleaned",
         "system/transactions/_delta_log",
