@@ -6,6 +6,7 @@ and order by the format's own committer, in segments as large as a gateway's und
 
 from __future__ import annotations
 
+import compileall
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
+import log_format
+import spark_pipeline
 from benchmarks.kafka.broker import Broker, kept, run_tool
 from log_format.append import Append, Batch
 from log_format.clock import SystemClock
@@ -46,7 +49,9 @@ class Source:
 
 
 def started(store: str) -> SparkSession:
-    """A session with two cores, and Kafka's source when it is installed."""
+    """A session with two cores, and Kafka's source when it is installed; our code compiled, as pip leaves it."""
+    for package in (log_format, spark_pipeline):
+        compileall.compile_dir(package.__path__[0], quiet=1)
     return session(
         store,
         app_name="benchmarks",

@@ -85,8 +85,11 @@ def session(
         settings |= s3_settings(os.environ)
     if master is None and not submitted:
         master = "local[*]"
+    environment = {"PYTHONPATH": python_path(os.environ)}
     if master is not None and master.startswith("local"):
         settings |= _local_settings()
+        # On this machine what runs here runs there; Spark would look for some "python3", which may have nothing of ours.
+        environment["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
         if scheme not in _S3_SCHEMES:
             settings |= LOCAL_CHECKPOINTS
     settings |= dict(config or {})
@@ -95,11 +98,11 @@ def session(
         builder = builder.master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    # Java's own environment, which it starts here unless it is there: every Python process of the session begins with it.
-    with variables({"PYTHONPATH": python_path(os.environ)}):
+    # Java begins here, unless it is there, and what it finds in its environment all its Python processes find.
+    with variables(environment):
         started = builder.getOrCreate()
     if str(started.sparkContext.master).startswith("local") and "PYSPARK_PYTHON" not in os.environ:
-        # On this machine what runs here runs there; Spark would look for some "python3", which may have nothing of ours.
+        # As above, in a session that was there before.
         started.sparkContext.pythonExec = sys.executable
     register(started)
     return started
