@@ -132,7 +132,10 @@ def _report_error(error: TidelogError, as_json: bool) -> None:
     lines = [f"{error.detail} [{error.code}]"]
     found = error.fields.get("errors")
     if isinstance(found, list):
-        shown = [f"{each.get('where')}: {each.get('what')}" for each in found if isinstance(each, dict)]
+        # Without a place it is the whole request, of which the detail speaks.
+        shown = [
+            f"{each['where']}: {each.get('what')}" for each in found if isinstance(each, dict) and each.get("where")
+        ]
         lines += [f"  {each}" for each in shown if each != error.detail]
     if isinstance(error, GatewayError) and error.request_id is not None:
         problem["request_id"] = error.request_id

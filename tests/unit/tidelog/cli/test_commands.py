@@ -96,6 +96,14 @@ def test_topics_from_creation_to_deletion(gateway: Any) -> None:
     assert "no topics" in run("topic", "list", url=gateway.url).stderr
 
 
+def test_places_are_named_behind_the_sentence(gateway: Any) -> None:
+    """Each where it is; what is wrong with the whole request was said by the sentence."""
+    errors = [{"where": "", "what": "all of it"}, {"where": "/config/a", "what": "is not a setting"}]
+    gateway.misbehave("POST", gateway.refuse(400, "INVALID_CONFIG", errors=errors))
+    lines = run("topic", "create", "t", url=gateway.url).stderr.splitlines()
+    assert [line for line in lines if "request id" not in line][1:] == ["  /config/a: is not a setting"]
+
+
 def test_errors_and_their_exit_codes(gateway: Any, dead_url: str) -> None:
     """People get a sentence on standard error, programs the contract's fields there; results are never mixed with them."""
     result = run("topic", "describe", "nope", "--json", url=gateway.url)
