@@ -126,6 +126,13 @@ def test_containers_have_room_and_time() -> None:
         assert settings.drain_notice_ms + settings.drain_timeout_ms < grace_ms
 
 
+def test_the_autoscaler_alone_says_how_many_gateways() -> None:
+    """A number in the Deployment would end gateways under load with each ``kubectl apply``."""
+    documents = _documents("gateway.yaml")
+    target = documents["HorizontalPodAutoscaler", "tidelog-gateway"]["spec"]["scaleTargetRef"]
+    assert "replicas" not in documents[target["kind"], target["name"]]["spec"]
+
+
 @pytest.mark.parametrize("manifest", ["gateway.yaml", "maintenance.yaml"])
 def test_pods_may_do_little(manifest: str) -> None:
     """No root, no token of the cluster, nothing written to the image's file system, no capability."""
