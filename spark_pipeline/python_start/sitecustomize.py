@@ -1,8 +1,8 @@
 """Spark's Python processes take pyspark from where pip put it, not from the archive that Spark puts before it.
 
 Spark has ``$SPARK_HOME/python/lib/pyspark.zip`` first on their path. Python keeps no compiled code of what is in an archive, so
-each process compiles the pyspark that it needs anew: half a second, and each start of a stream is a new process. Where pip
-installed pyspark, the archive lies within it and the same files are beside it, compiled.
+each process compiles the pyspark that it needs anew, which takes it longer than all else before its first answer; and each start
+of a stream is a new process. Where pip installed pyspark, the archive lies within it and the same files are beside it, compiled.
 
 1. Nothing changes where the archive is not within a pyspark on the path, as in Spark's own distribution.
 2. The ``sitecustomize`` that would have run without this one runs.
