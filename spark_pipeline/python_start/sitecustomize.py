@@ -5,7 +5,9 @@ each process compiles the pyspark that it needs anew, which takes it longer than
 of a stream is a new process. Where pip installed pyspark, the archive lies within it and the same files are beside it, compiled.
 
 1. Nothing changes where the archive is not within a pyspark on the path, as in Spark's own distribution.
-2. The ``sitecustomize`` that would have run without this one runs.
+2. Where that pyspark and py4j are installed the archives go from the path: what looks through all of it, as Spark's search for
+   data sources does, fails at archives in Python 3.13 (CPython issue 121342).
+3. The ``sitecustomize`` that would have run without this one runs.
 """
 
 from __future__ import annotations
@@ -18,10 +20,12 @@ from importlib.util import module_from_spec
 _ARCHIVES = f"{os.sep}pyspark{os.sep}python{os.sep}lib{os.sep}"
 
 
-def _archives_last(path: list[str]) -> list[str]:
-    """The path with the archives within its own pyspark at its end: py4j may be nowhere else."""
+def _without_archives(path: list[str]) -> list[str]:
+    """The path without the archives within its own pyspark, but with them at its end where py4j is nowhere else."""
     within = {entry for entry in path if _ARCHIVES in entry and entry.partition(_ARCHIVES)[0] in path}
-    return sorted(path, key=within.__contains__)
+    others = [entry for entry in path if entry not in within]
+    is_installed = all(PathFinder.find_spec(name, others) is not None for name in ("pyspark", "py4j"))
+    return others if is_installed else sorted(path, key=within.__contains__)
 
 
 def _run_next() -> None:
@@ -31,5 +35,5 @@ def _run_next() -> None:
         spec.loader.exec_module(module_from_spec(spec))
 
 
-sys.path[:] = _archives_last(sys.path)
+sys.path[:] = _without_archives(sys.path)
 _run_next()

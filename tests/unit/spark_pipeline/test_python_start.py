@@ -34,6 +34,13 @@ def test_pyspark_is_the_installed_one() -> None:
     assert _printed(WHERE, *ARCHIVES, python_path({})) == pyspark.__file__
 
 
+def test_what_looks_through_the_path_meets_no_archive() -> None:
+    """As Spark's search for data sources: after ``invalidate_caches`` Python 3.13 can't tell what is in an archive."""
+    walk = "import importlib, pkgutil; importlib.invalidate_caches(); print('py4j' in {m.name for m in pkgutil.iter_modules()})"
+    assert _printed(walk, *ARCHIVES, python_path({})) == "True"
+    assert _printed(f"import sys; print({{*sys.path}} & {{*{ARCHIVES}}})", *ARCHIVES, python_path({})) == "set()"
+
+
 def test_the_directory_may_be_in_an_archive(tmp_path: Path) -> None:
     """So it is with ``--py-files``."""
     start = Path(python_path({}))
