@@ -46,8 +46,8 @@ Mode = Literal["preferred", "random", "off"]
 
 FORWARDED: Final = b"x-tidelog-forwarded"
 """The header that marks a request as passed on; its value is the ids of the gateways that did, comma-separated."""
-PROBLEM_BYTES_MAX: Final = 64 * 1024
-"""Of a 503's body that is looked at for ``DRAINING``."""
+WHOLE_ANSWER_BYTES_MAX: Final = 64 * 1024
+"""An answer so short is read to its end before its head is passed on: what breaks off before is an answer that is lost."""
 _PRODUCE: Final = frozenset({"/v1/topics/{topic}/records", "/v1/topics/{topic}/partitions/{partition}/records"})
 _GROUP: Final = "/v1/groups/{group}"
 _CLUSTER: Final = "/v1/cluster"
@@ -247,7 +247,7 @@ class Forwarding:
 
         try:
             await connection.head(is_live)
-            first = await _problem_body(connection, is_live) if connection.status == 503 else b""
+            first = await _whole(connection, is_live) if _is_short(connection) else b""
         except PeerLost as lost:
             self._membership.rest(peer.id)
             self._count("lost")
@@ -256,7 +256,7 @@ class Forwarding:
             raise OutcomeUnknown(
                 "The gateway that this was passed on to did not answer: whether it happened is not known."
             ) from lost
-        if first and _is_draining(first):
+        if connection.status == 503 and _is_draining(first):
             self._membership.rest(peer.id)
             self._count("draining")
             return _Outcome.UNTOUCHED
@@ -277,10 +277,16 @@ class Forwarding:
         self._forwarded.labels(outcome).inc()
 
 
-async def _problem_body(connection: PeerConnection, is_live: Callable[[], bool]) -> bytes:
-    """The beginning of a body, whole if it is a problem's."""
+def _is_short(connection: PeerConnection) -> bool:
+    """Whether the answer says so; a problem is short, whatever it says."""
+    lengths = [int(value) for name, value in connection.headers if name == b"content-length" and value.isdigit()]
+    return connection.status == 503 or (bool(lengths) and lengths[0] <= WHOLE_ANSWER_BYTES_MAX)
+
+
+async def _whole(connection: PeerConnection, is_live: Callable[[], bool]) -> bytes:
+    """The body, or the beginning of one that is longer after all. Raises ``PeerLost``."""
     pieces = b""
-    while len(pieces) < PROBLEM_BYTES_MAX and (piece := await connection.chunk(is_live)):
+    while len(pieces) < WHOLE_ANSWER_BYTES_MAX and (piece := await connection.chunk(is_live)):
         pieces += piece
     return pieces
 

@@ -55,3 +55,56 @@ def test_what_is_known_not_to_have_happened_is_said_so(monkeypatch: pytest.Monke
     with pytest.raises(UnknownTopic):
         _asked(monkeypatch, _Outcome.LOST, UnknownTopic("t"), "GET")
     _asked(monkeypatch, _Outcome.LOST, None, "POST")
+
+
+@pytest.mark.parametrize(("method", "may_repeat"), [("POST", False), ("GET", True)])
+def test_an_answer_that_breaks_off_is_a_lost_one(method: str, may_repeat: bool) -> None:
+    """A peer that dies between an acknowledgement's head and its body: nothing was sent on yet, so the client gets a whole
+    answer, 504 or what was done here."""
+    sent: list[Any] = []
+    served: list[str] = []
+
+    async def breaks_off(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{")
+        await writer.drain()
+        writer.close()
+
+    async def scenario() -> None:
+        server = await asyncio.start_server(breaks_off, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        settings = SimpleNamespace(gateway_id="a", connections_max=10, request_bytes_max=1_000)
+        shell: Any = SimpleNamespace(settings=settings, request_memory=MemoryBudget(1_000, "tests"))
+        membership: Any = SimpleNamespace(is_live=lambda _: True, rest=lambda _: None)
+        absent: Any = None
+        forwarding = Forwarding(shell, membership, absent, mode="preferred", registry=CollectorRegistry())
+        bodies = iter([{"type": "http.request", "body": b"", "more_body": False}])
+
+        async def peer(_: Any) -> Any:
+            return SimpleNamespace(id="b", url=url)
+
+        async def receive() -> Any:
+            message = next(bodies, None)
+            return message if message is not None else await asyncio.Event().wait()
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        async def app(*_: Any) -> None:
+            served.append("here")
+
+        forwarding._peer_for = peer  # type: ignore[method-assign]
+        scope = {"type": "http", "method": method, "raw_path": b"/v1/x", "query_string": b"", "headers": []}
+        try:
+            await forwarding(app, {**scope, "tidelog.request_id": "r", "path": "/v1/x"}, receive, send)
+        finally:
+            forwarding.close()
+            server.close()
+
+    if may_repeat:
+        asyncio.run(scenario())
+    else:
+        with pytest.raises(OutcomeUnknown):
+            asyncio.run(scenario())
+    assert sent == []
+    assert served == (["here"] if may_repeat else [])
