@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import aclosing
-from types import MappingProxyType
 from typing import Final
 
 from starlette.requests import Request
@@ -19,8 +18,6 @@ INLINE_BYTES_MAX: Final = 64 * 1024
 """Records of more are encoded in a thread."""
 WHOLE_BYTES_MAX: Final = 2 * 1024 * 1024
 """An answer of more records is made and sent piece by piece: as JSON they may become six times as long."""
-
-NO_HEADERS: Final[Mapping[str, int]] = MappingProxyType({})
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -89,9 +86,7 @@ class EventStreamResponse:
     ``headers``: numbers that are told before the first event.
     """
 
-    def __init__(
-        self, request: Request, events: AsyncGenerator[bytes, None], *, headers: Mapping[str, int] = NO_HEADERS
-    ) -> None:
+    def __init__(self, request: Request, events: AsyncGenerator[bytes, None], *, headers: Mapping[str, int]) -> None:
         self._request = request
         self._events = events
         self._headers = _encoded(headers)

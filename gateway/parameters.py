@@ -152,6 +152,11 @@ def parse_integer(value: str, minimum: int, maximum: int) -> int:
     raise ValueError(f"must be an integer from {minimum} to {maximum}")
 
 
+def accepted(request: Request) -> str:
+    """All of the request's ``Accept`` headers as one; empty without any."""
+    return ",".join(request.headers.getlist("accept"))
+
+
 def path_text(request: Request, name: str) -> str:
     """A path part, percent-decoded, encoded slashes included."""
     value: str = request.path_params[name]

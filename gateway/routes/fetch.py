@@ -32,6 +32,7 @@ from gateway.parameters import (
     INT64_MAX,
     NO_PARAMETERS,
     QueryParameters,
+    accepted,
     integer,
     integer_or_word,
     parse_integer,
@@ -140,7 +141,7 @@ async def fetch(request: Request) -> ASGIApp:
     engine = engine_of(request)
     arrival_ms = engine.clock.monotonic_ms()
     query = _QUERY.parse(request)
-    kind = negotiate(",".join(request.headers.getlist("accept")))
+    kind = negotiate(accepted(request))
     topic, partition = path_topic(request), path_partition(request)
     last_event_id = request.headers.get("last-event-id") if kind == EVENT_STREAM else None
     start = _start(topic, partition, query, last_event_id)
@@ -178,7 +179,7 @@ async def fetch_many(request: Request) -> ASGIApp:
     """One answer for all of them; one that fails makes it answer at once."""
     shell, engine = shell_of(request), engine_of(request)
     NO_PARAMETERS.parse(request)
-    negotiate(",".join(request.headers.getlist("accept")), (JSON,))
+    negotiate(accepted(request), (JSON,))
     wanted, limits = _wanted(await json_members(request))
     found = await _fetched(request, engine, wanted, limits, engine.clock.monotonic_ms())
     identity = request_id(request)

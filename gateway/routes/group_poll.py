@@ -25,7 +25,7 @@ from gateway.log_engine import LogEngine
 from gateway.openapi import answer, operation
 from gateway.openapi import request_body as body_of
 from gateway.openapi_schemas import OFFSET, PARTITION, TOPIC_NAME, list_of, object_of, ref
-from gateway.parameters import NO_PARAMETERS
+from gateway.parameters import NO_PARAMETERS, accepted
 from gateway.problem import request_id
 from gateway.routes.fetch import LIMITS, limits_of, many_response
 from gateway.routes.group_offsets import NEXT_OFFSET, next_offsets_of
@@ -94,7 +94,7 @@ async def poll(request: Request) -> ASGIApp:
     shell, engine = shell_of(request), engine_of(request)
     NO_PARAMETERS.parse(request)
     name = path_group(request)
-    negotiate(",".join(request.headers.getlist("accept")), (JSON,))
+    negotiate(accepted(request), (JSON,))
     members = await json_members(request)
     wish, joining = _wish(members)
     if wish.commit:

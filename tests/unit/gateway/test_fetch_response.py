@@ -137,7 +137,7 @@ def test_a_stream_ends_when_its_client_leaves(reads: bool) -> None:
         client = Client()
         if not reads:
             client.reads.clear()
-        answer = EventStreamResponse(Request(SCOPE, client.receive), events())
+        answer = EventStreamResponse(Request(SCOPE, client.receive), events(), headers={})
         sending = asyncio.ensure_future(answer(SCOPE, client.receive, client.send))
         await asyncio.sleep(0.02)
         assert not closed
