@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 from prometheus_client import CollectorRegistry
 
+from gateway.call import stands
 from gateway.engine.administration import Administration
 from gateway.engine.bounds import (
     COMMIT_WAIT_MS_MAX,
@@ -210,7 +211,9 @@ class LogEngine:
                 raise OutcomeUnknown(
                     f"The commit of topic {topic.name!r} takes too long: its outcome is not known yet."
                 )
-        return pending.settled.result()
+        acknowledgement = pending.settled.result()
+        stands()
+        return acknowledgement
 
     def _make_transactions(self, access: TableAccess) -> tuple[Transactions, OneRequest]:
         decider = make_decider(access)

@@ -186,18 +186,18 @@ class Decide:
     def propose(self, state: GroupsState, now_ms: int) -> Proposal[Sequence[Outcome]]:
         """One ``add`` with the rows; nothing when no decision needs one. Refusals are in the result."""
         all_changes: list[GroupChanges] = []
-        refusals: list[TidelogError | None] = []
+        outcomes: list[Outcome] = []
         ahead = GroupsEdit(state)
         for decision in self._decisions:
             decided = decision.decide(ahead, now_ms)
-            refusals.append(decided if isinstance(decided, TidelogError) else None)
-            if isinstance(decided, GroupChanges) and decided:
+            if isinstance(decided, TidelogError):
+                outcomes.append(decided)
+                continue
+            if decided:
                 ahead.take(decided)
                 all_changes.append(decided)
-        outcomes: list[Outcome] = [
-            ahead.group(decision.group) if refusal is None else refusal
-            for decision, refusal in zip(self._decisions, refusals, strict=True)
-        ]
+            # At once: a later decision of this commit may end the group, and does not take back what this one did.
+            outcomes.append(ahead.group(decision.group))
         if not all_changes:
             return Proposal(operation="WRITE", actions=(), result=outcomes)
         path = f"offsets/{self._new_id()}.parquet"

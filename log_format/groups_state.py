@@ -116,7 +116,9 @@ class GroupsEdit:
         for row in changes.groups:
             self._edit(row.group).take_row(row)
         for offset in changes.offsets:
-            self._edit(offset.group).take_offset(offset)
+            # What ends with its group stays in what was seen of it before.
+            if offset.group not in changes.deleted:
+                self._edit(offset.group).take_offset(offset)
         for pending in changes.pending:
             self._edit(pending.group).take_pending(pending)
         for name, transaction_id in changes.settled:

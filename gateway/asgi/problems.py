@@ -1,7 +1,8 @@
 """Turns whatever a request's handling raises into its problem, or into silence when nobody is there to read it.
 
 This is the top of the process for requests: the one place that may catch everything. An answer that has begun can't be
-replaced; its connection is cut, so that the client sees that it is not whole.
+replaced; its connection is cut, so that the client sees that it is not whole. A call whose change stands is never refused: what
+is raised behind the change is a defect, and is answered as in doubt (``gateway.call``).
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import logging
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gateway.call import begin_call
 from gateway.dispatch import MethodNotAllowed
 from gateway.problem import as_tidelog_error, problem_response
-from log_format.errors import ErrorCode, StoreUnavailable, TidelogError
+from log_format.errors import ErrorCode, OutcomeUnknown, StoreUnavailable, TidelogError
 
 _log = logging.getLogger("gateway.problems")
 
@@ -27,6 +29,7 @@ class ProblemMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
         begun = False
+        call = begin_call()
 
         async def watching_send(message: Message) -> None:
             nonlocal begun
@@ -38,12 +41,20 @@ class ProblemMiddleware:
         except ClientDisconnect:
             return
         except Exception as error:  # noqa: BLE001 - the top of the process for a request
+            if call.stands and not as_tidelog_error(error).may_have_happened:
+                error = _late_refusal(error)
             _note(error, begun=begun)
             if begun:
                 return
             headers = {"allow": ", ".join(error.allowed)} if isinstance(error, MethodNotAllowed) else None
             response = problem_response(error, scope.get("tidelog.request_id"), headers=headers)
             await response(scope, receive, send)
+
+
+def _late_refusal(error: Exception) -> OutcomeUnknown:
+    late = OutcomeUnknown("The change was made, and then the gateway failed to say what it did.")
+    late.__cause__ = error
+    return late
 
 
 def _note(error: Exception, *, begun: bool) -> None:

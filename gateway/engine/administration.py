@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from gateway.call import unasked
 from gateway.engine.bounds import LIST_LOADS_AT_ONCE, LIST_PARTITIONS_MAX
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.pool import Pool
 from gateway.engine.registry import TopicRegistry, is_topic_name
 from log_format import layout, limits
 from log_format.clock import Clock
-from log_format.errors import BackOff, CorruptData, OutcomeUnknown, StoreUnavailable, TidelogError
+from log_format.errors import BackOff, CorruptData, OutcomeUnknown, StoreUnavailable, TidelogError, UnknownTopic
 from log_format.store import ObjectStore
 from log_format.topic_changes import (
     AlterTopic,
@@ -101,11 +102,17 @@ class Administration:
         topic_id, has_begun = topic.state.topic_id, False
         try:
             while topic_id is not None and topic.state.manifest.segment_count() > limits.REMOVES_PER_COMMIT_MAX:
-                if not (await topic.commit(DeleteAllRecords(topic_id=topic_id))).result:
+                with unasked():  # only the topic's end is
+                    has_removed = (await topic.commit(DeleteAllRecords(topic_id=topic_id))).result
+                if not has_removed:
                     break
                 has_begun = True
             committed = await topic.commit(DeleteTopic())
-        except BackOff as problem:
+        except UnknownTopic:
+            if not has_begun:
+                raise
+            return  # another call deleted it meanwhile: what was asked for holds
+        except TidelogError as problem:
             if not has_begun:
                 raise
             said = f"Topic {name!r} has lost records and was not deleted to its end: delete it again."

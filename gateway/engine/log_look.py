@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from gateway.call import check_way_back
+
 
 class LogLook:
     """``look`` makes one look; its errors reach everybody who waits for it."""
@@ -25,6 +27,7 @@ class LogLook:
 
     async def after_now(self) -> None:
         """Return when a look that began after this call has ended. Raises what it raises."""
+        check_way_back()
         if self._next is None:
             self._next = asyncio.create_task(self._begin())
             self._next.add_done_callback(_retrieve)

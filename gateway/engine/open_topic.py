@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
+from gateway.call import check_way_back, stands
 from gateway.engine.bounds import COMMIT_WAIT_MS_MAX, PRODUCER_BYTES, STORE_WAIT_MS_MAX
 from gateway.engine.checkpointing import Checkpointing
 from gateway.engine.log_look import LogLook
@@ -154,10 +155,12 @@ class OpenTopic:
         return self.log.state
 
     async def commit(self, change: Change[ResultT]) -> Committed[TopicState, ResultT]:
-        """Make a change of the topic, in turn with its flushes. It goes on when the caller is cancelled.
+        """Make a change of the topic, in turn with its flushes; then the present call's change stands. It goes on when the
+        caller is cancelled.
 
         Raises what ``Committer.commit`` raises; ``BackOff`` when its turn does not come, ``OutcomeUnknown`` when it takes long.
         """
+        check_way_back()
         begun = asyncio.Event()
         task = asyncio.create_task(self._commit(change, begun))
         self._changes.add(task)
@@ -172,7 +175,10 @@ class OpenTopic:
             done, _ = await asyncio.wait((task,), timeout=COMMIT_WAIT_MS_MAX / 1000)
         if not done:
             raise OutcomeUnknown(f"The change of topic {self.name!r} takes too long.", topic=self.name)
-        return task.result()
+        committed = task.result()
+        if committed.attempts:
+            stands()
+        return committed
 
     def notice(self) -> None:
         """Wake those who wait for what happened since the last call, and see to what follows a commit."""

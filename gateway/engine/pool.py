@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import ParamSpec, TypeVar
 
+from gateway.call import check_way_back
 from gateway.engine.bounds import MAP_AHEAD, POOL_WAITING_MAX
 from gateway.problem import overloaded
 
@@ -31,6 +32,7 @@ class Pool:
 
         Raises ``BackOff`` (``OVERLOADED``) when too many wait already.
         """
+        check_way_back()
         with self._lock:
             if self._calls >= self._calls_max:
                 raise overloaded(f"Too many calls wait for the store ({self.name}).")

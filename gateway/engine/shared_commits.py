@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from gateway.call import check_way_back, stands
 from gateway.engine.bounds import COMMIT_WAIT_MS_MAX, STORE_WAIT_MS_MAX
 from gateway.engine.checkpointing import Checkpointing
 from gateway.engine.log_look import LogLook
@@ -18,7 +19,7 @@ from gateway.engine.pool import Pool
 from gateway.problem import overloaded
 from log_format.change import NewId, TableChange
 from log_format.clock import Clock
-from log_format.committer import Committer
+from log_format.committer import Committed, Committer
 from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable, TidelogError
 from log_format.store import ObjectStore
 from log_format.table import StateT, Table
@@ -104,16 +105,19 @@ class SharedCommits(Generic[StateT, DecisionT, OutcomeT]):
 
     async def recent(self, age_ms_max: int) -> StateT:
         """The state as of at most so long ago. Raises as ``fresh``."""
+        check_way_back()
         observed_ms = self._log.observed_ms
         if observed_ms is not None and self._clock.monotonic_ms() - observed_ms <= age_ms_max:
             return self._log.state
         return await self.fresh()
 
     async def decide(self, decision: DecisionT) -> OutcomeT:
-        """What holds once the decision is in the store. It goes on when the caller is cancelled.
+        """What holds once the decision is in the store; then the present call's change stands. It goes on when the caller is
+        cancelled.
 
         Raises what the decision is refused with; ``BackOff`` (nothing happened), ``OutcomeUnknown``.
         """
+        check_way_back()
         if len(self._waiting) >= DECISIONS_WAITING_MAX:
             raise overloaded(f"Too many decisions about {self._log.table.label} wait for the store.")
         future: asyncio.Future[OutcomeT] = asyncio.get_running_loop().create_future()
@@ -122,14 +126,15 @@ class SharedCommits(Generic[StateT, DecisionT, OutcomeT]):
             self._running = asyncio.create_task(self._run())
         try:
             async with asyncio.timeout(COMMIT_WAIT_MS_MAX / 1000):
-                return await asyncio.shield(future)
+                outcome = await asyncio.shield(future)
         except TimeoutError:
             raise OutcomeUnknown(f"The decision about {self._log.table.label} takes too long.") from None
+        stands()
+        return outcome
 
     async def commit(self, change: TableChange[StateT, ResultT]) -> ResultT:
         """The result of a change of another kind. Raises as the committer does."""
-        async with self._writing:
-            committed = await self._write_pool.run(self._committer.commit, change)
+        committed = await self._put(change)
         self._checkpointing.consider(committed.state)
         return committed.result
 
@@ -165,18 +170,24 @@ class SharedCommits(Generic[StateT, DecisionT, OutcomeT]):
 
     async def _commit(self, taken: list[tuple[DecisionT, asyncio.Future[OutcomeT]]]) -> None:
         try:
-            outcomes = await self.commit(self._change([decision for decision, _ in taken]))
-            for (_, future), outcome in zip(taken, outcomes, strict=True):
+            committed = await self._put(self._change([decision for decision, _ in taken]))
+            # First of all, so that nothing that follows can take it back.
+            for (_, future), outcome in zip(taken, committed.result, strict=True):
                 if isinstance(outcome, TidelogError):
                     _fail(future, outcome)
                 elif not future.done():
                     future.set_result(outcome)
+            self._checkpointing.consider(committed.state)
         except TidelogError as error:
             for _, future in taken:
                 _fail(future, error)
         finally:
             for _, future in taken:
                 _fail(future, OutcomeUnknown(f"The decision about {self._log.table.label} ended without an outcome."))
+
+    async def _put(self, change: TableChange[StateT, ResultT]) -> Committed[StateT, ResultT]:
+        async with self._writing:
+            return await self._write_pool.run(self._committer.commit, change)
 
     async def _refresh(self) -> None:
         try:

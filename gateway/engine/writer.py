@@ -295,15 +295,15 @@ class Writer:
                 self._base = self._log.state
                 started = asyncio.get_running_loop().time()
                 committed = await self._pool.run(self._committer.commit, flush.append)
-            self._metrics.commit_seconds.observe(asyncio.get_running_loop().time() - started)
-            self._acknowledge(flush, committed)
-            self._notice_contention(lost=committed.attempts > 1)
         except TidelogError:
             # Others may have been faster every time.
             self._notice_contention(lost=True)
             raise
         finally:
             self._base = None
+        self._acknowledge(flush, committed)
+        self._metrics.commit_seconds.observe(asyncio.get_running_loop().time() - started)
+        self._notice_contention(lost=committed.attempts > 1)
 
     def _notice_contention(self, *, lost: bool) -> None:
         state = self._log.state
@@ -313,9 +313,13 @@ class Writer:
             self._on_contended()
 
     def _acknowledge(self, flush: _Flush, committed: Committed[TopicState, AppendResult]) -> None:
+        # First of all, so that nothing that follows can take it back. Nobody hears of it before this turn of the loop is over.
+        now = asyncio.get_running_loop().time()
+        for pending, outcome in zip(flush.pending, committed.result, strict=True):
+            pending.settle(outcome)
+            self._metrics.acknowledgement_seconds.observe(now - pending.arrived)
         if committed.attempts:
             self._metrics.commit_attempts.observe(committed.attempts)
-        now = asyncio.get_running_loop().time()
         records = flush.append.records
         standing = [
             (pending.batch.topic_id, places)
@@ -325,9 +329,6 @@ class Writer:
         if standing and records is not None:
             self._on_flushed(standing[0][0], records, _runs(places for _, places in standing))
             self._metrics.appended_records.inc(records.num_rows)
-        for pending, outcome in zip(flush.pending, committed.result, strict=True):
-            pending.settle(outcome)
-            self._metrics.acknowledgement_seconds.observe(now - pending.arrived)
 
     def _fail(self, flush: _Flush, error: TidelogError) -> None:
         _log.warning("a flush failed: %s: %s", error.code, error.detail)

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from gateway.call import unasked
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry, is_topic_name
@@ -18,7 +19,7 @@ from gateway.groups.coordinator import Coordinator, GroupCommits
 from gateway.groups.lag_watch import written_ms
 from gateway.groups.metrics import GroupMetrics
 from log_format.clock import Clock
-from log_format.errors import ErrorCode, OffsetOutOfRange, RequestRefused, UnknownTopic
+from log_format.errors import ErrorCode, RequestRefused, TidelogError, UnknownTopic
 from log_format.group_changes import CommitOffsets, not_empty
 from log_format.group_holdings import keys_of
 from log_format.group_row import NO_GENERATION, OffsetRow
@@ -105,11 +106,11 @@ class Committed:
         *,
         instead_of: Mapping[Key, int | None] | None = None,
         transaction_id: str | None = None,
-    ) -> None:
-        """Commit all of them or none.
+    ) -> Group:
+        """Commit all of them or none; the group with them. An offset beyond the end of the log is one, too, as in Kafka.
 
         Raises ``RequestRefused`` (``STALE_GENERATION``, ``UNKNOWN_MEMBER``, ``FENCED_MEMBER``, ``UNKNOWN_TOPIC``,
-        ``UNKNOWN_PARTITION``, ``OFFSET_OUT_OF_RANGE``), ``BackOff``, ``OutcomeUnknown``.
+        ``UNKNOWN_PARTITION``), ``BackOff``, ``OutcomeUnknown``.
         """
         coordinated = transaction_id is None and (member_id is not None or not offsets)
         epoch = (await self._coordinator.live(name)).row.epoch if coordinated else None
@@ -122,8 +123,21 @@ class Committed:
             transaction_id=transaction_id,
             epoch=epoch,
         )
-        await self._commits.decide(decision)
+        if transaction_id is None:
+            group = await self._commits.decide(decision)
+        else:
+            with unasked():  # the transaction's decision is what was asked for
+                group = await self._commits.decide(decision)
         self._metrics.committed_offsets.inc(len(offsets))
+        return group
+
+    async def put(
+        self, name: str, offsets: Sequence[NextOffset], member_id: str | None, generation: int | None
+    ) -> list[OffsetRow]:
+        """Commit all of them or none; all offsets of the group with them, as ``offsets`` has them. Raises as ``commit``."""
+        ids = await self._known_ids((await self._commits.fresh()).group(name))
+        group = await self.commit(name, offsets, member_id, generation)
+        return _of_incarnations(group, ids, offsets)
 
     async def rows(
         self, name: str, offsets: Sequence[NextOffset], member_id: str | None, generation: int | None
@@ -136,14 +150,7 @@ class Committed:
         states = {topic: await self._state(topic) for topic in sorted({one.topic for one in offsets})}
         rows = []
         for one in offsets:
-            topic, state = states[one.topic]
-            state = topic.existing_with(one.partition)
-            if one.offset > state.high_watermark(one.partition):
-                state = await topic.fresh(self._clock.monotonic_ms())
-                topic.existing_with(one.partition)
-            if one.offset > state.high_watermark(one.partition):
-                log_start, end = state.log_start(one.partition), state.high_watermark(one.partition)
-                raise OffsetOutOfRange(one.topic, one.partition, one.offset, log_start, end)
+            state = states[one.topic][0].existing_with(one.partition)
             rows.append(_row(name, state, one, member_id, generation))
         return tuple(rows)
 
@@ -159,8 +166,8 @@ class Committed:
 
     async def reset(
         self, name: str, topics: Sequence[str] | None, partitions: Sequence[Key] | None, to: ResetTo
-    ) -> None:
-        """Move offsets of a group without members; clamped to what there is.
+    ) -> list[OffsetRow]:
+        """Move offsets of a group without members, clamped to what there is; all offsets of the group then.
 
         Raises ``RequestRefused`` (``UNKNOWN_GROUP``, ``GROUP_NOT_EMPTY``, ``UNKNOWN_TOPIC``, ``UNKNOWN_PARTITION``,
         ``NO_COMMITTED_OFFSET`` for a shift), ``BackOff``, ``OutcomeUnknown``.
@@ -172,12 +179,14 @@ class Committed:
         for topic in topics or ():
             state = (await self._state(topic))[1]
             keys += [(topic, number) for number in range(state.partition_count)]
-        valid = await self._valid(group)
+        ids = await self._ids(group.offsets)
+        valid = _of_ids(group, ids)
         wanted = [await self._moved(name, key, to, valid.get(key)) for key in dict.fromkeys(keys)]
         try:
-            await self.commit(name, wanted, None, None)
+            group = await self.commit(name, wanted, None, None)
         except RequestRefused as refusal:
             raise not_empty(name) if refusal.code == ErrorCode.STALE_GENERATION else refusal from None
+        return _of_incarnations(group, ids, wanted)
 
     async def lag(self, name: str) -> list[PartitionLag]:
         """Of every partition of topics that the group subscribes to or has offsets for. Raises as ``group``."""
@@ -253,17 +262,37 @@ class Committed:
 
     async def _valid(self, group: Group, keys: set[Key] | None = None) -> dict[Key, OffsetRow]:
         """The offsets whose topic is the one that they were committed for."""
-        rows = [row for key, row in sorted(group.offsets.items()) if keys is None or key in keys]
+        wanted = [key for key in group.offsets if keys is None or key in keys]
+        ids = await self._ids(wanted)
+        return {key: row for key, row in _of_ids(group, ids).items() if keys is None or key in keys}
+
+    async def _ids(self, keys: Iterable[Key]) -> dict[str, str | None]:
+        """The incarnation of each topic that is named; None where there is none. Raises ``BackOff``, ``CorruptData``."""
+        ids: dict[str, str | None] = {}
+        for topic, topic_id in (await self._looked(keys)).items():
+            if isinstance(topic_id, TidelogError):
+                raise topic_id
+            ids[topic] = topic_id
+        return ids
+
+    async def _known_ids(self, group: Group) -> dict[str, str | None]:
+        """The same of the topics that can be looked at: what a group has of others is no reason to refuse it a commit."""
+        found = await self._looked(group.offsets)
+        return {topic: topic_id for topic, topic_id in found.items() if not isinstance(topic_id, TidelogError)}
+
+    async def _looked(self, keys: Iterable[Key]) -> dict[str, str | TidelogError | None]:
         arrival_ms = self._clock.monotonic_ms()
-        names = sorted({row.topic for row in rows})
+        names = sorted({topic for topic, _ in keys})
         turns = asyncio.Semaphore(LOOKS_AT_ONCE)
 
-        async def look(topic: str) -> str | None:
+        async def look(topic: str) -> str | TidelogError | None:
             async with turns:
-                return (await self._topics.fresh(topic, arrival_ms)).state.topic_id
+                try:
+                    return (await self._topics.fresh(topic, arrival_ms)).state.topic_id
+                except TidelogError as problem:
+                    return problem
 
-        ids = dict(zip(names, await asyncio.gather(*(look(topic) for topic in names)), strict=True))
-        return {row.key: row for row in rows if ids[row.topic] == row.topic_id}
+        return dict(zip(names, await asyncio.gather(*map(look, names)), strict=True))
 
     async def _state(self, topic: str) -> tuple[OpenTopic, TopicState]:
         if not is_topic_name(topic):
@@ -280,6 +309,21 @@ def unknown_group(name: str) -> RequestRefused:
 def held_keys(group: Group, member_id: str) -> list[Key]:
     """The partitions that a member may read, in order."""
     return sorted(keys_of(group.holdings.readable(member_id)))
+
+
+def _of_ids(group: Group, ids: Mapping[str, str | None]) -> dict[Key, OffsetRow]:
+    """A group's offsets in order, less those of topics that are another now than ``ids`` says or that it does not name."""
+    return {key: row for key, row in sorted(group.offsets.items()) if ids.get(row.topic) == row.topic_id}
+
+
+def _of_incarnations(group: Group, ids: Mapping[str, str | None], committed: Iterable[NextOffset]) -> list[OffsetRow]:
+    """The offsets of a group that has just committed some, less those of topics that are known to be another by now."""
+    newest = dict(ids)
+    for one in committed:
+        row = group.offsets.get(one.key)
+        if row is not None:
+            newest[one.topic] = row.topic_id
+    return [row for _, row in sorted(group.offsets.items()) if newest.get(row.topic, row.topic_id) == row.topic_id]
 
 
 def _row(name: str, state: TopicState, one: NextOffset, member_id: str | None, generation: int | None) -> OffsetRow:

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from typing import TypeVar
 
+from gateway.call import unasked
 from gateway.engine.shared_commits import SharedCommits
 from gateway.groups.bounds import (
     ADOPTION_MS,
@@ -148,7 +149,8 @@ class Coordinator:
         self._groups.pop(name, None)
 
     async def _claim(self, name: str) -> LiveGroup:
-        claimed = await self._commits.decide(Claim(group=name, coordinator=self._coordinator_id))
+        with unasked():
+            claimed = await self._commits.decide(Claim(group=name, coordinator=self._coordinator_id))
         row = claimed.row
         if row is None or row.coordinator != self._coordinator_id:
             raise CoordinatorFenced(name)
@@ -170,8 +172,7 @@ class Coordinator:
 
     async def _write(self, row: GroupRow) -> GroupRow:
         written = (await self._commits.decide(Regroup(row=row))).row
-        if written is None:
-            raise CoordinatorFenced(row.group)
+        assert written is not None
         known = self._groups.get(row.group)
         if known is not None and written.generation != known.row.generation:
             self._metrics.rebalances.inc()

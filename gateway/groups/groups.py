@@ -20,7 +20,7 @@ from gateway.groups.bounds import COMMIT_PACE, COMPACTION_MS, DELETED_TIMES_MAX,
 from gateway.groups.committed import Committed, unknown_group
 from gateway.groups.coordinator import Coordinator, GroupCommits
 from gateway.groups.lag_watch import LagWatch
-from gateway.groups.live_group import LiveGroup
+from gateway.groups.live_group import Joined, LiveGroup
 from gateway.groups.metrics import GroupMetrics
 from gateway.groups.polling import Polling
 from gateway.groups.subscription import SubscribedTopics
@@ -113,7 +113,7 @@ class Groups:
         await self.coordinator.drain()
         await self.commits.drain()
 
-    async def join(self, name: str, joining: Joining) -> tuple[LiveGroup, MemberRow]:
+    async def join(self, name: str, joining: Joining) -> tuple[LiveGroup, Joined]:
         """A new member; of a static one the next instance. Raises ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``), ``BackOff``,
         ``OutcomeUnknown``."""
         member = MemberRow(
@@ -130,7 +130,7 @@ class Groups:
         )
         return await self._unless_deleted(name, lambda: self._joined(name, member, joining.assignor))
 
-    async def _joined(self, name: str, member: MemberRow, assignor: str) -> tuple[LiveGroup, MemberRow]:
+    async def _joined(self, name: str, member: MemberRow, assignor: str) -> tuple[LiveGroup, Joined]:
         group = await self.coordinator.live(name)
         if len(group.row.members) >= MEMBERS_MAX:
             raise overloaded(f"Group {name!r} has {MEMBERS_MAX} members already.")

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from gateway.call import stands, unasked
 from gateway.engine.waiting import Wakeup
 from gateway.groups.bounds import LEASE_MS
 from gateway.groups.regrouping import Happened, Subscriptions, members_after, next_row
@@ -60,6 +61,24 @@ class Session:
         return self.seen_ms + self.timeout_ms
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """A member as the row that took it in has it, and what it may read by that row."""
+
+    member: MemberRow
+    readable: Partitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """What a heartbeat found: the newest generation, what the member may read, and whether it acknowledged anything new."""
+
+    generation: int
+    readable: Partitions
+    session_timeout_ms: int
+    has_changed: bool
+
+
 @dataclass(slots=True)
 class _Waiting:
     """What the next row takes in, and who waits for it."""
@@ -68,7 +87,7 @@ class _Waiting:
     leaves: set[str] = field(default_factory=set)
     acknowledged: dict[str, int] = field(default_factory=dict)
     topics_changed: bool = False
-    done: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    done: asyncio.Future[GroupRow] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def __bool__(self) -> bool:
         return bool(self.joins or self.leaves or self.acknowledged or self.topics_changed)
@@ -140,8 +159,8 @@ class LiveGroup:
                 raise fenced_member(self.name, member_id)
         raise unknown_member(self.name, member_id)
 
-    async def join(self, member: MemberRow, assignor: str) -> MemberRow:
-        """The member's row at the generation that took it in. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
+    async def join(self, member: MemberRow, assignor: str) -> Joined:
+        """The member at the generation that took it in. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
         used = self.row.assignor if self.row.members else None
         if used is None and (self._waiting.joins or self._running is not None):
             used = self._assignor
@@ -152,13 +171,19 @@ class LiveGroup:
             )
         self._assignor = assignor
         self._waiting.joins.append(member)
-        await self._taken_in()
-        return self.member(member.member_id)
+        row = await self._taken_in()
+        for taken_in in row.members:
+            if taken_in.member_id == member.member_id:
+                stands()
+                return Joined(member=taken_in, readable=Holdings(row).readable(member.member_id))
+        # The next instance of a static member came in the same moment.
+        raise fenced_member(self.name, member.member_id)
 
     async def leave(self, member_ids: Iterable[str]) -> None:
         """Take these out. Raises as ``join``."""
         self._waiting.leaves |= set(member_ids)
         await self._taken_in()
+        stands()
 
     async def topics_changed(self) -> None:
         """Assign anew if topics or partitions are others than before. Raises as ``join``."""
@@ -169,20 +194,22 @@ class LiveGroup:
         """Whether its members' topics or partitions are others than when they were assigned."""
         return self._subscriptions is None or seen.differ(self.row.members, self._subscriptions)
 
-    async def heartbeat(self, member_id: str, generation: int | None) -> tuple[int, Partitions]:
-        """Acknowledge ``generation`` (None: nothing); the present one, and what the member may read. Raises as ``join``."""
-        self.member(member_id)
+    async def heartbeat(self, member_id: str, generation: int | None) -> Heard:
+        """Acknowledge ``generation`` (None: nothing); what holds then. Raises as ``join``."""
+        member = self.member(member_id)
         session = self.sessions[member_id]
         session.seen_ms = max(session.seen_ms, self._clock.monotonic_ms())
+        before = session.acknowledged
         if generation is not None and generation > self.row.generation:
             raise stale(self.name, f"generation {generation} was never given out; {self.row.generation} is the newest")
         if generation == self.row.generation:
-            await self._acknowledge(member_id, session, generation)
+            row = await self._acknowledge(member_id, session, generation)
+            if row is not None:
+                return self._heard(row, member, has_changed=True)
         elif generation is not None and generation > session.acknowledged:
             # It let go of what that one took from it, and learns only now that there is a newer one.
             session.acknowledged, session.learned_ms = generation, None
-        self.member(member_id)
-        return self.row.generation, self.holdings.readable(member_id)
+        return self._heard(self.row, member, has_changed=session.acknowledged != before)
 
     def told(self, member_id: str, generation: int) -> None:
         """The member is about to hear of the generation: from now on it has a session's time to acknowledge it."""
@@ -248,25 +275,39 @@ class LiveGroup:
             for wakeup in waiting:
                 wakeup.set()
 
-    async def _acknowledge(self, member_id: str, session: Session, generation: int) -> None:
+    def _heard(self, row: GroupRow, member: MemberRow, *, has_changed: bool) -> Heard:
+        holdings = self.holdings if row is self.row else Holdings(row)
+        return Heard(
+            generation=row.generation,
+            readable=holdings.readable(member.member_id),
+            session_timeout_ms=member.session_timeout_ms,
+            has_changed=has_changed,
+        )
+
+    async def _acknowledge(self, member_id: str, session: Session, generation: int) -> GroupRow | None:
+        """The row that says so; None where it says so already, or need not."""
         if session.acknowledged == generation:
-            return
+            return None
         member = self.member(member_id)
         if any(set(numbers) - set(member.target.get(topic, ())) for topic, numbers in member.held.items()):
             self._waiting.acknowledged[member_id] = generation
-            await self._taken_in()
-        elif session.acknowledged < generation:
+            row = await self._taken_in()
+            stands()
+            return row
+        if session.acknowledged < generation:
             session.acknowledged = generation
             session.learned_ms = None
+        return None
 
     # The one way to a new row
 
-    async def _taken_in(self) -> None:
-        """Return once what was asked is in the table. It goes on when the caller is cancelled."""
+    async def _taken_in(self) -> GroupRow:
+        """The row with what was asked, once it is in the table. It goes on when the caller is cancelled."""
         done = self._waiting.done
         if self._running is None:
-            self._running = asyncio.create_task(self._run())
-        await asyncio.shield(done)
+            with unasked():  # a run takes in what others ask, too
+                self._running = asyncio.create_task(self._run())
+        return await asyncio.shield(done)
 
     async def _run(self) -> None:
         try:
@@ -277,15 +318,15 @@ class LiveGroup:
                 except TidelogError as error:
                     if isinstance(error, CoordinatorFenced | OutcomeUnknown):
                         self.is_lost = True
-                    _settle(taken.done, error)
+                    _fail(taken.done, error)
                 finally:
-                    _settle(taken.done, OutcomeUnknown("The group's change ended without an outcome."))
+                    _fail(taken.done, OutcomeUnknown("The group's change ended without an outcome."))
         finally:
             self._running = None
             if self._waiting:
                 # Nobody foresaw what ended this run. Who came meanwhile must not wait for the next one that comes.
                 taken, self._waiting = self._waiting, _Waiting()
-                _settle(taken.done, BackOff("The group's changes met a defect: this one was not made."))
+                _fail(taken.done, BackOff("The group's changes met a defect: this one was not made."))
             self.wake_all()
 
     async def _take_in(self, taken: _Waiting) -> None:
@@ -300,7 +341,8 @@ class LiveGroup:
             row = await self._write(row)
             self._replace(row)
         self._subscriptions = subscriptions
-        _settle(taken.done, None)
+        if not taken.done.done():
+            taken.done.set_result(row)
 
     def _replace(self, row: GroupRow) -> None:
         now_ms = self._clock.monotonic_ms()
@@ -318,11 +360,7 @@ class LiveGroup:
         self.wake_all()
 
 
-def _settle(done: asyncio.Future[None], error: BackOff | TidelogError | None) -> None:
-    if done.done():
-        return
-    if error is None:
-        done.set_result(None)
-    else:
+def _fail(done: asyncio.Future[GroupRow], error: TidelogError) -> None:
+    if not done.done():
         done.set_exception(error)
         done.exception()  # whoever waits may be gone

@@ -3,6 +3,7 @@
 1. What the client commits is applied before its generation is acknowledged, so that it counts for what the member loses by that.
 2. Where a partition is read from the first time is committed before the answer, so that a later poll never skips a record.
 3. A change of the group ends the waiting at once.
+4. What fails behind a join, a commit or an acknowledgement that stands is told in each partition, never as a refusal of the call.
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from gateway.call import second_part
 from gateway.engine.fetching import FetchAnswer, Fetched, FetchFrom, Fetching, FetchLimits
 from gateway.engine.registry import TopicRegistry
 from gateway.engine.waiting import Wakeup
 from gateway.groups.committed import Committed, Key, NextOffset
 from gateway.groups.coordinator import Coordinator
-from gateway.groups.live_group import LiveGroup, Session
+from gateway.groups.live_group import Heard, LiveGroup, Session
 from gateway.memory_budget import MemoryBudget
 from log_format.clock import Clock
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.group_changes import CoordinatorFenced
 from log_format.group_holdings import keys_of
-from log_format.group_row import Partitions
 
 AutoReset = Literal["earliest", "latest", "none"]
 
@@ -38,10 +39,12 @@ class PollWish:
     positions: Mapping[Key, int]
     auto_offset_reset: AutoReset
     limits: FetchLimits
+    has_joined: bool = False
+    """By this very call."""
 
     def by(self, member_id: str) -> PollWish:
         """The same wish of a member that has just joined."""
-        return replace(self, member_id=member_id)
+        return replace(self, member_id=member_id, has_joined=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,18 @@ class Polled:
     rebalanced: bool
     keys: Sequence[Key]
     answer: FetchAnswer
+
+
+@dataclass(slots=True)
+class _Poll:
+    """One poll under way. ``known``: the generation that its client knows of. ``has_changed``: whether anything stands by it."""
+
+    wish: PollWish
+    session: Session
+    wakeup: Wakeup
+    known: int
+    deadline_ms: int
+    has_changed: bool = False
 
 
 class Polling:
@@ -80,57 +95,64 @@ class Polling:
         self._coordinator.wake_all()
 
     async def poll(self, group: LiveGroup, wish: PollWish, memory: MemoryBudget) -> Polled:
-        """Raises ``RequestRefused`` (of members, of the commit), ``BackOff``, ``OutcomeUnknown``."""
-        deadline_ms = self._clock.monotonic_ms() + wish.limits.wait_ms_max
+        """Commit, acknowledge, read. A member that joined by this call, or whose commit stands, is refused nothing any more.
+
+        Raises ``RequestRefused`` (of members, of the commit), ``BackOff``, ``OutcomeUnknown``.
+        """
         group.member(wish.member_id)
         wakeup = Wakeup()
-        positions = dict(wish.positions)
         with group.polling(wish.member_id, wakeup) as session:
-            if wish.commit:
-                await self._committed.commit(group.name, wish.commit, wish.member_id, wish.generation)
             known = session.acknowledged if wish.generation is None else wish.generation
-            while True:
-                wakeup.clear()
-                generation, readable = await group.heartbeat(wish.member_id, wish.generation)
-                failed, fenced = await self._find_positions(group, wish, generation, readable, positions)
-                rebalanced = fenced or generation != known
-                left_ms = max(0, deadline_ms - self._clock.monotonic_ms())
-                limits = FetchLimits(
-                    records_max=wish.limits.records_max,
-                    bytes_max=wish.limits.bytes_max,
-                    bytes_min=wish.limits.bytes_min,
-                    wait_ms_max=0 if rebalanced or failed or self._draining else left_ms,
-                )
-                keys = _rotated(sorted(key for key in keys_of(readable) if key in positions), session)
-                answer = await self._fetched(keys, positions, limits, memory, wakeup)
-                if answer is None:
-                    continue
-                is_member = False
+            poll = _Poll(wish, session, wakeup, known, self._clock.monotonic_ms() + wish.limits.wait_ms_max)
+            poll.has_changed = wish.has_joined
+            with second_part():
                 try:
-                    if not await self._coordinator.still(group):
-                        raise CoordinatorFenced(group.name)
-                    group.member(wish.member_id)
-                    is_member = True
-                finally:
-                    if not is_member:  # also when the client went away meanwhile
-                        answer.reservation.release()
-                # Only now: what was to be done before may have taken long, and is no fault of the member.
-                group.told(wish.member_id, generation)
-                keys, answer.parts = _in_order(keys, answer.parts, failed)
-                return Polled(
-                    member_id=wish.member_id, generation=generation, rebalanced=rebalanced, keys=keys, answer=answer
-                )
+                    if wish.commit:
+                        await self._committed.commit(group.name, wish.commit, wish.member_id, wish.generation)
+                        poll.has_changed = True
+                    return await self._read(group, poll, memory)
+                except TidelogError as problem:
+                    if not poll.has_changed:
+                        raise
+                    return _broken_off(group, poll, problem, memory)
+
+    async def _read(self, group: LiveGroup, poll: _Poll, memory: MemoryBudget) -> Polled:
+        wish = poll.wish
+        positions = dict(wish.positions)
+        while True:
+            poll.wakeup.clear()
+            heard = await group.heartbeat(wish.member_id, wish.generation)
+            poll.has_changed = poll.has_changed or heard.has_changed
+            failed, fenced = await self._find_positions(group, poll, heard, positions)
+            rebalanced = fenced or heard.generation != poll.known
+            left_ms = max(0, poll.deadline_ms - self._clock.monotonic_ms())
+            limits = replace(wish.limits, wait_ms_max=0 if rebalanced or failed or self._draining else left_ms)
+            keys = _rotated(sorted(key for key in keys_of(heard.readable) if key in positions), poll.session)
+            answer = await self._fetched(keys, positions, limits, memory, poll.wakeup)
+            if answer is None:
+                continue
+            is_member = False
+            try:
+                if not await self._coordinator.still(group):
+                    raise CoordinatorFenced(group.name)
+                group.member(wish.member_id)
+                is_member = True
+            finally:
+                if not is_member:  # also when the client went away meanwhile
+                    answer.reservation.release()
+            # Only now: what was to be done before may have taken long, and is no fault of the member.
+            group.told(wish.member_id, heard.generation)
+            keys, answer.parts = _in_order(keys, answer.parts, failed)
+            return Polled(
+                member_id=wish.member_id, generation=heard.generation, rebalanced=rebalanced, keys=keys, answer=answer
+            )
 
     async def _find_positions(
-        self,
-        group: LiveGroup,
-        wish: PollWish,
-        generation: int,
-        readable: Partitions,
-        positions: dict[Key, int],
+        self, group: LiveGroup, poll: _Poll, heard: Heard, positions: dict[Key, int]
     ) -> tuple[dict[Key, TidelogError], bool]:
         """Add the positions that are not known yet; what fails, by partition, and whether the group refused the commit."""
-        unknown = [key for key in keys_of(readable) if key not in positions]
+        wish = poll.wish
+        unknown = [key for key in keys_of(heard.readable) if key not in positions]
         if not unknown:
             return {}, False
         committed = await self._committed.of_partitions(group.name, unknown)
@@ -155,7 +177,8 @@ class Polling:
         if begun:
             instead_of = {one.key: committed.get(one.key) for one in begun}
             try:
-                await self._committed.commit(group.name, begun, wish.member_id, generation, instead_of=instead_of)
+                await self._committed.commit(group.name, begun, wish.member_id, heard.generation, instead_of=instead_of)
+                poll.has_changed = True
             except RequestRefused:
                 for one in begun:
                     del positions[one.key]
@@ -196,6 +219,23 @@ class Polling:
                 fetch.result().reservation.release()
 
 
+def _broken_off(group: LiveGroup, poll: _Poll, problem: TidelogError, memory: MemoryBudget) -> Polled:
+    """The answer of a poll that has changed something and then failed: every partition has the problem.
+
+    The member hears of no generation that it does not know, so what it acknowledged last stays what it was.
+    """
+    member_id = poll.wish.member_id
+    keys = sorted(keys_of(group.holdings.readable(member_id)))
+    is_out = isinstance(problem, RequestRefused)
+    return Polled(
+        member_id=member_id,
+        generation=poll.known,
+        rebalanced=is_out,
+        keys=keys,
+        answer=FetchAnswer([problem] * len(keys), memory.reserve(0)),
+    )
+
+
 def _in_order(
     keys: Sequence[Key], parts: Sequence[Fetched | TidelogError], failed: Mapping[Key, TidelogError]
 ) -> tuple[list[Key], list[Fetched | TidelogError]]:
@@ -214,7 +254,7 @@ def _rotated(keys: list[Key], session: Session) -> list[Key]:
 
 
 def _no_offset(name: str, key: Key, offset: int | None) -> RequestRefused:
-    what = "has no committed offset" if offset is None else f"has committed offset {offset}, which left the log,"
+    what = "has no committed offset" if offset is None else f"has committed offset {offset}, which is not in the log,"
     return RequestRefused(
         f"Group {name!r} {what} for {key[0]}/{key[1]}, and auto_offset_reset is none.",
         code=ErrorCode.NO_COMMITTED_OFFSET,

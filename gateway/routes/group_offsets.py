@@ -87,7 +87,6 @@ _TO: Final = {
 OFFSET_ERRORS: Final = (
     ErrorCode.UNKNOWN_TOPIC,
     ErrorCode.UNKNOWN_PARTITION,
-    ErrorCode.OFFSET_OUT_OF_RANGE,
 )
 
 
@@ -122,8 +121,7 @@ async def commit_offsets(request: Request) -> Response:
         # So that the coordinator's memory is asked too: it knows what was acknowledged just now.
         await groups.existing(name)
     await still_connected(request)
-    await groups.committed.commit(name, offsets, member_id, generation)
-    return json_response({"offsets": _offsets(await groups.committed.offsets(name))})
+    return json_response({"offsets": _offsets(await groups.committed.put(name, offsets, member_id, generation))})
 
 
 @router.get(
@@ -183,9 +181,8 @@ async def reset_offsets(request: Request) -> Response:
         members.fault("topics", "or partitions must be given, not both")
     to = _to(members)
     members.finish()
-    committed = engine_of(request).groups.committed
-    await committed.reset(name, topics, partitions, to)
-    return json_response({"offsets": _offsets(await committed.offsets(name))})
+    rows = await engine_of(request).groups.committed.reset(name, topics, partitions, to)
+    return json_response({"offsets": _offsets(rows)})
 
 
 @router.get(

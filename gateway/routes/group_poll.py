@@ -83,7 +83,6 @@ _POLLED: Final = object_of(
             ErrorCode.INCONSISTENT_ASSIGNOR,
             ErrorCode.UNKNOWN_TOPIC,
             ErrorCode.UNKNOWN_PARTITION,
-            ErrorCode.OFFSET_OUT_OF_RANGE,
             ErrorCode.INVALID_TOPIC_NAME,
             ErrorCode.NOT_ACCEPTABLE,
         ),
@@ -112,8 +111,8 @@ async def _polled(shell: Shell, engine: LogEngine, name: str, wish: PollWish, jo
     if joining is None:
         group = await groups.existing(name)
     else:
-        group, member = await groups.join(name, joining)
-        wish = wish.by(member.member_id)
+        group, joined = await groups.join(name, joining)
+        wish = wish.by(joined.member.member_id)
     return await groups.polling.poll(group, wish, shell.answer_memory)
 
 

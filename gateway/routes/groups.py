@@ -147,12 +147,13 @@ async def join_group(request: Request) -> Response:
     members = await json_members(request)
     wanted = joining_of(members)
     members.finish()
-    group, member = await engine_of(request).groups.join(name, wanted)
+    _, joined = await engine_of(request).groups.join(name, wanted)
+    member = joined.member
     return json_response(
         {
             "member_id": member.member_id,
             "generation": member.acknowledged,
-            "assignment": assignment_of(group.holdings.readable(member.member_id)),
+            "assignment": assignment_of(joined.readable),
             "heartbeat_interval_ms": heartbeat_interval_ms(member.session_timeout_ms),
         },
         201,
@@ -185,11 +186,14 @@ async def heartbeat(request: Request) -> Response:
     members.finish()
     member_id = path_text(request, "member")
     group = await engine_of(request).groups.existing(name)
-    newest, readable = await group.heartbeat(member_id, generation)
-    group.told(member_id, newest)
-    interval_ms = heartbeat_interval_ms(group.member(member_id).session_timeout_ms)
+    heard = await group.heartbeat(member_id, generation)
+    group.told(member_id, heard.generation)
     return json_response(
-        {"generation": newest, "assignment": assignment_of(readable), "heartbeat_interval_ms": interval_ms}
+        {
+            "generation": heard.generation,
+            "assignment": assignment_of(heard.readable),
+            "heartbeat_interval_ms": heartbeat_interval_ms(heard.session_timeout_ms),
+        }
     )
 
 

@@ -53,14 +53,26 @@ class Finishing:
         self._topics = topics
         self._group_offsets = group_offsets
         self._clock = clock
+        self._cleaning: set[asyncio.Task[None]] = set()
 
     async def finished(self, row: TransactionRow, staged: Staged | None) -> TransactionRow:
         """The row of a transaction at its end; ``staged``: what its decision takes, where that is in memory.
 
-        One that is not decided, or has ended, is given back as it is. Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``.
+        One that is not decided, or has ended, is given back as it is. Raises ``OutcomeUnknown``: it is decided, so it is refused
+        no more.
         """
         if row.state != "committing":
             return row
+        try:
+            return await self._finished(row, staged)
+        except OutcomeUnknown:
+            raise
+        except TidelogError as error:
+            raise OutcomeUnknown(
+                f"Transaction {row.transaction_id} is decided, but not all of it is visible yet: {error.detail}"
+            ) from error
+
+    async def _finished(self, row: TransactionRow, staged: Staged | None) -> TransactionRow:
         try:
             if staged is not None:
                 return await self._ended(row, staged)
@@ -81,6 +93,17 @@ class Finishing:
                 return False
         return True
 
+    def clean_behind(self, transaction_id: str) -> None:
+        """Delete what is staged behind the answer, as well as that goes."""
+        task = asyncio.create_task(self.clean(transaction_id))
+        self._cleaning.add(task)
+        task.add_done_callback(self._cleaning.discard)
+
+    async def drain(self) -> None:
+        """Return when what is deleted behind answers is."""
+        while self._cleaning:
+            await asyncio.wait(set(self._cleaning))
+
     async def clean(self, transaction_id: str) -> None:
         """Delete what is staged, as well as that goes."""
         try:
@@ -89,25 +112,18 @@ class Finishing:
             _log.warning("staged records of %s are left to the collector: %s", transaction_id, problem.detail)
 
     async def _ended(self, row: TransactionRow, staged: Staged) -> TransactionRow:
-        try:
-            applied = await asyncio.gather(
-                *(self._applied(row, requests) for requests in _by_topic(staged.records)), return_exceptions=True
-            )
-            places: list[Place] = []
-            for found in applied:
-                if isinstance(found, BaseException):
-                    raise found
-                places += found
-            # Behind the records, so that whoever reads the offsets finds the records, too, or brings the transaction to its end.
-            await self._group_offsets.settle(row.transaction_id, groups_of(staged.offsets), is_committed=True)
-            done = await self._recorded(row, sorted(places, key=lambda place: (place.topic, place.partition)))
-        except TransactionEnded:
-            raise
-        except TidelogError as error:
-            raise OutcomeUnknown(
-                f"Transaction {row.transaction_id} is decided, but not all of it is visible yet: {error.detail}"
-            ) from error
-        await self.clean(row.transaction_id)
+        applied = await asyncio.gather(
+            *(self._applied(row, requests) for requests in _by_topic(staged.records)), return_exceptions=True
+        )
+        places: list[Place] = []
+        for found in applied:
+            if isinstance(found, BaseException):
+                raise found
+            places += found
+        # Behind the records, so that a reader of the offsets finds the records, too, or brings the transaction to its end.
+        await self._group_offsets.settle(row.transaction_id, groups_of(staged.offsets), is_committed=True)
+        done = await self._recorded(row, sorted(places, key=lambda place: (place.topic, place.partition)))
+        self.clean_behind(row.transaction_id)
         return done
 
     async def _recorded(self, row: TransactionRow, places: Sequence[Place]) -> TransactionRow:

@@ -11,10 +11,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from gateway.call import unasked
 from gateway.groups.committed import Committed, NextOffset
 from gateway.groups.coordinator import GroupCommits
 from log_format.clock import Clock
-from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
+from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, TidelogError
 from log_format.group_changes import Settle, judge_commit, stale
 from log_format.staged_offsets import StagedOffset, StagedOffsets
 
@@ -48,7 +49,7 @@ class GroupOffsets:
 
     async def prepare(self, transaction_id: str, staged: Sequence[StagedOffsets]) -> None:
         """Make them pending. Raises ``RequestRefused`` (409) where a group refuses them; ``BackOff``, ``OutcomeUnknown``."""
-        for one in _by_group(staged):
+        for number, one in enumerate(_by_group(staged)):
             try:
                 await self._committed.commit(
                     one.group,
@@ -61,15 +62,20 @@ class GroupOffsets:
                 if refusal.status == 409:
                     raise
                 raise stale(one.group, refusal.detail.rstrip(".")) from refusal
+            except BackOff as problem:
+                if number:
+                    raise OutcomeUnknown(f"Offsets of some groups are pending: {problem.detail}") from problem
+                raise
 
     async def settle(self, transaction_id: str, groups: Sequence[str], *, is_committed: bool) -> None:
         """Make what is pending the groups', or drop it. Idempotent. Raises ``BackOff``, ``OutcomeUnknown``."""
-        await asyncio.gather(
-            *(
-                self._commits.decide(Settle(group=group, transaction_id=transaction_id, is_committed=is_committed))
-                for group in groups
+        with unasked():  # what was asked for is the transaction's decision
+            await asyncio.gather(
+                *(
+                    self._commits.decide(Settle(group=group, transaction_id=transaction_id, is_committed=is_committed))
+                    for group in groups
+                )
             )
-        )
 
     async def sweep(self, age_ms_min: int) -> None:
         """Settle what is pending for so long already. Raises ``BackOff``, ``OutcomeUnknown``."""
@@ -80,6 +86,10 @@ class GroupOffsets:
 
     async def settle_group(self, name: str) -> None:
         """Return when nothing that was pending is pending any more. Raises ``BackOff``, ``OutcomeUnknown``."""
+        with unasked():
+            await self._settle_group(name)
+
+    async def _settle_group(self, name: str) -> None:
         for transaction_id, pending in list(self._commits.log.state.group(name).pending.items()):
             deadline_ms = min(pending.prepared_at_ms, self._clock.now_ms()) + PENDING_MS_MAX
             # What a request that came to nothing had prepared it drops by itself, and no row tells of it.

@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 
+from gateway.call import second_part, unasked
 from gateway.engine.bounds import SEQUENCE_AHEAD_MAX, SEQUENCE_WAIT_MS_MAX
 from gateway.engine.producer_ids import ProducerIds
 from gateway.transactions.decider import Decider
@@ -61,6 +63,10 @@ class OneRequest:
 
         Raises ``RequestRefused`` (sequences, the rules of groups, topics that are gone), ``BackOff``, ``OutcomeUnknown``.
         """
+        with second_part():
+            return await self._commit(staged, stamp)
+
+    async def _commit(self, staged: Staged, stamp: ProducerStamp | None) -> Done:
         if stamp is not None:
             earlier = await self._in_turn(stamp)
             if earlier is not None:
@@ -70,10 +76,7 @@ class OneRequest:
         transaction_id = await self._producer_ids.issue(TRANSACTIONAL)
         groups = groups_of(staged.offsets)
         try:
-            names = await self._stage(transaction_id, staged)
-            if not await self._finishing.topics_stand(staged.records):
-                raise BackOff("A topic was made anew while records for it were on their way.")
-            await self._group_offsets.prepare(transaction_id, staged.offsets)
+            names = await self._prepared(transaction_id, staged)
             row = await self._decider.decide(CommitAtOnce(transaction_id=transaction_id, staged=names, stamp=stamp))
         except OutcomeUnknown:
             raise  # it may be decided: what is staged for it stays until that is known
@@ -84,6 +87,17 @@ class OneRequest:
             await self._dropped(transaction_id, groups)
             return Done(await self._finishing.finished(row, None), is_duplicate=True)
         return Done(await self._finishing.finished(row, staged), is_duplicate=False)
+
+    async def _prepared(self, transaction_id: str, staged: Staged) -> tuple[str, ...]:
+        """Stage everything, its offsets pending; the names. Raises ``RequestRefused``, ``BackOff``: nothing is decided yet."""
+        try:
+            names = await self._stage(transaction_id, staged)
+            if not await self._finishing.topics_stand(staged.records):
+                raise BackOff("A topic was made anew while records for it were on their way.")
+            await self._group_offsets.prepare(transaction_id, staged.offsets)
+        except OutcomeUnknown as problem:
+            raise BackOff(problem.detail) from problem
+        return names
 
     async def _in_turn(self, stamp: ProducerStamp) -> TransactionRow | None:
         """Return when it is the request's turn; what it became if it is in the log already."""
@@ -101,7 +115,8 @@ class OneRequest:
                 raise verdict
             before = request_before(state, stamp)
             if before is not None and self._clock.now_ms() - before.recorded_at_ms > _LEFT_ALONE_MS:
-                await self._finishing.finished(before, None)
+                with unasked(), contextlib.suppress(OutcomeUnknown):  # of that one; this one waits on, or is late
+                    await self._finishing.finished(before, None)
             await asyncio.sleep(_AGAIN_MS / 1000)
             state = await self._decider.recent(_AGAIN_MS * 10)
 

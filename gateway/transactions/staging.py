@@ -12,7 +12,15 @@ from gateway.engine.pool import Pool
 from gateway.memory_budget import MemoryBudget
 from log_format import limits
 from log_format.change import NewId
-from log_format.errors import BackOff, CorruptData, ErrorCode, ObjectMissing, RequestRefused, StoreUnavailable
+from log_format.errors import (
+    BackOff,
+    CorruptData,
+    ErrorCode,
+    ObjectMissing,
+    OutcomeUnknown,
+    RequestRefused,
+    StoreUnavailable,
+)
 from log_format.producer_id import JOB, kind_of
 from log_format.staged_offsets import SUFFIX, StagedOffsets, decode_offsets, encode_offsets
 from log_format.staged_records import (
@@ -70,11 +78,11 @@ class Staging:
     async def put(self, transaction_id: str, listed: Listed, staged: StagedRecords, sequence: int | None) -> str:
         """Stage one request behind what is listed; the object's name.
 
-        Raises ``BackOff``, ``RequestRefused`` (``REQUEST_TOO_LARGE``).
+        Raises ``BackOff``, ``OutcomeUnknown``, ``RequestRefused`` (``REQUEST_TOO_LARGE``).
         """
         self.check_room(listed, staged.records.nbytes)
         name = staged_name(listed.next_number, staged.topic, sequence, self._new_id())
-        await self._call(self._put, f"{staged_prefix(transaction_id)}{name}", encode_staged(staged))
+        await self._stored(f"{staged_prefix(transaction_id)}{name}", encode_staged(staged))
         return name
 
     async def put_offsets(self, transaction_id: str, listed: Listed, staged: StagedOffsets) -> str:
@@ -82,7 +90,7 @@ class Staging:
         data = encode_offsets(staged)
         self.check_room(listed, len(data))
         name = staged_name(listed.next_number, f"groups/{staged.group}", None, self._new_id(), suffix=SUFFIX)
-        await self._call(self._put, f"{staged_prefix(transaction_id)}{name}", data)
+        await self._stored(f"{staged_prefix(transaction_id)}{name}", data)
         return name
 
     @asynccontextmanager
@@ -137,6 +145,14 @@ class Staging:
                 limit_bytes=limits.TRANSACTION_BYTES_MAX,
             )
 
+    async def _stored(self, key: str, data: bytes) -> None:
+        """Put an object. Whatever lies there when its transaction is committed belongs to it: a lost answer is no refusal."""
+        try:
+            await self._pool.run(self._store.put, key, data)
+        except StoreUnavailable as problem:
+            detail = f"The store did not take staged records: {problem.detail}."
+            raise (OutcomeUnknown(detail) if problem.may_have_happened else BackOff(detail)) from problem
+
     async def _call(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return await self._pool.run(call, *args, **kwargs)
@@ -151,9 +167,6 @@ class Staging:
 
     def _ids(self) -> list[str]:
         return list(self._store.list_directories(STAGED))
-
-    def _put(self, key: str, data: bytes) -> None:
-        self._store.put(key, data)
 
     def _read(self, key: str) -> StagedRecords | StagedOffsets:
         try:

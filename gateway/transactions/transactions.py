@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from gateway.call import second_part, unasked
 from gateway.engine.bounds import SEQUENCE_AHEAD_MAX, SEQUENCE_WAIT_MS_MAX
 from gateway.engine.producer_ids import ProducerIds
 from gateway.transactions.decider import Decider
@@ -20,7 +21,7 @@ from gateway.transactions.group_offsets import GroupOffsets, groups_of
 from gateway.transactions.staging import Staged, Staging
 from log_format.append import Batch
 from log_format.clock import Clock
-from log_format.errors import CorruptData, ErrorCode, RequestRefused, TidelogError
+from log_format.errors import BackOff, CorruptData, ErrorCode, OutcomeUnknown, RequestRefused, TidelogError
 from log_format.producer_id import TRANSACTIONAL
 from log_format.producers import ProducerStamp, fenced, out_of_order
 from log_format.staged_offsets import StagedOffsets
@@ -67,6 +68,7 @@ class Transactions:
     async def drain(self) -> None:
         """Decide what was asked."""
         await self._decider.drain()
+        await self._finishing.drain()
 
     async def new_epoch(self, transactional_id: str) -> TransactionRow:
         """The transactional id's next epoch, older ones fenced. Raises ``BackOff``, ``OutcomeUnknown``."""
@@ -94,8 +96,16 @@ class Transactions:
         try:
             return await self._decider.decide(begin)
         except NotFinished as refusal:
-            await self._finishing.finished(refusal.row, None)
+            with unasked():
+                await self._finished_before(refusal.row)
             return await self._decider.decide(begin)
+
+    async def _finished_before(self, row: TransactionRow) -> None:
+        """Bring the transaction before to its end. Raises ``BackOff``: of the one that is to begin nothing has happened."""
+        try:
+            await self._finishing.finished(row, None)
+        except OutcomeUnknown as problem:
+            raise BackOff(f"The transaction before this one is not at its end: {problem.detail}") from problem
 
     async def check(self, stamp: ProducerStamp) -> None:
         """Raise ``RequestRefused`` where the stamp is not of a transactional id's newest epoch; ``BackOff``."""
@@ -122,7 +132,7 @@ class Transactions:
     async def stage(self, transaction_id: str, topic: str, batch: Batch, stamp: ProducerStamp | None) -> bool:
         """Put the records beside the topics; False when an earlier try of this request did.
 
-        Raises ``RequestRefused`` (not open, fenced, out of order, too large), ``BackOff``.
+        Raises ``RequestRefused`` (not open, fenced, out of order, too large), ``BackOff``, ``OutcomeUnknown``.
         """
         row = await self.usable(transaction_id)
         if stamp is not None:
@@ -146,21 +156,35 @@ class Transactions:
             topic=topic, topic_id=batch.topic_id, records=batch.records, partitions=batch.partitions
         )
         await self._staging.put(transaction_id, listed, records, None if stamp is None else stamp.sequence)
-        await self.usable(transaction_id)  # it may have been fenced or decided while the object was on its way
+        await self._still_usable(transaction_id)
         return True
 
     async def stage_offsets(self, transaction_id: str, offsets: StagedOffsets) -> None:
         """Put a group's offsets beside the staged records.
 
-        Raises ``RequestRefused`` (not open, fenced, too large, refused by the group), ``BackOff``.
+        Raises ``RequestRefused`` (not open, fenced, too large, refused by the group), ``BackOff``, ``OutcomeUnknown``.
         """
         await self.usable(transaction_id)
         await self._group_offsets.check(offsets)
         await self._staging.put_offsets(transaction_id, await self._staging.listed(transaction_id), offsets)
-        await self.usable(transaction_id)  # it may have been fenced or decided while the object was on its way
+        await self._still_usable(transaction_id)
+
+    async def _still_usable(self, transaction_id: str) -> None:
+        """Raise ``RequestRefused`` where the transaction was fenced or decided while an object for it was on its way: then the
+        object is none of it. ``OutcomeUnknown`` where nobody can say."""
+        try:
+            await self.usable(transaction_id)
+        except BackOff as problem:
+            raise OutcomeUnknown(
+                f"It is staged, but whether transaction {transaction_id} was still open is not known: {problem.detail}"
+            ) from problem
 
     async def commit(self, transaction_id: str) -> TransactionRow:
         """The committed row, every record visible. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
+        with second_part():
+            return await self._commit(transaction_id)
+
+    async def _commit(self, transaction_id: str) -> TransactionRow:
         row = await self._known(transaction_id)
         if row.state == "open":
             listed = await self._staging.listed(transaction_id)
@@ -197,11 +221,16 @@ class Transactions:
         except RequestRefused:
             await self._group_offsets.settle(transaction_id, groups, is_committed=False)
             raise
+        except BackOff as problem:
+            if not groups:
+                raise
+            # Another try of this commit may build on what is pending, so it stays; a reader that finds it may abort them both.
+            raise OutcomeUnknown(f"The offsets of groups are pending: {problem.detail}") from problem
 
     async def abort(self, transaction_id: str) -> TransactionRow:
         """The aborted row. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
         row = await self._decider.decide(DecideAbort(transaction_id=transaction_id, reason="asked"))
-        await self._finishing.clean(transaction_id)
+        self._finishing.clean_behind(transaction_id)
         return row
 
     async def look(self, transaction_id: str) -> TransactionRow:
@@ -214,7 +243,8 @@ class Transactions:
     async def _aborted(self, transaction_id: str, reason: Reason) -> TransactionRow:
         """The aborted row, or the one that was decided to commit before."""
         try:
-            return await self._decider.decide(DecideAbort(transaction_id=transaction_id, reason=reason))
+            with unasked():
+                return await self._decider.decide(DecideAbort(transaction_id=transaction_id, reason=reason))
         except RequestRefused:
             row = await self._known(transaction_id)
             if row.state not in ("committing", "committed"):
