@@ -129,6 +129,9 @@ class CommitOffsets:
                     return stale(self.group, f"the committed offset of {row.topic}/{row.partition} changed meanwhile")
         rows = tuple(msgspec.structs.replace(row, committed_at_ms=now_ms) for row in self.offsets)
         if self.transaction_id is None:
+            if not rows and group.row is not None and not group.is_there:
+                # A commit of nothing makes the group all the same.
+                return GroupChanges(groups=(msgspec.structs.replace(group.row, generation=1, changed_at_ms=now_ms),))
             return GroupChanges(offsets=rows)
         pending = PendingOffsets(
             transaction_id=self.transaction_id, group=self.group, offsets=rows, prepared_at_ms=now_ms

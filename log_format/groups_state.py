@@ -44,6 +44,11 @@ class Group:
         """0: nobody has coordinated it yet."""
         return 0 if self.row is None else self.row.epoch
 
+    @property
+    def is_there(self) -> bool:
+        """Whether anybody made it: one that was claimed for a join that came to nothing is not."""
+        return bool(self.offsets) or (self.row is not None and self.row.generation > 0)
+
 
 NO_GROUP: Final = Group()
 

@@ -92,10 +92,10 @@ class Committed:
 
     async def group(self, name: str) -> Group:
         """The group as the log has it now, nothing pending. Raises ``RequestRefused`` (``UNKNOWN_GROUP``), ``BackOff``."""
-        state = await self._settled(name)
-        if name not in state.groups:
+        group = (await self._settled(name)).group(name)
+        if not group.is_there:
             raise unknown_group(name)
-        return state.groups[name]
+        return group
 
     async def commit(
         self,

@@ -144,7 +144,9 @@ class Groups:
 
     async def existing(self, name: str) -> LiveGroup:
         """A group that is there. Raises ``RequestRefused`` (``UNKNOWN_GROUP``), and as ``Coordinator.live``."""
-        if self.coordinator.known(name) is None and name not in (await self.commits.fresh()).groups:
+        live = self.coordinator.known(name)
+        has_had_members = live is not None and live.row.generation > 0
+        if not has_had_members and not (await self.commits.fresh()).group(name).is_there:
             raise unknown_group(name)
         return await self.coordinator.live(name)
 
@@ -180,7 +182,7 @@ class Groups:
     async def page(self, after: str, limit: int) -> tuple[list[GroupSummary], bool]:
         """At most ``limit`` groups behind ``after``, in order of name, and whether there are more. Raises ``BackOff``."""
         state = await self.commits.fresh()
-        names = sorted(name for name in state.groups if name > after)
+        names = sorted(name for name, group in state.groups.items() if name > after and group.is_there)
         found = []
         for name in names[:limit]:
             row = state.groups[name].row

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from simulated.faults import Profile
 from simulated.truth import Violation
-from simulated_groups.world import PASSING, simulate_groups
+from simulated_groups.world import FAULTY, PASSING, simulate_groups
 from simulated_service.service import Code
 
 from gateway.engine.shared_commits import SharedCommits
@@ -82,6 +82,10 @@ def _ends_sessions_early(self: Session, now_ms: int) -> int:
     return min(_deadline(self, now_ms), self.seen_ms + self.timeout_ms // 2)
 
 
+def _refused_all_the_same(_group: Any, _poll: Any, problem: Any, _memory: Any) -> Any:
+    raise problem
+
+
 _begin = LiveGroup.__init__
 _commit, _decide, _deadline = Committed.commit, SharedCommits.decide, Session.deadline_ms
 
@@ -119,6 +123,13 @@ PLANTED: dict[str, Planted] = {
         PASSING, (("gateway.engine.shared_commits.SharedCommits.decide", _answers_before_the_commit),)
     ),
     "forgets an offset in a rewrite": Planted(PASSING, (("log_format.group_changes.snapshot", _forgets_in_a_rewrite),)),
+    "refuses a poll whose commit stands": Planted(
+        FAULTY,
+        (
+            ("gateway.groups.polling._broken_off", _refused_all_the_same),
+            ("gateway.asgi.problems._late_refusal", lambda error: error),
+        ),
+    ),
     "ends sessions early": Planted(
         PASSING,
         (

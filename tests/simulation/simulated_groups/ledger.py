@@ -6,7 +6,8 @@
 2. No record is skipped: whoever commits has processed; so whatever is below a committed offset was processed by somebody.
 3. A committed offset goes back by a reset only.
 4. A zombie commits nothing: not after another has taken the partition.
-5. What is acknowledged is in the table, all partitions of one request in one version; what is refused never comes.
+5. What is acknowledged is in the table, all partitions of one request in one version; what is refused is not, neither from before
+   its refusal nor later.
 6. A rewrite of the table changes nothing.
 """
 
@@ -52,6 +53,8 @@ class Ledger:
         self._takers: dict[Place, list[str]] = defaultdict(list)
         self._processed: dict[Place, set[int]] = defaultdict(set)
         self._under_way: Counter[tuple[str, Place, int]] = Counter()
+        self._sent: dict[tuple[str, str, frozenset[tuple[Key, int]]], int] = {}
+        """How many commits stood when a member last sent these offsets."""
         self._replaced: set[str] = set()
 
     # What members believe
@@ -93,6 +96,7 @@ class Ledger:
     def sends(self, group: str, member: str, offsets: Mapping[Key, int]) -> None:
         """A commit is on its way."""
         self._note(f"{member} of {group} commits {dict(offsets)}")
+        self._sent[group, member, frozenset(offsets.items())] = len(self._committed)
         for key, offset in offsets.items():
             self._under_way[member, (group, *key), offset] += 1
 
@@ -109,6 +113,12 @@ class Ledger:
     def refused(self, group: str, member: str, offsets: Mapping[Key, int], why: str) -> None:
         """It was answered that it did not happen."""
         self.told[f"commit refused: {why}"] += 1
+        since = self._sent[group, member, frozenset(offsets.items())]
+        stands = any(offsets.items() <= version.get((group, member), {}).items() for version in self._committed[since:])
+        # Another try that nobody answered may have brought it.
+        is_only_try = all(self._under_way[member, (group, *key), offset] == 1 for key, offset in offsets.items())
+        if offsets and stands and is_only_try:
+            raise Violation(f"the commit of {dict(offsets)} by {member} was refused ({why}) and stands")
         self._arrived(group, member, offsets)
 
     def _arrived(self, group: str, member: str, offsets: Mapping[Key, int]) -> None:

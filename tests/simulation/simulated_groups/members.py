@@ -298,17 +298,10 @@ class Member:
         sent_ms = self._around.scheduler.now_ms
         reply = self._request("POST", "poll", body, self._timeout_ms)
         if life is not None and offsets:
-            self._take_polled_commit(life, offsets, reply)
+            self._take_commit(life, offsets, reply)
         self._look_out(reply)
         if isinstance(reply, Reply) and reply.status == 200 and life is self._life:
             self._take_polled(reply.body, sent_ms)
-
-    def _take_polled_commit(self, life: _Life, offsets: dict[Key, int], reply: Reply | Lost) -> None:
-        if isinstance(reply, Reply) and reply.status >= 500:
-            # What failed may be what came after the commit.
-            self._around.ledger.told["commit in doubt"] += 1
-        else:
-            self._take_commit(life, offsets, reply)
 
     def _take_polled(self, body: Any, sent_ms: int) -> None:
         if self._life is None:

@@ -47,10 +47,8 @@ def test_a_commit_makes_the_group(api: Any, group: Any) -> None:
 
 
 def test_nothing_of_a_refused_commit_happens(api: Any, group: Any) -> None:
-    """An offset beyond the end, a partition or topic that is not there: refused, whatever stands beside it."""
+    """A partition or topic that is not there: refused, whatever stands beside it."""
     topic = _filled(api)
-    problem = api.refused(group.commit_answer((topic, 0, 1), (topic, 1, 6)), 416, "OFFSET_OUT_OF_RANGE")
-    assert (problem["log_start_offset"], problem["high_watermark"]) == (0, 5)
     api.refused(group.commit_answer((topic, 0, 1), (topic, 2, 0)), 404, "UNKNOWN_PARTITION")
     api.refused(group.commit_answer((topic, 0, 1), (f"{topic}-not", 0, 0)), 404, "UNKNOWN_TOPIC")
     api.refused(group.http.get(f"{group.url}/offsets"), 404, "UNKNOWN_GROUP")
@@ -59,6 +57,21 @@ def test_nothing_of_a_refused_commit_happens(api: Any, group: Any) -> None:
     group.commit((topic, 0, 1))
     api.refused(group.commit_answer((topic, 0, 2), member=nobody), 404, "UNKNOWN_MEMBER")
     assert group.committed() == {(topic, 0): 1}
+
+
+def test_an_offset_may_lie_beyond_the_end(api: Any, group: Any) -> None:
+    """As in Kafka it is accepted: nothing is behind, a fetch there is out of range, and a poll begins where it is told to."""
+    topic = _filled(api)
+    assert group.commit((topic, 0, 1_000), (topic, 1, 6)) == {(topic, 0): 1_000, (topic, 1): 6}
+    assert group.committed() == {(topic, 0): 1_000, (topic, 1): 6}
+    lag = group.http.get(f"{group.url}/lag").json()
+    found = [(one["committed_offset"], one["lag"], one["lag_ms"]) for one in lag["topics"][0]["partitions"]]
+    assert (found, lag["total"]) == ([(1_000, 0, 0), (6, 0, 0)], 0)
+    fetched = group.http.get(f"/v1/topics/{topic}/partitions/1/records", params={"offset": 6})
+    api.refused(fetched, 416, "OFFSET_OUT_OF_RANGE")
+    refused = group.poll(topics=[topic], auto_offset_reset="none")["partitions"]
+    assert [part["error"]["error_code"] for part in refused] == ["NO_COMMITTED_OFFSET"] * 2
+    assert group.committed() == {(topic, 0): 1_000, (topic, 1): 6}
 
 
 @pytest.mark.parametrize(

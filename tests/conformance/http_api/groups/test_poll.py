@@ -169,14 +169,14 @@ def test_a_poll_commits_before_it_acknowledges(api: Any, group: Any) -> None:
 
 
 def test_a_poll_whose_commit_is_refused_changes_nothing(api: Any, group: Any) -> None:
-    """An offset beyond the end: 416, nothing committed, nothing acknowledged."""
+    """A partition that is not there: 404, nothing committed, nothing acknowledged."""
     topic = _filled(api, 2)
     first = _member(group.poll(topics=[topic]))
     second = group.join(topic)
     told = group.heartbeat_answer(first).json()
     newer = first | {"generation": told["generation"]}
-    bad = [{"topic": topic, "partition": 0, "offset": 1}, {"topic": topic, "partition": 1, "offset": 6}]
-    api.refused(group.poll_answer(member=newer, commit=bad), 416, "OFFSET_OUT_OF_RANGE")
+    bad = [{"topic": topic, "partition": 0, "offset": 1}, {"topic": topic, "partition": 2, "offset": 0}]
+    api.refused(group.poll_answer(member=newer, commit=bad), 404, "UNKNOWN_PARTITION")
     assert group.committed() == {(topic, 0): 0, (topic, 1): 0}
     assert group.heartbeat(second)["assignment"] == []
 

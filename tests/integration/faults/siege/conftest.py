@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import pytest
 import urllib3
@@ -40,7 +40,7 @@ class _Probe:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
-    def __enter__(self) -> _Probe:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

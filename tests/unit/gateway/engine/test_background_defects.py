@@ -241,7 +241,7 @@ def test_who_waits_behind_a_defect_of_a_commit_is_told(tools: Any, monkeypatch: 
             raise Planted
 
         with monkeypatch.context() as patch:
-            patch.setattr(commits, "commit", defect)
+            patch.setattr(commits, "_put", defect)
             asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
             first = asyncio.create_task(commits.decide(Claim(group="g", coordinator="me")))
             await begun.wait()

@@ -48,7 +48,7 @@ def test_a_client_that_leaves_while_its_answer_is_checked(
         gateway = tools.gateway()
         await gateway.append(await gateway.topic(flush_ms=0), [b"x"])
         groups = gateway.engine.groups
-        group, member = await groups.join("g", _joining())
+        group, joined = await groups.join("g", _joining())
         reached = asyncio.Event()
 
         async def never(_group: object) -> bool:
@@ -57,7 +57,7 @@ def test_a_client_that_leaves_while_its_answer_is_checked(
             return True
 
         monkeypatch.setattr(groups.coordinator, "still", never)
-        wish = _wish(member.member_id, 1, wait_ms)
+        wish = _wish(joined.member.member_id, 1, wait_ms)
         poll = asyncio.create_task(groups.polling.poll(group, wish, gateway.memory))
         await reached.wait()
         assert gateway.memory.used_bytes > 0
@@ -76,7 +76,7 @@ def test_a_client_that_leaves_in_the_moment_of_its_answer(tools: Any, monkeypatc
         gateway = tools.gateway()
         await gateway.append(await gateway.topic(flush_ms=0), [b"x"])
         groups = gateway.engine.groups
-        group, member = await groups.join("g", _joining())
+        group, joined = await groups.join("g", _joining())
         polling: Polling = groups.polling
         fetch = polling._fetching.fetch
         poll: asyncio.Task[Any] | None = None
@@ -90,7 +90,7 @@ def test_a_client_that_leaves_in_the_moment_of_its_answer(tools: Any, monkeypatc
             return answer
 
         monkeypatch.setattr(polling._fetching, "fetch", fetch_and_leave)
-        poll = asyncio.create_task(polling.poll(group, _wish(member.member_id, 1, 10_000), gateway.memory))
+        poll = asyncio.create_task(polling.poll(group, _wish(joined.member.member_id, 1, 10_000), gateway.memory))
         with pytest.raises(asyncio.CancelledError):
             await poll
         assert gateway.memory.used_bytes == 0
@@ -105,7 +105,8 @@ def test_what_a_poll_takes_is_not_the_members_time(tools: Any, monkeypatch: pyte
         gateway = tools.gateway()
         await gateway.topic(flush_ms=0, partition_count=2)
         groups = gateway.engine.groups
-        group, first = await groups.join("g", _joining())
+        group, joined = await groups.join("g", _joining())
+        first = joined.member
         await groups.join("g", _joining())
         session = group.sessions[first.member_id]
         still = groups.coordinator.still
@@ -140,8 +141,8 @@ def test_two_that_join_as_one_instance_at_once(tools: Any) -> None:
         refused = [one for one in joins if isinstance(one, RequestRefused)]
         assert [one.code for one in refused] == [ErrorCode.FENCED_MEMBER] * 2
         (joined,) = [one for one in joins if not isinstance(one, BaseException)]
-        assert [one.member_id for one in joined[0].row.members] == [joined[1].member_id]
-        assert len(joined[1].former_ids) == 3
+        assert [one.member_id for one in joined[0].row.members] == [joined[1].member.member_id]
+        assert len(joined[1].member.former_ids) == 3
 
     tools.run(scenario)
 
@@ -158,7 +159,7 @@ def test_a_group_that_is_deleted_twice_at_once(tools: Any) -> None:
             deletes = [asyncio.create_task(groups.delete("g")) for _ in range(2)]
             join = asyncio.create_task(groups.join("g", _joining()))
             ended = await asyncio.gather(*deletes, return_exceptions=True)
-            _, member = await join
+            member = (await join)[1].member
             refused = [one for one in ended if isinstance(one, BaseException)]
             assert all(isinstance(one, RequestRefused) for one in refused), refused
             codes = {one.code for one in refused if isinstance(one, RequestRefused)}

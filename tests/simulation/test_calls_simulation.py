@@ -1,0 +1,149 @@
+"""Each call of the API is broken off right behind a write that stands, in thousands of histories (contract, "No way back"; G8).
+
+``make simulate SEEDS=10000`` runs more histories; ``TIDELOG_CALLS_SEED=123`` runs that one alone and prints what happened in it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from simulated.truth import Violation
+from simulated_calls.calls import KINDS
+from simulated_calls.world import Break, simulate_calls
+from simulated_service.service import Code
+
+from gateway.app import ROUTERS
+from gateway.groups.committed import Committed
+from gateway.transactions.staging import Staging
+from gateway.transactions.transactions import Transactions
+from log_format.errors import BackOff, StoreUnavailable
+
+ONE_SEED = os.environ.get("TIDELOG_CALLS_SEED")
+SEEDS = range(int(os.environ.get("TIDELOG_CALLS_SEEDS", "120"))) if ONE_SEED is None else [int(ONE_SEED)]
+PARTS = min(6, len(SEEDS))
+PLANTED_SEEDS_MAX = 40
+READS_ONLY = {"POST /v1/fetch"}
+
+
+@pytest.fixture(autouse=True)
+def _quiet_gateways() -> Iterator[None]:
+    """Gateways log what fails, and here everything does."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_refused_means_that_nothing_changed(part: int) -> None:
+    """Whatever breaks behind whichever write: what is refused changed nothing that anybody can see, then and ever; what stands
+    is a success."""
+    for seed in SEEDS[part::PARTS]:
+        print(f"TIDELOG_CALLS_SEED={seed}")
+        simulate_calls(seed, on_note=(lambda _line: None) if ONE_SEED is None else print)
+
+
+def test_every_call_that_changes_something_is_broken_off() -> None:
+    """No route is left out, and each breaks, in each way, and is refused, in doubt and done."""
+    routes = {f"{method} {route.path}" for router in ROUTERS for route in router.routes for method in route.methods}  # type: ignore[attr-defined]
+    assert set(KINDS) == {route for route in routes if not route.startswith("GET ")} - READS_ONLY
+    seen: Counter[str] = Counter()
+    for number, route in enumerate(KINDS):
+        seen += simulate_calls(1_000_000 + number, route=route).seen
+        seen += simulate_calls(2_000_000 + number, route=route).seen
+    assert [route for route in KINDS if not seen[f"{route}: broken"]] == []
+    expected = [
+        *(kind.value for kind in Break),
+        "refused",
+        "in doubt",
+        "done",
+        "done, and then broken",
+        "refused values",
+    ]
+    assert [name for name in expected if not seen[name]] == []
+
+
+async def _lists_afresh(self: Committed, name: str, *arguments: Any) -> Any:
+    await self.commit(name, *arguments)
+    return await self.offsets(name)
+
+
+def _refused_all_the_same(_group: Any, _poll: Any, problem: Any, _memory: Any) -> Any:
+    raise problem
+
+
+async def _believes_a_lost_answer(self: Staging, key: str, data: bytes) -> None:
+    try:
+        await self._pool.run(self._store.put, key, data)
+    except StoreUnavailable as problem:
+        raise BackOff(problem.detail) from problem
+
+
+async def _refuses_what_is_staged(self: Transactions, transaction_id: str) -> None:
+    await self.usable(transaction_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A defect, and the route that shows it."""
+
+    route: str
+    targets: tuple[tuple[str, Any], ...]
+
+
+UNGUARDED: tuple[tuple[str, Any], ...] = (
+    ("gateway.asgi.problems._late_refusal", lambda error: error),
+    ("gateway.engine.log_look.check_way_back", lambda: None),
+    ("gateway.engine.shared_commits.check_way_back", lambda: None),
+    ("gateway.engine.pool.check_way_back", lambda: None),
+)
+"""Without the seams that make the class impossible."""
+STAGE = "POST /v1/topics/{topic}/records"
+PLANTED: dict[str, Planted] = {
+    "looks at a group again after its commit": Planted(
+        "PUT /v1/groups/{group}/offsets", (("gateway.groups.committed.Committed.put", _lists_afresh), *UNGUARDED)
+    ),
+    "refuses a poll whose commit stands": Planted(
+        "POST /v1/groups/{group}/poll", (("gateway.groups.polling._broken_off", _refused_all_the_same), *UNGUARDED)
+    ),
+    "takes the lost answer of a staging put for a refusal": Planted(
+        STAGE, (("gateway.transactions.staging.Staging._stored", _believes_a_lost_answer),)
+    ),
+    "refuses what is staged when it can't look again": Planted(
+        STAGE, (("gateway.transactions.transactions.Transactions._still_usable", _refuses_what_is_staged),)
+    ),
+    "shows a group that was claimed for a join that was refused": Planted(
+        "POST /v1/groups/{group}/members",
+        (
+            (
+                "log_format.groups_state.Group.is_there",
+                property(lambda self: self.row is not None or bool(self.offsets)),
+            ),
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_fault_is_found(name: str) -> None:
+    """The simulation sees every one of these defects."""
+    planted = PLANTED[name]
+    for seed in range(PLANTED_SEEDS_MAX):
+        try:
+            simulate_calls(seed, route=planted.route, code=Code(planted=planted.targets))
+        except Violation as problem:
+            print(f"seed {seed}: {problem}")
+            return
+    pytest.fail("no history shows it")
+
+
+def test_a_call_that_looks_again_after_its_commit_fails_each_time() -> None:
+    """The seams need no failing store: a route that asks for anything behind its commit never works."""
+    code = Code(planted=(("gateway.groups.committed.Committed.put", _lists_afresh),))
+    with pytest.raises(Violation, match="INTERNAL"):
+        simulate_calls(1, route="PUT /v1/groups/{group}/offsets", code=code)
