@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
-from tortured.group_history import Commit, MemberHistory, Told, contradictions
+from tortured.group_history import Commit, MemberHistory, Told, contradictions, unlike_the_table
 
 
 def _told(started: float, *partitions: int, is_out: bool = False) -> Told:
@@ -80,3 +82,16 @@ def test_a_commit_that_is_gone_is_found() -> None:
     member.commits = [Commit(started=1, ended=2, offsets={0: 3})]
     for committed in ({}, {0: 2}):
         assert contradictions([member], committed) == ["partition 0: 3 of a is acknowledged and not there"]
+
+
+def test_a_refused_commit_that_stands_is_found() -> None:
+    """Once for each acknowledgement, and perhaps for each doubt: a row more is one that was refused."""
+    member = _member("a")
+    member.commits = [Commit(started=1, ended=2, offsets={0: 3})]
+    member.refused = [{0: 3}, {0: 5}]
+    assert unlike_the_table([member], Counter({("a", 0, 3): 1})) == []
+    assert len(unlike_the_table([member], Counter({("a", 0, 3): 2}))) == 1
+    assert len(unlike_the_table([member], Counter({("a", 0, 3): 1, ("a", 0, 5): 1}))) == 1
+    assert unlike_the_table([member], Counter()) == ["('a', 0, 3) was acknowledged 1 times, and stands 0 times"]
+    member.commits.append(Commit(started=3, ended=None, offsets={0: 5}))
+    assert unlike_the_table([member], Counter({("a", 0, 3): 1, ("a", 0, 5): 1})) == []

@@ -22,4 +22,6 @@ def test_a_short_torture(tmp_path: Path) -> None:
     assert outcome.contradictions == []
     assert outcome.others_agree == {"deltalake": True}
     assert outcome.counts["idempotent request: acknowledged"] > 20
+    assert outcome.counts["polls: commit acknowledged"] > 5
+    assert outcome.counts["offsets: acknowledged"] > 5
     assert sum(count for name, count in outcome.counts.items() if name.startswith("fault: ")) >= 4

@@ -6,13 +6,15 @@
 2. A committed offset never goes back, except by a request whose sender lost sight of it.
 3. Whoever commits has processed: below a committed offset every record was processed by somebody before.
 4. What was acknowledged is there in the end.
+5. The table has a commit as often as it was acknowledged, and no more than that but for those that nobody answered: what was
+   refused is not there, neither from before its refusal nor later.
 
 All times are seconds of one clock.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from math import inf
@@ -47,6 +49,8 @@ class MemberHistory:
     """When each request was sent, answered or not."""
     told: list[Told] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)
+    refused: list[dict[int, int]] = field(default_factory=list)
+    """The offsets of commits that were answered not to have happened."""
     processed: list[tuple[float, int, int]] = field(default_factory=list)
     """When, which partition, which offset."""
 
@@ -144,3 +148,28 @@ def _lost(members: list[MemberHistory], committed: dict[int, int]) -> Iterator[s
                     )
                 ):
                     yield f"partition {partition}: {offset} of {member.member_id} is acknowledged and not there"
+
+
+Row = tuple[str, int, int]
+"""Of the table: member (empty: nobody's), partition, offset."""
+
+
+def unlike_the_table(members: Iterable[MemberHistory], rows: Counter[Row]) -> list[str]:
+    """What the answers about commits say against ``rows``, the offsets of the group that were ever committed."""
+    acknowledged, in_doubt, refused = Counter[Row](), Counter[Row](), Counter[Row]()
+    for member in members:
+        for commit in member.commits:
+            which = in_doubt if commit.ended is None else acknowledged
+            which.update((member.member_id, partition, offset) for partition, offset in commit.offsets.items())
+        for offsets in member.refused:
+            refused.update((member.member_id, partition, offset) for partition, offset in offsets.items())
+    found = [
+        f"{row} was acknowledged {count} times, and stands {rows[row]} times"
+        for row, count in acknowledged.items()
+        if rows[row] < count
+    ]
+    return found + [
+        f"{row} was refused {count} times, and stands: {rows[row]} times for {acknowledged[row]} acknowledgements"
+        for row, count in refused.items()
+        if rows[row] > acknowledged[row] + in_doubt[row]
+    ]

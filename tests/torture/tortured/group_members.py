@@ -22,6 +22,11 @@ class Answer:
         self.body = body
         self.code: str = body.get("error_code", "")
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether it is a promise that nothing happened."""
+        return self.body.get("may_have_happened") is False
+
 
 def call(http: urllib3.PoolManager, method: str, url: str, body: Json | None = None) -> Answer:
     """One request, not repeated."""
@@ -104,7 +109,9 @@ class GroupMember(threading.Thread):
             history.told.append(Told(started=started, ended=ended, is_out=True))
             return None
         else:
-            if offsets:
+            if offsets and answer.is_refused:
+                history.refused.append(offsets)
+            elif offsets:
                 history.commits.append(Commit(started=started, ended=None, offsets=offsets))
             if answer.code == "STALE_GENERATION":
                 self._commit = {}

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest import mock
 
 from tortured import clients
 from tortured.checker import Checker, Log, summary
 from tortured.final_log import by_http
+from tortured.group_history import contradictions as group_contradictions
+from tortured.group_history import unlike_the_table
+from tortured.group_members import GroupMember
+from tortured.group_offsets import OffsetsClient, committed_offsets, ever_committed
 from tortured.history import History
 from tortured.misfortune import Misfortune
-from tortured.service import Service, service
+from tortured.service import STORE, Service, service
+
+from log_format.stores import open_store
 
 TOPICS = {"orders": 4, "payments": 3}
 REST_SECONDS_MAX = 180.0
@@ -29,6 +37,10 @@ class Plan:
     producers: int = 8
     readers: int = 4
     transactional: int = 2
+    members: int = 3
+    """Of one group, by polls."""
+    committers: int = 2
+    """Of offsets without members, each for a group of its own."""
     pace_seconds: float = 0.1
     freeze_seconds: float = 20.0
 
@@ -73,6 +85,8 @@ def torture(
             )
             for i in range(plan.transactional)
         ]
+        groups = _Groups(running, plan, stopping)
+        groups.start()
         ended = threading.Event()
         reading = [
             clients.start(clients.read, make(f"reader-{i}", ended), TOPICS, failures=failures)
@@ -97,6 +111,7 @@ def torture(
             thread.join(REST_SECONDS_MAX)
             if thread.is_alive():
                 failures.append(f"{thread.name} hangs")
+        failures += groups.judged()
         log = by_http(running.urls[0], TOPICS)
         time.sleep(1.0)
         ended.set()
@@ -108,8 +123,64 @@ def torture(
         ]
     history.save(directory / "history.jsonl")
     return Outcome(
-        counts=summary(history, log),
+        counts=summary(history, log) | groups.counts(),
         contradictions=failures + Checker(history, log).contradictions(),
         seconds=time.monotonic() - began,
         others_agree={name: other == log for name, other in others.items()},
     )
+
+
+class _Groups:
+    """The consumers of a run: a group of members that poll, and committers of offsets."""
+
+    def __init__(self, running: Service, plan: Plan, stopping: threading.Event) -> None:
+        self._running = running
+        self._members = [
+            GroupMember(
+                f"member-{i}",
+                running.urls[i % plan.gateways :] + running.urls[: i % plan.gateways],
+                "consumers",
+                "orders",
+                session_ms=10_000,
+                work_seconds=0.05,
+                stopping=stopping,
+            )
+            for i in range(plan.members)
+        ]
+        self._committers = [
+            OffsetsClient(f"offsets-{i}", running.urls, "payments", stopping, plan.pace_seconds)
+            for i in range(plan.committers)
+        ]
+
+    def start(self) -> None:
+        """From now on poll and commit."""
+        for thread in (*self._members, *self._committers):
+            thread.start()
+
+    def judged(self) -> list[str]:
+        """Wait for the last answers; what the histories say against each other and against the table."""
+        for thread in (*self._members, *self._committers):
+            thread.join(REST_SECONDS_MAX)
+        with mock.patch.dict(os.environ, self._running.environment):
+            store = open_store(STORE)
+        histories = [history for member in self._members for history in member.histories]
+        found = group_contradictions(histories, committed_offsets(self._running.urls[0], "consumers"))
+        found += unlike_the_table(histories, ever_committed(store, "consumers"))
+        for committer in self._committers:
+            found += unlike_the_table([committer.history], ever_committed(store, committer.group))
+        return found
+
+    def counts(self) -> dict[str, int]:
+        """How much of it there was."""
+        histories = [history for member in self._members for history in member.histories]
+        alone = [committer.history for committer in self._committers]
+        return {
+            "polls": sum(member.polls for member in self._members),
+            "polls: commit acknowledged": sum(one.ended is not None for h in histories for one in h.commits),
+            "polls: commit in doubt": sum(one.ended is None for h in histories for one in h.commits),
+            "polls: commit refused": sum(len(h.refused) for h in histories),
+            "offsets: acknowledged": sum(one.ended is not None for h in alone for one in h.commits),
+            "offsets: in doubt": sum(one.ended is None for h in alone for one in h.commits),
+            "offsets: refused": sum(len(h.refused) for h in alone),
+            "offsets: resets": sum(committer.resets for committer in self._committers),
+        }
