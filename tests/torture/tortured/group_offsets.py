@@ -20,7 +20,7 @@ RESET_EVERY = 10
 
 
 class OffsetsClient(threading.Thread):
-    """Commits one offset after another for a group of its own, each only once, by one gateway after another; now and then a reset.
+    """Commits one offset after another for a group of its own, each only once, by each gateway in turn; now and then a reset.
 
     They lie far beyond the end of the log, so that none is committed by anything else.
     """
