@@ -106,7 +106,7 @@ PLANTED: dict[str, Planted] = {
     ),
     "fences no coordinator": Planted(PASSING, (("log_format.group_changes._fenced", lambda *_: None),), first_seed=18),
     "takes over without grace": Planted(
-        PASSING, (("gateway.groups.live_group.LiveGroup.__init__", _takes_over_without_grace),), first_seed=9
+        PASSING, (("gateway.groups.live_group.LiveGroup.__init__", _takes_over_without_grace),), first_seed=60
     ),
     "judges commits by memory only": Planted(
         PASSING, (("gateway.groups.committed.Committed.commit", _commits_by_memory),), first_seed=18
@@ -129,6 +129,7 @@ PLANTED: dict[str, Planted] = {
             ("gateway.groups.polling._broken_off", _refused_all_the_same),
             ("gateway.asgi.problems._late_refusal", lambda error: error),
         ),
+        first_seed=32,
     ),
     "ends sessions early": Planted(
         PASSING,
@@ -136,7 +137,7 @@ PLANTED: dict[str, Planted] = {
             ("gateway.groups.live_group.Session.over_ms", property(lambda self: 0)),
             ("gateway.groups.live_group.Session.deadline_ms", _ends_sessions_early),
         ),
-        first_seed=2,
+        first_seed=63,
     ),
 }
 
