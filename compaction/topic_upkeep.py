@@ -175,7 +175,9 @@ class TopicUpkeep:
             for some in _waves(tasks, lambda: self._workers.parallelism):
                 started_ms = self._clock.monotonic_ms()
                 for done in sorted(compact(some), key=lambda each: each.number):
-                    outcome = self._commit(state, tasks[done.number], done, started_ms, totals, compacted)
+                    outcome = self._commit(
+                        state, tasks[done.number], done, started_ms, totals, keys_compacted=compacted
+                    )
                     if outcome is not RewriteOutcome.COMMITTED:
                         return
 
@@ -206,6 +208,7 @@ class TopicUpkeep:
         done: Done,
         started_ms: int,
         totals: Totals,
+        *,
         keys_compacted: Mapping[int, int] = _NOTHING,
     ) -> RewriteOutcome:
         """Put the new segments in the place of the old ones, if these are still there."""

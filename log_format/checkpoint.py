@@ -22,7 +22,7 @@ from log_format import layout, limits
 from log_format.checkpoint_file import CheckpointFile, decode_checkpoint_file, encode_checkpoint_pieces, in_turn
 from log_format.checkpoint_hint import hinted_version
 from log_format.checkpoint_memory import KEYS, NO_MEMORY, memory_of, with_memory
-from log_format.checkpoint_schema import SCHEMA, as_corrupt, check_required, conforming, present
+from log_format.checkpoint_schema import SCHEMA, as_corrupt, check_required, conforming, present, refuse_features
 from log_format.checkpoint_segments import segments_of
 from log_format.cleaned_log import cleaned_below
 from log_format.delta import decode_commit, plain_path
@@ -162,6 +162,7 @@ def _reconciled(
             with as_corrupt(root, base):
                 file = CheckpointFile(data)
                 head = file.head()
+                refuse_features(head, layout.table_checkpoint_key(root, base))
         keys = [layout.table_commit_key(root, number) for number in range(0 if base is None else base + 1, version + 1)]
         commits = (decode_commit(store.get(key), key) for key in keys)
         return _MovedOn(file, Reconciliation(head, commits, now_ms), root, -1 if base is None else base), None
@@ -199,4 +200,5 @@ def decode_checkpoint(data: bytes, root: str, version: int, *, with_tombstones: 
         )
         memory_of(found)
         check_required(found)
+        refuse_features(found, layout.table_checkpoint_key(root, version))
         return found

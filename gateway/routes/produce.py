@@ -117,6 +117,7 @@ _ERRORS: Final = (
     ErrorCode.SEQUENCE_OUT_OF_ORDER,
     ErrorCode.UNKNOWN_TRANSACTION,
     ErrorCode.TRANSACTION_NOT_OPEN,
+    ErrorCode.UNSUPPORTED_TABLE,
 )
 _encode: Final = msgspec.json.Encoder().encode
 
