@@ -211,7 +211,7 @@ def add_segment(
         size=segment.size_bytes,
         modification_time=modification_time_ms,
         data_change=data_change,
-        stats=_statistics(runs),
+        stats=statistics(runs),
         tags={
             TAG_RUNS: _ENCODER.encode(
                 [
@@ -333,7 +333,8 @@ def _check(actions: Sequence[Action]) -> None:
     assert not (added and removed), "new data beside a removal that a stream must see"
 
 
-def _statistics(runs: Sequence[Run]) -> str:
+def statistics(runs: Sequence[Run]) -> str:
+    """The ``stats`` of an ``add`` with these runs."""
     minimum = {
         "partition": min(run.partition for run in runs),
         "offset": min(run.base_offset for run in runs),

@@ -191,7 +191,7 @@ def test_a_missing_commit_is_found_out(bench: Any, missing: int) -> None:
 @pytest.mark.parametrize("unlisted", [[1], [2, 3], [4], [1, 3]])
 @pytest.mark.parametrize("load", ["a reader", "verify"])
 def test_a_commit_that_a_listing_lacks_is_asked_for(bench: Any, unlisted: list[int], load: str) -> None:
-    """A listing beside writers is no snapshot: it may lack a version and have the one behind it. Nothing is concluded from that."""
+    """A listing beside writers may lack a version and have the one behind it: nothing is concluded from that."""
     gateway = grow(bench, 5)
 
     def holey(real: Any, key: str) -> Any:
