@@ -56,7 +56,7 @@ def test_a_streamed_segment_is_a_segment(row_group_bytes_max: int) -> None:
 
 
 def test_row_groups_stay_small_however_large_the_pieces_are() -> None:
-    """A reader decodes a whole row group for one record: none has more than the bound and one record, in a merge as in a flush."""
+    """A reader decodes a whole row group for one record: none has more than the bound and one record, merged or flushed."""
     bound, most = 2_000, 20 + 3 + 119  # the largest record
     whole = records(0, 120, headers=True)
     writer = SegmentWriter(compression="zstd", row_group_bytes_max=bound)
