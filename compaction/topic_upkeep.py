@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 import pyarrow as pa
@@ -42,6 +43,8 @@ PASSES_MAX: Final = 4
 
 TASKS_PER_WORKER: Final = 4
 """Of one wave of rewrites; each takes some seconds, and its result is committed when the wave has ended."""
+
+_NOTHING: Final[Mapping[int, int]] = MappingProxyType({})
 
 
 class TopicUpkeep:
@@ -166,11 +169,15 @@ class TopicUpkeep:
         if self._is_dry_run:
             self._tell_plan(tasks)
             return
+        # With the first commit already: what supersedes its records may lie in segments that are committed later.
+        compacted = {plan.partition: tasks[-1].end_offset}
         with self._workers.compact_keys(tasks) as compact:
             for some in _waves(tasks, lambda: self._workers.parallelism):
                 started_ms = self._clock.monotonic_ms()
                 for done in sorted(compact(some), key=lambda each: each.number):
-                    outcome = self._commit(state, tasks[done.number], done, started_ms, totals)
+                    outcome = self._commit(
+                        state, tasks[done.number], done, started_ms, totals, keys_compacted=compacted
+                    )
                     if outcome is not RewriteOutcome.COMMITTED:
                         return
 
@@ -194,7 +201,16 @@ class TopicUpkeep:
             tombstones_go=tombstones_go,
         )
 
-    def _commit(self, state: TopicState, task: Task, done: Done, started_ms: int, totals: Totals) -> RewriteOutcome:
+    def _commit(
+        self,
+        state: TopicState,
+        task: Task,
+        done: Done,
+        started_ms: int,
+        totals: Totals,
+        *,
+        keys_compacted: Mapping[int, int] = _NOTHING,
+    ) -> RewriteOutcome:
         """Put the new segments in the place of the old ones, if these are still there."""
         assert state.topic_id is not None
         if done.is_unchanged:
@@ -205,7 +221,7 @@ class TopicUpkeep:
             source_record_count=task.record_count,
             added=done.added,
             uploaded=Uploaded(done.added[0].segment.path, started_ms) if done.added else None,
-            keys_compacted={task.partition: task.end_offset} if task.reason is Reason.KEYS else {},
+            keys_compacted=keys_compacted,
         )
         try:
             outcome = self._committer.commit(change).result

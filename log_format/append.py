@@ -40,10 +40,12 @@ class Batch:
     headers); ``partition_count`` is the topic's count by which partitions were chosen, None when the request named them.
     ``stamp`` makes it idempotent, and only then it may be without records: its sequence is used up all the same.
     ``expected_offset``: append only when that is the next offset of its one partition. ``transaction``: these are all records of
-    that decided transaction for this topic, and they are appended once.
+    that decided transaction for this topic, and they are appended once. ``append_time_ms``: what its records' timestamps become
+    where the topic has ``LogAppendTime``; None: they have it already.
     """
 
     __slots__ = (
+        "append_time_ms",
         "counts",
         "expected_offset",
         "partition_count",
@@ -66,6 +68,7 @@ class Batch:
         stamp: ProducerStamp | None = None,
         expected_offset: int | None = None,
         transaction: TransactionStamp | None = None,
+        append_time_ms: int | None = None,
     ) -> None:
         assert records.num_rows == len(partitions)
         assert records.num_rows or stamp is not None
@@ -77,6 +80,7 @@ class Batch:
         self.stamp = stamp
         self.expected_offset = expected_offset
         self.transaction = transaction
+        self.append_time_ms = append_time_ms
         self.counts = _counts(partitions)
         """(partition, count) of each partition touched, in order of partition."""
 
@@ -97,7 +101,7 @@ class Append:
         self.batches = tuple(batches)
         self._new_id = new_id
         self._staged: StagedSegment | None = None
-        self._staged_for: tuple[tuple[int, ...], tuple[tuple[int, int], ...], str] | None = None
+        self._staged_for: tuple[tuple[int, ...], tuple[tuple[int, int], ...], str, bool] | None = None
         self.records: pa.Table | None = None
         """What the newest staged segment holds, ``RECORD_SCHEMA``, sorted by partition and offset: for the tail cache."""
 
@@ -202,10 +206,11 @@ class Append:
         touched = sorted({partition for index in standing for partition, _ in self.batches[index].counts})
         bases = tuple((partition, int(next_offsets[partition])) for partition in touched)
         compression = state.config.choice("compression.type")
-        wanted = (tuple(standing), bases, compression)
+        log_append_time = state.config.choice("message.timestamp.type") == "LogAppendTime"
+        wanted = (tuple(standing), bases, compression, log_append_time)
         if self._staged is None or self._staged.is_too_old or self._staged_for != wanted:
             batches = [self.batches[index] for index in standing]
-            self.records = _place(batches, next_offsets)
+            self.records = _place(batches, next_offsets, log_append_time=log_append_time)
             encoded = encode_segment(self.records, compression=compression)
             self._staged = StagedSegment(segment_path(self._new_id()), encoded)
             self._staged_for = wanted
@@ -276,9 +281,10 @@ def _counts(partitions: Partitions) -> tuple[tuple[int, int], ...]:
     return tuple(zip(touched.tolist(), counts[touched].tolist(), strict=True))
 
 
-def _place(batches: Sequence[Batch], next_offsets: Offsets) -> pa.Table:
+def _place(batches: Sequence[Batch], next_offsets: Offsets, *, log_append_time: bool) -> pa.Table:
     """All records in order of partition and arrival, with their offsets: ``RECORD_SCHEMA``."""
-    records = pa.concat_tables([batch.records for batch in batches]).combine_chunks()
+    tables = [_at_append_time(batch) if log_append_time else batch.records for batch in batches]
+    records = pa.concat_tables(tables).combine_chunks()
     partitions = np.concatenate([batch.partitions for batch in batches])
     if (partitions[1:] < partitions[:-1]).any():
         # Partition counts fit 16 bits, for which numpy's stable sort is a radix sort.
@@ -291,3 +297,12 @@ def _place(batches: Sequence[Batch], next_offsets: Offsets) -> pa.Table:
     columns = [pa.array(partitions, pa.int32()), pa.array(offsets, pa.int64())]
     columns += [records.column(name) for name in BATCH_SCHEMA.names]
     return pa.table(columns, schema=RECORD_SCHEMA)
+
+
+def _at_append_time(batch: Batch) -> pa.Table:
+    """The batch's records with the time of their appending, where they don't have it yet."""
+    if batch.append_time_ms is None:
+        return batch.records
+    field = BATCH_SCHEMA.field("timestamp")
+    time = pa.scalar(batch.append_time_ms * 1000, pa.int64()).cast(field.type)
+    return batch.records.set_column(0, field, pa.repeat(time, batch.records.num_rows))

@@ -9,7 +9,7 @@ What the topic remembers of producers and transactions is in the file's metadata
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,10 +22,10 @@ from log_format import layout, limits
 from log_format.checkpoint_file import CheckpointFile, decode_checkpoint_file, encode_checkpoint_pieces, in_turn
 from log_format.checkpoint_hint import hinted_version
 from log_format.checkpoint_memory import KEYS, NO_MEMORY, memory_of, with_memory
-from log_format.checkpoint_schema import SCHEMA, as_corrupt, check_required, conforming, present
+from log_format.checkpoint_schema import SCHEMA, as_corrupt, check_required, conforming, present, refuse_features
 from log_format.checkpoint_segments import segments_of
 from log_format.cleaned_log import cleaned_below
-from log_format.delta import decode_commit, plain_path
+from log_format.delta import Commit, decode_commit, plain_path
 from log_format.errors import CorruptData, ObjectExists, ObjectMissing, StoreUnavailable
 from log_format.reconciliation import Reconciliation
 from log_format.run import Run, SegmentRef
@@ -68,17 +68,25 @@ def write_table_checkpoint(store: ObjectStore, root: str, version: int, now_ms: 
         store.put(layout.table_last_checkpoint_key(root), msgspec.json.encode(body))
 
 
-def reconciled_log(store: ObjectStore, topic: str, version: int, now_ms: int) -> pa.Table | None:
+Seen = Callable[[int, Commit], None]
+"""Is told of each commit that is read behind the checkpoint, and its version; perhaps several times."""
+
+
+def reconciled_log(
+    store: ObjectStore, topic: str, version: int, now_ms: int, *, seen: Seen | None = None
+) -> pa.Table | None:
     """A topic's log up to ``version``, reconciled (``SCHEMA``); None when there is a checkpoint of a later version.
 
     Tombstones of files that may be deleted for a while at ``now_ms`` are left out. Raises ``StoreUnavailable``, ``CorruptData``.
     """
-    return reconciled_table(store, layout.topic_root(topic), version, now_ms)
+    return reconciled_table(store, layout.topic_root(topic), version, now_ms, seen=seen)
 
 
-def reconciled_table(store: ObjectStore, root: str, version: int, now_ms: int) -> pa.Table | None:
+def reconciled_table(
+    store: ObjectStore, root: str, version: int, now_ms: int, *, seen: Seen | None = None
+) -> pa.Table | None:
     """``reconciled_log`` of the table below ``root``."""
-    found = _moved_on(store, root, hinted_checkpoint(store, root), version, now_ms)
+    found = _moved_on(store, root, hinted_checkpoint(store, root), version, now_ms, seen=seen)
     if found is None:
         return None
     return pa.concat_tables([SCHEMA.empty_table(), *found.rows()]).replace_schema_metadata(found.metadata())
@@ -108,13 +116,15 @@ class _MovedOn:
                 yield table
 
 
-def _moved_on(store: ObjectStore, root: str, hint: int | None, version: int, now_ms: int) -> _MovedOn | None:
+def _moved_on(
+    store: ObjectStore, root: str, hint: int | None, version: int, now_ms: int, *, seen: Seen | None = None
+) -> _MovedOn | None:
     """The log at ``version``; None when there is a checkpoint of a later one. Raises ``StoreUnavailable``, ``CorruptData``."""
     base = _newest_version(store, root, hint)
     for _ in range(limits.LOAD_ATTEMPTS_MAX):
         if base is not None and base > version:
             return None
-        found, missing = _reconciled(store, root, base, version, now_ms)
+        found, missing = _reconciled(store, root, base, version, now_ms, seen=seen)
         newest = _newest_version(store, root, hint)
         if newest == base:
             if found is None:
@@ -152,7 +162,7 @@ def _exists(store: ObjectStore, key: str) -> bool:
 
 
 def _reconciled(
-    store: ObjectStore, root: str, base: int | None, version: int, now_ms: int
+    store: ObjectStore, root: str, base: int | None, version: int, now_ms: int, *, seen: Seen | None
 ) -> tuple[_MovedOn | None, str | None]:
     """The log at ``version``, from the checkpoint ``base`` on; or the key of what is missing."""
     try:
@@ -162,11 +172,20 @@ def _reconciled(
             with as_corrupt(root, base):
                 file = CheckpointFile(data)
                 head = file.head()
-        keys = [layout.table_commit_key(root, number) for number in range(0 if base is None else base + 1, version + 1)]
-        commits = (decode_commit(store.get(key), key) for key in keys)
+                refuse_features(head, layout.table_checkpoint_key(root, base))
+        commits = _commits(store, root, range(0 if base is None else base + 1, version + 1), seen)
         return _MovedOn(file, Reconciliation(head, commits, now_ms), root, -1 if base is None else base), None
     except ObjectMissing as problem:
         return None, problem.key
+
+
+def _commits(store: ObjectStore, root: str, versions: range, seen: Seen | None) -> Iterator[Commit]:
+    for version in versions:
+        key = layout.table_commit_key(root, version)
+        commit = decode_commit(store.get(key), key)
+        if seen is not None:
+            seen(version, commit)
+        yield commit
 
 
 def live_segments(table: pa.Table) -> Iterator[tuple[SegmentRef, list[Run]]]:
@@ -199,4 +218,5 @@ def decode_checkpoint(data: bytes, root: str, version: int, *, with_tombstones: 
         )
         memory_of(found)
         check_required(found)
+        refuse_features(found, layout.table_checkpoint_key(root, version))
         return found

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from log_format import layout
 from log_format.errors import CorruptData
+from log_format.table_features import refuse_metadata, refuse_protocol
 
 _TEXT_MAP: Final = pa.map_(pa.string(), pa.string())
 TXN: Final = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])
@@ -92,6 +93,14 @@ def check_required(table: pa.Table) -> None:
     for column, name in REQUIRED:
         if column in table.column_names and pc.struct_field(present(table, column), name).null_count:
             raise ValueError(f"{column}.{name} is null")
+
+
+def refuse_features(table: pa.Table, key: str) -> None:
+    """Raise ``UnsupportedTable`` where ``protocol`` or ``metaData`` has what no table of Tidelog has."""
+    for protocol in present(table, "protocol").to_pylist():
+        refuse_protocol(key, protocol["minReaderVersion"] or 0, protocol["minWriterVersion"] or 0)
+    for metadata in present(table, "metaData").to_pylist():
+        refuse_metadata(key, metadata["partitionColumns"] or (), dict(metadata["configuration"] or ()))
 
 
 def _conforming(table: pa.Table, field: pa.Field) -> pa.Array:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from log_format import layout
 from log_format.checkpoint_file import CheckpointFile, in_turn
 from log_format.checkpoint_memory import memory_of
-from log_format.checkpoint_schema import SCHEMA, as_corrupt, check_required, conforming, present
+from log_format.checkpoint_schema import SCHEMA, as_corrupt, check_required, conforming, present, refuse_features
 from log_format.checkpoint_segments import columns_of, segments_of
 from log_format.delta import MetaData
 from log_format.errors import CorruptData
@@ -35,6 +35,7 @@ def _read(data: bytes, topic: str, version: int) -> TopicState:
     with as_corrupt(root, version, topic=topic):
         file = CheckpointFile(data)
         table = file.head()
+        refuse_features(table, layout.table_checkpoint_key(root, version))
         memory = memory_of(table)
         metadata = _metadata(table)
         txns = {txn["appId"]: txn["version"] for txn in present(table, "txn").to_pylist()}

@@ -1,10 +1,11 @@
 """How much of a log's beginning clean-up may have deleted: a note beside the log, so that nobody has to list the log to know.
 
 1. The note is an object ``_cleaned/<version, 20 digits>``: commits below that version may be gone. It is put before the first of
-   them is deleted, and it goes only once there is one of a greater version. So a version that no note lies above was never
-   cleaned away.
+   them is deleted. So a version that no note lies above was never cleaned away.
 2. That is what else a listing of the log from that version on would tell, which a bucket answers in one request, but a
-   directory only when all of it is read (``ObjectStore.lists_from_key``). Of notes there is one, or a few after a crash.
+   directory only when all of it is read (``ObjectStore.lists_from_key``).
+3. A note goes once there are two of greater versions: a listing that runs meanwhile may show neither the one that goes nor the
+   one that comes, but it shows the one between. Of notes there are two, or a few after a crash.
 """
 
 from __future__ import annotations
@@ -24,9 +25,8 @@ def note_cleaned(store: ObjectStore, root: str, version: int) -> None:
     if version > max(noted, default=0):
         store.put(layout.table_cleaned_key(root, version), b"{}")
         noted.append(version)
-    for other in noted:
-        if other < max(noted):
-            store.delete(layout.table_cleaned_key(root, other))
+    for other in sorted(noted)[:-2]:
+        store.delete(layout.table_cleaned_key(root, other))
 
 
 def _noted(store: ObjectStore, root: str) -> list[int]:

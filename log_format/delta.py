@@ -25,6 +25,7 @@ import msgspec
 from log_format.errors import CorruptData
 from log_format.producers import StampedBatch, decode_stamps, encode_stamps
 from log_format.run import Run, SegmentRef
+from log_format.table_features import refusal, refuse_metadata, refuse_protocol
 
 TAG_RUNS: Final = "tidelog.runs"
 TAG_FOOTER: Final = "tidelog.footer"
@@ -137,16 +138,33 @@ class _SeenInfo(msgspec.Struct, kw_only=True, rename="camel"):
     txn_id: Any = None
 
 
+class _SeenProtocol(Protocol, frozen=True, kw_only=True, rename="camel"):
+    """``protocol`` as it may come."""
+
+    reader_features: list[str] | None = None
+    writer_features: list[str] | None = None
+
+
 class _Line(msgspec.Struct, kw_only=True, rename="camel"):
     commit_info: _SeenInfo | None = None
-    protocol: Protocol | None = None
+    protocol: _SeenProtocol | None = None
     meta_data: MetaData | None = None
     add: Add | None = None
     remove: Remove | None = None
     txn: Txn | None = None
 
 
+class _SeenFile(msgspec.Struct, kw_only=True, rename="camel"):
+    deletion_vector: Any = None
+
+
+class _FilesLine(msgspec.Struct, kw_only=True):
+    add: _SeenFile | None = None
+    remove: _SeenFile | None = None
+
+
 _DECODER: Final = msgspec.json.Decoder(_Line)
+_FILES_DECODER: Final = msgspec.json.Decoder(_FilesLine)
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -157,15 +175,20 @@ def encode_commit(info: CommitInfo, actions: Sequence[Action]) -> bytes:
 
 
 def decode_commit(data: bytes, key: str) -> Commit:
-    """What a commit's bytes say; ``key`` names the object in errors. Raises ``CorruptData``, nothing else."""
+    """What a commit's bytes say; ``key`` names the object in errors.
+
+    Raises ``CorruptData``, and of that ``UnsupportedTable`` where it has what no table of Tidelog has; nothing else.
+    """
     try:
         lines = [_DECODER.decode(line) for line in data.split(b"\n") if line.strip()]
+        _refuse_features(data, lines, key)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise CorruptData(f"{key} is not a Delta commit: {problem}.", object=key) from problem
     commit_id = next((line.commit_info.txn_id for line in lines if line.commit_info is not None), None)
+    protocol = next((line.protocol for line in lines if line.protocol is not None), None)
     return Commit(
         commit_id=commit_id if isinstance(commit_id, str) else None,
-        protocol=next((line.protocol for line in lines if line.protocol is not None), None),
+        protocol=None if protocol is None else _plain(protocol),
         metadata=next((line.meta_data for line in lines if line.meta_data is not None), None),
         adds=tuple(line.add for line in lines if line.add is not None),
         removes=tuple(line.remove for line in lines if line.remove is not None),
@@ -188,7 +211,7 @@ def add_segment(
         size=segment.size_bytes,
         modification_time=modification_time_ms,
         data_change=data_change,
-        stats=_statistics(runs),
+        stats=statistics(runs),
         tags={
             TAG_RUNS: _ENCODER.encode(
                 [
@@ -267,6 +290,24 @@ def plain_path(path: str) -> str:
     return unquote(path)
 
 
+def _plain(protocol: Protocol) -> Protocol:
+    return Protocol(min_reader_version=protocol.min_reader_version, min_writer_version=protocol.min_writer_version)
+
+
+def _refuse_features(data: bytes, lines: Sequence[_Line], key: str) -> None:
+    for line in lines:
+        if (protocol := line.protocol) is not None:
+            features = [*(protocol.reader_features or ()), *(protocol.writer_features or ())]
+            refuse_protocol(key, protocol.min_reader_version, protocol.min_writer_version, features)
+        if line.meta_data is not None:
+            refuse_metadata(key, line.meta_data.partition_columns, line.meta_data.configuration)
+    if b"deletionVector" in data:  # rare: so it costs nothing to look twice
+        for text in data.split(b"\n"):
+            files = _FILES_DECODER.decode(text) if text.strip() else _FilesLine()
+            if any(file is not None and file.deletion_vector is not None for file in (files.add, files.remove)):
+                raise refusal(key, "deletion vectors")
+
+
 def _line(action: Action) -> dict[str, Action]:
     match action:
         case Protocol():
@@ -292,7 +333,8 @@ def _check(actions: Sequence[Action]) -> None:
     assert not (added and removed), "new data beside a removal that a stream must see"
 
 
-def _statistics(runs: Sequence[Run]) -> str:
+def statistics(runs: Sequence[Run]) -> str:
+    """The ``stats`` of an ``add`` with these runs."""
     minimum = {
         "partition": min(run.partition for run in runs),
         "offset": min(run.base_offset for run in runs),

@@ -20,7 +20,7 @@ from log_format import layout, limits
 from log_format.change import NewId
 from log_format.checkpoint_hint import hinted_version
 from log_format.clock import Clock
-from log_format.errors import CorruptData, ObjectExists, StoreError
+from log_format.errors import CorruptData, ObjectExists, StoreError, UnsupportedTable
 from log_format.retention import expired_offsets
 from log_format.store import ObjectStore
 from log_format.topic_log import TopicLog
@@ -252,6 +252,9 @@ def _topic(store: ObjectStore, clock: Clock, name: str) -> Finding | None:
         checkpoint = hinted_version(store, layout.last_checkpoint_key(name))
     except StoreError as error:
         return _refused(what, "Its log can't be read", "s3:GetObject below the prefix", error)
+    except UnsupportedTable as error:
+        advice = "Stop the program that did it (docs/operations.md, Foreign features)."
+        return Finding(what=what, verdict=Verdict.BAD, said=error.detail, advice=advice)
     except CorruptData as error:
         advice = "Stop its producers and restore the object (docs/operations.md, Restoring)."
         return Finding(what=what, verdict=Verdict.BAD, said=f"Its log is damaged: {error.detail}", advice=advice)

@@ -55,6 +55,7 @@ class ErrorCode(StrEnum):
     OVERLOADED = "OVERLOADED"
     DRAINING = "DRAINING"
     CORRUPT_SEGMENT = "CORRUPT_SEGMENT"
+    UNSUPPORTED_TABLE = "UNSUPPORTED_TABLE"
     INTERNAL = "INTERNAL"
     OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
 
@@ -117,6 +118,7 @@ ANSWERS: Mapping[ErrorCode, Answers] = MappingProxyType(
         ErrorCode.OVERLOADED: _later(503, "The gateway is at a limit"),
         ErrorCode.DRAINING: _later(503, "The gateway is shutting down"),
         ErrorCode.CORRUPT_SEGMENT: _no(500, "A segment is missing or damaged"),
+        ErrorCode.UNSUPPORTED_TABLE: _no(500, "The table has Delta features that Tidelog does not support"),
         ErrorCode.INTERNAL: _perhaps(500, "An error inside the gateway"),
         ErrorCode.OUTCOME_UNKNOWN: _perhaps(504, "It is not known whether this happened"),
     }
@@ -216,6 +218,12 @@ class CorruptData(TidelogError):
     """Quarantine: stored bytes are missing or are not what the log says they are. Every decoder raises only this."""
 
     default_code = ErrorCode.CORRUPT_SEGMENT
+
+
+class UnsupportedTable(CorruptData):
+    """Stop: somebody else's commit asks for Delta features that Tidelog does not have. Nothing is damaged, nothing changed."""
+
+    default_code = ErrorCode.UNSUPPORTED_TABLE
 
 
 class StoreError(Exception):

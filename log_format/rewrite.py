@@ -64,7 +64,7 @@ class Rewrite:
     """Replace ``sources`` by ``added``, which hold their records from the log starts on.
 
     ``source_record_count`` is how many records the sources have, those below a log start included. ``keys_compacted``:
-    partition -> the offset up to which its keys have been compacted with this. ``uploaded`` is of the ``added``; None
+    partition -> the offset below which lies all that superseded what ``added`` lacks. ``uploaded`` is of the ``added``; None
     when there are none.
     """
 

@@ -111,7 +111,7 @@ def encode_segment(
 
     ``records`` has ``RECORD_SCHEMA``, at least one row, no null partition, offset or timestamp, and is strictly sorted by
     (partition, offset). ``compression`` is one of ``compression.type``'s values. ``row_group_bytes_max`` (bytes, at least 1)
-    bounds the uncompressed records of a row group; the record that passes it is still inside. The same records and the same
+    is what a row group has of uncompressed records, about: never more than that and one record. The same records and the same
     version of Arrow give the same bytes. Raises ``ValueError`` when ``records`` or ``compression`` is not as said.
     """
     if compression not in _CODECS:

@@ -6,7 +6,7 @@ row groups. Everything is checked as in ``segment_reader``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
@@ -32,23 +32,36 @@ def scan_segment(store: ObjectStore, topic: str, segment: SegmentRef) -> Iterato
                 corrupt(segment, f"it has {len(body)} bytes, not {segment.size_bytes}")
             decode_magic(body, segment)
             footer = decode_footer(body[segment.footer_start :], segment)
-            groups = footer.row_groups
-            yield decode_row_groups(footer, range(len(groups)), body[: groups[-1].end])
+            for piece in _decodable(footer, range(len(footer.row_groups))):
+                yield decode_row_groups(footer, piece, body[: footer.row_groups[piece.stop - 1].end])
             return
         footer = decode_footer(store.get_range(key, segment.footer_start, segment.size_bytes), segment)
         for span in _spans(footer):
             start, end = footer.row_groups[span.start].start, footer.row_groups[span.stop - 1].end
-            yield decode_row_groups(footer, span, store.get_range(key, start, end))
+            body = memoryview(store.get_range(key, start, end))
+            for piece in _decodable(footer, span):
+                first, last = footer.row_groups[piece.start], footer.row_groups[piece.stop - 1]
+                yield decode_row_groups(footer, piece, body[first.start - start : last.end - start])
     except ObjectMissing:
         raise CorruptData(f"Segment {segment.path} is missing.", topic=topic, segment=segment.path) from None
 
 
 def _spans(footer: Footer) -> Iterator[range]:
     """Adjacent row groups of at most ``READ_SPAN_BYTES_MAX`` stored bytes, but at least one."""
-    first, size_bytes = 0, 0
-    for index, group in enumerate(footer.row_groups):
-        if index > first and size_bytes + group.size_bytes > READ_SPAN_BYTES_MAX:
+    return _together(range(len(footer.row_groups)), lambda index: footer.row_groups[index].size_bytes)
+
+
+def _decodable(footer: Footer, span: range) -> Iterator[range]:
+    """The same of at most as many bytes once they are decompressed, which may be many times as many."""
+    return _together(span, lambda index: int(footer.metadata.row_group(index).total_byte_size))
+
+
+def _together(groups: range, size_bytes: Callable[[int], int]) -> Iterator[range]:
+    first, total_bytes = groups.start, 0
+    for index in groups:
+        size = size_bytes(index)
+        if index > first and total_bytes + size > READ_SPAN_BYTES_MAX:
             yield range(first, index)
-            first, size_bytes = index, 0
-        size_bytes += group.size_bytes
-    yield range(first, len(footer.row_groups))
+            first, total_bytes = index, 0
+        total_bytes += size
+    yield range(first, groups.stop)

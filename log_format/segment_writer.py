@@ -12,6 +12,7 @@ import zlib
 from dataclasses import dataclass
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -58,12 +59,17 @@ class SegmentWriter:
 
     def add(self, records: pa.Table) -> None:
         """Take records (``RECORD_SCHEMA``), which follow those before them."""
-        if records.num_rows == 0:
-            return
-        self._waiting.append(records)
-        self.waiting_bytes += int(record_bytes(records).sum()) + FIXED_RECORD_BYTES * records.num_rows
-        if self.waiting_bytes >= self._row_group_bytes_max:
-            self.flush()
+        ends = np.cumsum(record_bytes(records) + FIXED_RECORD_BYTES)
+        start, bytes_before = 0, 0
+        while start < records.num_rows:
+            room = self._row_group_bytes_max - self.waiting_bytes
+            # With the record that fills it.
+            stop = min(int(np.searchsorted(ends, bytes_before + room)) + 1, records.num_rows)
+            self._waiting.append(records.slice(start, stop - start))
+            self.waiting_bytes += int(ends[stop - 1]) - bytes_before
+            start, bytes_before = stop, int(ends[stop - 1])
+            if self.waiting_bytes >= self._row_group_bytes_max:
+                self.flush()
 
     def flush(self) -> None:
         """Encode what waits."""

@@ -168,15 +168,24 @@ class TableLog(Generic[StateT]):
             probed = self._probed(hint)
             if probed is not None:
                 return probed
-        state, versions = self._newest_checkpoint(hint)
+        state, listed = self._newest_checkpoint(hint)
+        versions = list(without_gaps(listed, state.version + 1))
         keys = [layout.table_commit_key(self.table.root, version) for version in versions]
-        for version, key, data in zip(versions, keys, self._fetch_all(self.store.get, keys), strict=True):
-            if version != state.version + 1:
-                raise CorruptData(
-                    f"The log of {self.table.label} lacks version {state.version + 1}.", object=key, **self.table.fields
-                )
-            state = state.apply(decode_commit(data, key), version)
+        try:
+            for version, key, data in zip(versions, keys, self._fetch_all(self.store.get, keys), strict=True):
+                if version != state.version + 1:
+                    raise self._lacks(state.version + 1)
+                state = state.apply(decode_commit(data, key), version)
+        except ObjectMissing as problem:
+            missing = layout.commit_version(problem.key)
+            if missing is None or missing in listed:
+                raise
+            raise self._lacks(missing) from problem
         return state
+
+    def _lacks(self, version: int) -> CorruptData:
+        key = layout.table_commit_key(self.table.root, version)
+        return CorruptData(f"The log of {self.table.label} lacks version {version}.", object=key, **self.table.fields)
 
     def _probed(self, hint: int) -> StateT | None:
         """The state at the head, from the checkpoint ``hint`` on without a listing; None when that can't be told so."""
@@ -238,3 +247,11 @@ class TableLog(Generic[StateT]):
             return decode_commit(self.store.get(key), key)
         except ObjectMissing:
             return None
+
+
+def without_gaps(listed: Iterable[int], first: int) -> Iterator[int]:
+    """Every version from ``first`` to the last that was listed, in order; of a long gap only its beginning."""
+    for version in listed:
+        yield from range(first, min(version, first + limits.PROBES_AT_ONCE))
+        yield version
+        first = version + 1

@@ -130,7 +130,7 @@ class TransactionFinishing:
         if not requests:
             return []
         topic = requests[0].topic
-        batch = transaction_batch(row, requests, self.log.state.floor)
+        batch = transaction_batch(row, requests, self.log.state.floor, self._clock.now_ms())
         committer = Committer(self._log_of(topic), new_id=self._new_id, engine=self._engine)
         append = Append([batch], self._new_id)
         (outcome,) = self._tried(lambda: committer.commit(append).result)

@@ -4,7 +4,9 @@
    which keys were compacted.
 2. Each segment in the table is in the store with the size, footer and checksums that its commit and its footer give, and its
    records are those of its runs: partition, offsets, count, stored bytes, smallest and largest timestamp.
-3. Objects under ``segments/`` and ``compacted/`` that no commit names are counted. They are no damage: a flush or rewrite that
+3. What each ``add`` says to other readers is so: its ``stats``, and a ``modificationTime`` that grows with the offsets.
+4. Commits that are Tidelog's have ids, each its own, as far back as the newest checkpoint: by them a writer knows its own again.
+5. Objects under ``segments/`` and ``compacted/`` that no commit names are counted. They are no damage: a flush or rewrite that
    never came to its commit leaves one, and one may be on its way into a commit right now.
 
 Memory is bounded by the table's list of segments and one row group. The topic may be written meanwhile: what is proved is
@@ -13,11 +15,16 @@ one version of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+import pyarrow.compute as pc
+
 from log_format import checkpoint, layout, limits
+from log_format.add_checks import times_that_go_back, wrong_statistics
+from log_format.checkpoint_schema import present
 from log_format.clock import Clock, SystemClock
+from log_format.delta import Commit
 from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable, UnknownTopic
 from log_format.run import Run, SegmentRef
 from log_format.segment import decode_row_group
@@ -68,7 +75,7 @@ def verify_topic(
     # The listing comes first, so that what is committed behind it is no orphan.
     stored = _stored_paths(store, topic)
     try:
-        state, segments, removed = _read_log(store, topic, clock)
+        log = _read_log(store, topic, clock)
     except CorruptData as problem:
         return VerifyReport(
             ok=False,
@@ -79,16 +86,25 @@ def verify_topic(
             orphan_count=0,
             partitions=(),
         )
+    state, segments = log.state, log.segments
     finding = _Finding(state)
-    for index, (segment, runs) in enumerate(segments):
+    for index, ((segment, runs), stats) in enumerate(zip(segments, log.stats, strict=True)):
         if progress is not None:
             progress(index, len(segments))
         finding.take(segment, runs)
         _verify_segment(store, topic, segment, runs, finding)
+        if (wrong := wrong_statistics(stats, runs)) is not None:
+            finding.damaged(segment, f"The statistics of segment {segment.path} {wrong}.")
+    for segment, partition in times_that_go_back(segments, log.times_ms):
+        what = (
+            f"The modificationTime of segment {segment.path} is not above the one before it in partition {partition}."
+        )
+        finding.damaged(segment, what)
+    finding.problems += log.id_problems
     if progress is not None:
         progress(len(segments), len(segments))
     finding.settle(topic, store, clock)
-    orphans = stored - removed - {segment.path for segment, _ in segments}
+    orphans = stored - log.removed - {segment.path for segment, _ in segments}
     partitions = tuple(finding.verified(partition) for partition in range(state.partition_count))
     return VerifyReport(
         ok=not finding.problems,
@@ -162,25 +178,60 @@ def _stored_paths(store: ObjectStore, topic: str) -> set[str]:
     }
 
 
-def _read_log(
-    store: ObjectStore, topic: str, clock: Clock
-) -> tuple[TopicState, list[tuple[SegmentRef, list[Run]]], set[str]]:
-    """The state at the head, its segments with their runs, and the paths that tombstones name. Raises ``CorruptData``."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Log:
+    """The state at the head and what the reconciled log says: of each segment its runs, statistics and time."""
+
+    state: TopicState
+    segments: list[tuple[SegmentRef, list[Run]]]
+    stats: list[str | None]
+    times_ms: list[int]
+    removed: set[str]
+    """The paths that tombstones name."""
+    id_problems: list[str]
+
+
+def _read_log(store: ObjectStore, topic: str, clock: Clock) -> _Log:
+    """Raises ``CorruptData``, ``UnknownTopic``, ``StoreUnavailable``."""
     log = TopicLog(store, topic, clock)
     for _ in range(limits.LOAD_ATTEMPTS_MAX):
         state = log.refresh()
         if not state.exists:
             raise UnknownTopic(topic)
-        table = checkpoint.reconciled_log(store, topic, state.version, clock.now_ms())
+        ids: dict[int, str | None] = {}
+
+        def note(version: int, commit: Commit, ids: dict[int, str | None] = ids) -> None:
+            if commit.adds or commit.txns:
+                ids[version] = commit.commit_id
+
+        table = checkpoint.reconciled_log(store, topic, state.version, clock.now_ms(), seen=note)
         if table is None:
             continue  # the log went on, and a newer checkpoint hides this version
         segments = list(checkpoint.live_segments(table))
         if {segment.path for segment, _ in segments} != {segment.path for segment in log.state.manifest.segments()}:
             raise CorruptData(f"Two ways to replay the log of topic {topic!r} give different segments.", topic=topic)
-        return state, segments, checkpoint.removed_paths(table)
+        adds = present(table, "add")
+        return _Log(
+            state=state,
+            segments=segments,
+            stats=pc.struct_field(adds, "stats").to_pylist(),
+            times_ms=pc.struct_field(adds, "modificationTime").to_pylist(),
+            removed=checkpoint.removed_paths(table),
+            id_problems=list(_id_problems(ids)),
+        )
     raise StoreUnavailable(
         layout.log_prefix(topic), "the log goes on faster than it can be read", may_have_happened=False
     )
+
+
+def _id_problems(ids: Mapping[int, str | None]) -> Iterator[str]:
+    """Of commits with segments or offsets: what another Delta program commits to the table may be without an id."""
+    first: dict[str, int] = {}
+    for version, commit_id in sorted(ids.items()):
+        if commit_id is None:
+            yield f"The commit of version {version} has no txnId."
+        elif first.setdefault(commit_id, version) != version:
+            yield f"The commits of versions {first[commit_id]} and {version} have one txnId."
 
 
 def _verify_segment(store: ObjectStore, topic: str, segment: SegmentRef, runs: list[Run], finding: _Finding) -> None:

@@ -29,6 +29,7 @@ from log_format import layout
 from log_format.errors import ObjectExists, ObjectMissing, TidelogError, UnknownTopic
 from log_format.store import ObjectStore
 from log_format.stores import open_store
+from log_format.table_log import without_gaps
 from log_format.verify import verify_topic
 
 COPIES_AT_ONCE = 8
@@ -61,7 +62,11 @@ def main(arguments: list[str] | None = None) -> int:
 def copy_table(source: ObjectStore, target: ObjectStore, root: str, version_max: int | None) -> None:
     """Its log up to ``version_max``, then everything else below ``root``, what only later versions name included."""
     log, hint = layout.table_log_prefix(root), layout.table_last_checkpoint_key(root)
-    copied = [key for key in keys(source, log) if key != hint and _is_within(key, version_max)]
+    listed = [key for key in keys(source, log) if key != hint]
+    versions = [version for key in listed if (version := layout.commit_version(key)) is not None]
+    # A listing beside writers may lack a commit and have the next one.
+    between = [layout.table_commit_key(root, version) for version in without_gaps(versions, min(versions, default=0))]
+    copied = [key for key in sorted({*listed, *between}) if _is_within(key, version_max)]
     # One after another: a log of which a part was copied has its beginning.
     copy_all(source, target, copied, at_once=1)
     copy_all(source, target, [key for key in keys(source, root) if not key.startswith(log)])

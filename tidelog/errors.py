@@ -212,6 +212,12 @@ class CorruptSegment(GatewayError, errors.CorruptData):
     default_code = ErrorCode.CORRUPT_SEGMENT
 
 
+class UnsupportedTable(GatewayError, errors.UnsupportedTable):
+    """Another program gave the topic's table Delta features that Tidelog does not support; the answer says which."""
+
+    default_code = ErrorCode.UNSUPPORTED_TABLE
+
+
 class InternalError(GatewayError):
     """An error inside the gateway; its log has the request id."""
 
@@ -303,6 +309,7 @@ CLASSES: Final[Mapping[ErrorCode, type[GatewayError]]] = MappingProxyType(
             Overloaded,
             Draining,
             CorruptSegment,
+            UnsupportedTable,
             InternalError,
             OutcomeUnknown,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 import msgspec
 
@@ -11,7 +12,9 @@ from tidelog.encode import Compression, compress
 from tidelog.errors import GatewayError
 from tidelog.owners import Owned
 from tidelog.record import ProduceResult
-from tidelog.transport import Request, Transport, target
+from tidelog.transport import Reply, Request, Transport, target
+
+_PARTITION_COUNT: Final = "tidelog-partition-count"
 
 
 class _Staged(msgspec.Struct, frozen=True):
@@ -29,11 +32,13 @@ def produce(
     compression: Compression | None = None,
     producer: Mapping[str, str] | None = None,
     is_final: Callable[[GatewayError], bool] = lambda _error: False,
+    learn: Callable[[str, int], None] = lambda _topic, _partition_count: None,
 ) -> ProduceResult:
     """Append what ``body`` holds, and say where it went; ``partition`` wins over what the records name.
 
     ``producer``: the headers by which the gateway knows the request again: then it is repeated until the deadline, unless the
-    error ``is_final``. Without them a lost answer raises ``OutcomeUnknown``. Everything else as ``Transport.call``.
+    error ``is_final``. Without them a lost answer raises ``OutcomeUnknown``. ``learn`` is told the topic and how many partitions
+    it has. Everything else as ``Transport.call``.
     """
     place: tuple[str | int, ...] = ("topics", topic)
     if partition is not None:
@@ -51,6 +56,7 @@ def produce(
     )
     reply = transport.call(request, deadline)
     result = reply.decode(ProduceResult)
+    learn(topic, _partition_count(reply))
     for stored in result.partitions:
         if stored.count < 1 or stored.last_offset - stored.base_offset + 1 != stored.count or stored.base_offset < 0:
             raise reply.unexpected(f"{stored} is no range of offsets")
@@ -68,6 +74,7 @@ def stage(
     transaction_id: str,
     producer: Mapping[str, str],
     is_final: Callable[[GatewayError], bool],
+    learn: Callable[[str, int], None],
 ) -> int:
     """Add what ``body`` holds to a transaction, once however often it is repeated; how many records it was.
 
@@ -84,4 +91,13 @@ def stage(
         about=Owned(topic),
         is_final=is_final,
     )
-    return transport.call(request, deadline).decode(_Staged).staged
+    reply = transport.call(request, deadline)
+    staged = reply.decode(_Staged).staged
+    learn(topic, _partition_count(reply))
+    return staged
+
+
+def _partition_count(reply: Reply) -> int:
+    """How many partitions the topic has; 0: nothing is said of it."""
+    text = reply.headers.get(_PARTITION_COUNT, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

@@ -170,6 +170,7 @@ class Sender:
                 compression=self._compression,
                 producer=producer,
                 is_final=is_final,
+                learn=self._facts.learn,
             )
 
         if self._numbering is None:

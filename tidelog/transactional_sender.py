@@ -100,6 +100,7 @@ class TransactionalSender(Sender):
                 transaction_id=transaction_id,
                 producer=producer,
                 is_final=is_final,
+                learn=self._facts.learn,
             )
             if staged != record_count:
                 raise UnexpectedAnswer(f"The gateway staged {staged} records, and {record_count} were sent.")

@@ -2,8 +2,8 @@
 
 A row group is read and decoded as a whole, though a fetch may want a few of its records. What is left over stays here for a
 while, so that a reader who goes through old records asks the store once for each row group and not once for each fetch.
-Bounded; the piece that was not used for longest leaves first. Offsets never change their records, so nothing here is ever wrong;
-it is kept by the topic's incarnation.
+Bounded; the piece that was not used for longest leaves first. Offsets never change their records, and pieces are kept by the
+topic's incarnation, so nothing here is ever wrong; but key compaction may have taken some of it since (``Piece.path``).
 
 Not thread-safe: everything here belongs to the event loop.
 """
@@ -33,13 +33,15 @@ class Piece:
     """Bytes of all records before row i (keys, values, headers), for i from 0 to the number of rows."""
     start_offset: int
     end_offset: int
+    path: str
+    """Of the segment: as long as the table has it nothing was taken from these records."""
 
     @classmethod
-    def of(cls, table: pa.Table, start_offset: int, end_offset: int) -> Piece:
+    def of(cls, table: pa.Table, start_offset: int, end_offset: int, path: str) -> Piece:
         """``table`` has ``RECORD_SCHEMA``, by offset."""
         sums = np.zeros(table.num_rows + 1, np.int64)
         np.cumsum(record_bytes(table), out=sums[1:])
-        return cls(table, table.column("offset").to_numpy(), sums, start_offset, end_offset)
+        return cls(table, table.column("offset").to_numpy(), sums, start_offset, end_offset, path)
 
     @property
     def memory_bytes(self) -> int:
@@ -66,9 +68,9 @@ class ReadAhead:
         self._pieces[piece] = place
         self.size_bytes += piece.memory_bytes
         if len(pieces) > _PIECES_PER_PARTITION_MAX:
-            self._drop(pieces[0])
+            self.drop(pieces[0])
         while self.size_bytes > self.bytes_max:
-            self._drop(next(iter(self._pieces)))
+            self.drop(next(iter(self._pieces)))
 
     def find(self, topic_id: str, partition: int, offset: int) -> Piece | None:
         """The piece that covers the offset."""
@@ -78,7 +80,8 @@ class ReadAhead:
                 return piece
         return None
 
-    def _drop(self, piece: Piece) -> None:
+    def drop(self, piece: Piece) -> None:
+        """Forget a piece that is here."""
         place = self._pieces.pop(piece)
         self.size_bytes -= piece.memory_bytes
         pieces = self._by_partition[place]

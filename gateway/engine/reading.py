@@ -3,6 +3,8 @@
 1. What is read lies below the high watermark of one state: all of it is committed, nothing in between is skipped. A
    state's manifest is shared with newer ones, so where it shows nothing at an offset the newest log start is asked: below it
    the offset is refused (410), and only what key compaction took is passed over.
+   What is in memory is served only where the table still has it: below the offset up to which keys were compacted nothing of
+   the tail, and what was read ahead as long as its segment is in the table.
 2. Limits are exact, and cut whole records: at most ``records_max`` and ``bytes_max`` (keys, values, headers), but one record
    when there is one and ``at_least_one`` is asked for.
 3. What is read from the store does not enter the tail.
@@ -153,18 +155,21 @@ class Reading:
     def _take_from_memory(self, state: TopicState, partition: int, found: Records, limits: ReadLimits) -> bool:
         """Take what fits and is in memory; False when what comes next is in the store."""
         assert state.topic_id is not None
-        end = state.high_watermark(partition)
-        while found.next_offset < end:
+        end, compacted_end = state.high_watermark(partition), state.keys_compacted[partition]
+        while (offset := found.next_offset) < end:
             if found.record_count >= limits.records_max:
                 found.is_full = True
                 return True
-            run = self._tail.find(state.topic_id, partition, found.next_offset)
+            run = self._tail.find(state.topic_id, partition, offset) if offset >= compacted_end else None
             if run is not None:
                 fits = self._take_from_tail(run, found, limits)
             else:
-                piece = self._ahead.find(state.topic_id, partition, found.next_offset)
+                piece = self._ahead.find(state.topic_id, partition, offset)
                 if piece is None:
                     return False
+                if offset < compacted_end and not state.manifest.has_all((piece.path,)):
+                    self._ahead.drop(piece)
+                    continue
                 fits = self._take_from_piece(piece, found, limits)
             if not fits:
                 return True
@@ -220,7 +225,7 @@ class Reading:
                 # A run that took this one's place meanwhile may go on beyond what this read began with.
                 end_offset=min(run.end_offset, end),
             )
-            return _piece(table, offset, min(run.end_offset, end))
+            return _piece(table, offset, min(run.end_offset, end), run.segment.path)
 
         def find_again() -> Located | None:
             _check_not_deleted(topic, state, partition, offset)
@@ -290,11 +295,11 @@ def _take(table: pa.Table, size_sums: npt.NDArray[np.int64], rows: range, found:
     return max(0, stop - first)
 
 
-def _piece(table: pa.Table, offset: int, end: int) -> Piece:
+def _piece(table: pa.Table, offset: int, end: int, path: str) -> Piece:
     """What was read of a run from ``offset`` on, and up to where it is all that there is; nothing was read from ``end`` on."""
     if table.num_rows:
         after_last = int(table.column("offset")[-1].as_py()) + 1
         # A flush's runs have no gaps, so what is missing at the end was cut off. A compacted one may just end in a gap: there,
         # too, it is safe to say less.
         end = min(end, after_last)
-    return Piece.of(table, offset, end)
+    return Piece.of(table, offset, end, path)

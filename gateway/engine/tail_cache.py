@@ -4,6 +4,7 @@
 2. The oldest flush leaves first, whoever reads: reading old records never evicts new ones, since what is read from the
    store does not enter.
 3. Runs are found by the topic's incarnation, so a topic made anew never shows what the old one held.
+4. A flush is here as it was sent: who looks below a log start, or where keys were compacted, must ask the table (``reading``).
 
 Not thread-safe: everything here belongs to the event loop.
 """

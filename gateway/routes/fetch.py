@@ -99,6 +99,7 @@ _ERRORS: Final = (
     ErrorCode.OFFSET_OUT_OF_RANGE,
     ErrorCode.NOT_ACCEPTABLE,
     ErrorCode.CORRUPT_SEGMENT,
+    ErrorCode.UNSUPPORTED_TABLE,
 )
 _START: Final = {"anyOf": [OFFSET, {"type": "string", "enum": list(_START_WORDS)}]}
 _WANTED: Final = object_of(

@@ -45,7 +45,12 @@ _QUERY: Final = QueryParameters(
         path=("topic", "partition"),
         query=_QUERY,
         answers={200: answer("The offsets", _OFFSETS, example={"log_start_offset": 0, "high_watermark": 42})},
-        errors=(ErrorCode.UNKNOWN_TOPIC, ErrorCode.UNKNOWN_PARTITION, ErrorCode.CORRUPT_SEGMENT),
+        errors=(
+            ErrorCode.UNKNOWN_TOPIC,
+            ErrorCode.UNKNOWN_PARTITION,
+            ErrorCode.CORRUPT_SEGMENT,
+            ErrorCode.UNSUPPORTED_TABLE,
+        ),
     ),
 )
 async def partition_offsets(request: Request) -> Response:

@@ -35,7 +35,7 @@ from gateway.engine.writer import Acknowledgement
 from gateway.engine_access import engine_of
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import MemoryBudget
-from gateway.openapi import answer, media, operation
+from gateway.openapi import answer, integer_header, media, operation
 from gateway.openapi import request_body as body_of
 from gateway.openapi_schemas import NEW_RECORD_EXAMPLE, TOPIC_NAME, list_of, object_of, ref
 from gateway.parameters import Parameter, QueryParameters, choice, integer, path_partition, path_topic, text
@@ -90,8 +90,11 @@ _PRODUCED: Final = {
     "partitions": [{"partition": 3, "base_offset": 41, "last_offset": 41, "count": 1}],
     "duplicate": False,
 }
+PARTITION_COUNT_HEADER: Final = "Tidelog-Partition-Count"
+"""So that a producer that chooses partitions by key learns of new ones with its next answer."""
+_HEADERS: Final = {PARTITION_COUNT_HEADER: integer_header("How many partitions the topic has now")}
 _ANSWERS: Final = {
-    200: answer("They are in the store", ref("Produced"), example=_PRODUCED),
+    200: answer("They are in the store", ref("Produced"), example=_PRODUCED, headers=_HEADERS),
     202: answer(
         "They are accepted (`acks=0`), and may be lost; or they wait for their transaction",
         object_of(
@@ -102,6 +105,7 @@ _ANSWERS: Final = {
             },
             required=(),
         ),
+        headers=_HEADERS,
     ),
 }
 _ERRORS: Final = (
@@ -117,6 +121,7 @@ _ERRORS: Final = (
     ErrorCode.SEQUENCE_OUT_OF_ORDER,
     ErrorCode.UNKNOWN_TRANSACTION,
     ErrorCode.TRANSACTION_NOT_OPEN,
+    ErrorCode.UNSUPPORTED_TABLE,
 )
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -182,21 +187,21 @@ async def _append(request: Request, name: str, asked: Asked, kind: str, query: M
         topic = await engine.open_topic(name)
         incoming, batch = await prepared(shell, engine, topic, sent)
         if asked.headers.transaction_id is not None:
-            return await _staged(engine, name, batch, asked.headers)
+            return await _staged(engine, topic, batch, asked.headers)
         if batch is None:
-            return _answer(name, (), query["acks"])
+            return _answer(topic, (), query["acks"])
         surplus = batch.records.nbytes - body.reservation.size_bytes
         if surplus > 0:
             body.reservation.grow(surplus)
         if query["acks"] == "0":
             engine.append(topic, batch, body.keep())
-            return _answer(name, (), "0")
+            return _answer(topic, (), "0")
         route_again = partial(_batch, incoming, sent=sent)
         acknowledgement = await _acknowledged(engine, topic, batch, body, route_again, memory=shell.request_memory)
-        return _answer(name, acknowledgement, "all")
+        return _answer(topic, acknowledgement, "all")
 
 
-async def _staged(engine: LogEngine, name: str, batch: Batch | None, headers: ProducerHeaders) -> Response:
+async def _staged(engine: LogEngine, topic: OpenTopic, batch: Batch | None, headers: ProducerHeaders) -> Response:
     """Put the records beside the topics, for the transaction that the headers name."""
     assert headers.transaction_id is not None
     count = 0 if batch is None else batch.records.num_rows
@@ -204,8 +209,8 @@ async def _staged(engine: LogEngine, name: str, batch: Batch | None, headers: Pr
     if batch is None:
         await engine.transactions.usable(headers.transaction_id)
     else:
-        is_new = await engine.transactions.stage(headers.transaction_id, name, batch, headers.stamp)
-    return Response(_encode({"staged": count} | ({} if is_new else {"duplicate": True})), 202, media_type=JSON)
+        is_new = await engine.transactions.stage(headers.transaction_id, topic.name, batch, headers.stamp)
+    return _json({"staged": count} | ({} if is_new else {"duplicate": True}), 202, topic)
 
 
 async def _acknowledged(
@@ -372,11 +377,11 @@ def _check_partition(sent: Sent, state: TopicState) -> None:
         raise UnknownPartition(state.topic, sent.partition, state.partition_count)
 
 
-def _answer(name: str, acknowledged: Acknowledgement, acks: str | None) -> Response:
+def _answer(topic: OpenTopic, acknowledged: Acknowledgement, acks: str | None) -> Response:
     is_duplicate = isinstance(acknowledged, Duplicate)
     places = acknowledged.places if isinstance(acknowledged, Duplicate) else acknowledged
     if acks == "0":
-        return Response(_encode({"topic": name}), status_code=202, media_type=JSON)
+        return _json({"topic": topic.name}, 202, topic)
     partitions = [
         {
             "partition": place.partition,
@@ -386,4 +391,9 @@ def _answer(name: str, acknowledged: Acknowledgement, acks: str | None) -> Respo
         }
         for place in places
     ]
-    return Response(_encode({"topic": name, "partitions": partitions, "duplicate": is_duplicate}), media_type=JSON)
+    return _json({"topic": topic.name, "partitions": partitions, "duplicate": is_duplicate}, 200, topic)
+
+
+def _json(members: object, status: int, topic: OpenTopic) -> Response:
+    headers = {PARTITION_COUNT_HEADER: str(topic.state.partition_count)}
+    return Response(_encode(members), status, headers, media_type=JSON)

@@ -138,10 +138,12 @@ class Finishing:
     async def _applied(self, row: TransactionRow, requests: Sequence[StagedRecords]) -> list[Place]:
         """Where the topic has the records. Those of a topic that was deleted since the decision are gone with it."""
         name = requests[0].topic
-        batch = transaction_batch(row, requests, self._decider.log.state.floor)
+        floor = self._decider.log.state.floor
         try:
             topic = await self._topics.fresh(name, self._clock.monotonic_ms())
             topic.existing()
+            # Right before the writer takes it: so the times of what this gateway appends don't go back.
+            batch = transaction_batch(row, requests, floor, self._clock.now_ms())
             acknowledged = await _appended(topic, batch)
         except (UnknownTopic, TopicReplaced):
             return []

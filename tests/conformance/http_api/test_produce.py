@@ -39,6 +39,17 @@ def test_the_answer_says_where_the_records_are(api: Any) -> None:
     assert [record["offset"] for record in api.records(topic, 2)] == [0, 1, 2, 3, 4]
 
 
+def test_the_answer_says_how_many_partitions_there_are(api: Any) -> None:
+    """So that who chooses partitions by key learns of new ones at once; also where nothing was sent or waited for."""
+    topic = api.topic()
+    assert api.produce(topic, {"value": "a"}).headers["Tidelog-Partition-Count"] == "1"
+    assert api.http.patch(f"/v1/topics/{topic}", json={"partition_count": 4}).status_code == 200
+    for query in ("", "?acks=0"):
+        for records in ([{"value": "b"}], []):
+            answer = api.http.post(f"/v1/topics/{topic}/records{query}", json={"records": records})
+            assert answer.headers["Tidelog-Partition-Count"] == "4"
+
+
 def test_no_records_is_no_error(api: Any) -> None:
     """200 with no partitions; of a topic that must exist all the same."""
     topic = api.topic()

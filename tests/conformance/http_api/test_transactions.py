@@ -66,6 +66,24 @@ def _is_refused(answer: httpx.Response, status: int, code: str) -> None:
     assert answer.json()["may_have_happened"] is False
 
 
+def test_with_log_append_time_a_transaction_has_the_time_of_its_commit(api: Any, calls: Calls) -> None:
+    """In each partition times don't go back, however long before the commit the records were staged; else the client's stay."""
+    appended, created = api.topic(message_timestamp_type="LogAppendTime"), api.topic()
+    begun = calls.begin()
+    for topic in (appended, created):
+        assert calls.stage(begun, topic, "staged first").status_code == 202
+    staged_ms = int(time.time() * 1000)
+    time.sleep(0.05)
+    for topic in (appended, created):
+        assert api.produce(topic, {"value": "in between"}).status_code == 200
+    assert calls.end(begun, "commit").status_code == 200
+    assert _values(api, appended) == _values(api, created) == ["in between", "staged first"]
+    between, last = (record["timestamp"] for record in api.records(appended))
+    assert between <= last <= time.time() * 1000
+    between, last = (record["timestamp"] for record in api.records(created))
+    assert last <= staged_ms < between
+
+
 def test_committed_records_appear_together_and_once(api: Any, calls: Calls) -> None:
     """Nothing is visible before the commit, everything is after it; the same commit again gives the same answer."""
     first, second = api.topic(), api.topic()

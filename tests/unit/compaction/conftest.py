@@ -26,6 +26,7 @@ from log_format.stores.memory import MemoryStore
 from log_format.topic_changes import CreateTopic
 from log_format.topic_config import TopicConfig
 from log_format.topic_log import TopicLog
+from log_format.topic_state import TopicState
 from log_format.verify import verify_topic
 
 START_MS = 1_763_683_200_000
@@ -115,9 +116,11 @@ class Bench:
     def events(self, name: str) -> list[dict[str, Any]]:
         return [fields for event, fields in self.report.events if event == name]
 
-    def read(self, partition: int = 0) -> list[tuple[int, bytes | None]]:
-        """Offset and value of every record, as somebody who has just started reads."""
-        state, reader = TopicLog(self.store, "t", self.clock).refresh(), SegmentReader(self.store)
+    def read(self, partition: int = 0, state: TopicState | None = None) -> list[tuple[int, bytes | None]]:
+        """Offset and value of every record, as somebody who has just started reads; or at a state."""
+        state, reader = state or TopicLog(self.store, "t", self.clock).refresh(), SegmentReader(self.store)
+        if partition >= state.partition_count:
+            return []
         found, offset = [], state.log_start(partition)
         while (at := state.manifest.find(partition, offset)) is not None:
             table = reader.read("t", at.segment, partition, offset, bytes_max=1 << 30, records_max=1 << 30)

@@ -13,8 +13,10 @@ from compaction.policy import Policy
 from compaction.rewrite import Task, rewrite
 from compaction.workers import InThisProcess
 from log_format import layout, limits
+from log_format.delta import decode_commit
 from log_format.errors import CorruptData
 from log_format.topic_changes import AlterTopic, DeleteRecords, DeleteTopic
+from log_format.topic_state import TopicState
 
 HOUR = 3_600_000
 
@@ -147,6 +149,29 @@ def test_a_tombstone_does_not_go_before_what_it_ends(bench: Any) -> None:
     job.run_round(collect=False)
     assert [event["outcome"] for event in bench.events("rewrite") if event["reason"] == "keys"] == ["overtaken"]
     assert bench.read() == [(2, None), (3, b"x"), (4, b"y"), (5, b"z")]
+
+
+def test_what_superseded_a_record_lies_below_the_compacted_offsets(bench: Any) -> None:
+    """At each commit, whatever comes after it: who stops there is told how far a missing record may have been superseded."""
+    bench.create(1)
+    keys = [b"k", b"other", b"k", b"more", b"k", b"last", b"k", b"end"]
+    for key in keys:
+        bench.append((0, key, b"x"))
+    bench.job(Policy(flushed_min=2, sources_max=2, fan_in=9)).run_round(collect=False)
+    bench.commit(AlterTopic(partition_count=None, config={"cleanup.policy": "compact"}))
+    bench.job(Policy(flushed_min=9, target_bytes=1)).run_round(collect=False)
+    state, newest = TopicState.absent("t"), bench.log.refresh().version
+    there, losing = set(range(len(keys))), 0
+    for version in range(newest + 1):
+        key = layout.commit_key("t", version)
+        state = state.apply(decode_commit(bench.store.get(key), key), version)
+        left = {offset for offset, _ in bench.read(state=state)}
+        gone = {offset for offset in there if offset < state.high_watermark(0)} - left
+        for offset in gone:
+            successors = [later for later in range(offset + 1, len(keys)) if keys[later] == keys[offset]]
+            assert successors[0] < state.keys_compacted[0]
+        there, losing = there - gone, losing + bool(gone)
+    assert losing == 2, "keys were not compacted by several commits"
 
 
 class TakeAway:

@@ -210,3 +210,24 @@ def test_a_batch_without_keys_is_judged_by_the_policy_at_the_head(bench: Any) ->
     refused, *stored = gateway.committer.commit(Append([keyless, keyed, decided], bench.new_id)).result
     assert refused.code is ErrorCode.INVALID_RECORD
     assert stored == [(Appended(0, 0, 1),), (Appended(0, 1, 1),)]
+
+
+def test_with_log_append_time_a_transaction_has_the_time_of_its_appending(bench: Any) -> None:
+    """By the setting at the head, also where it changed since the segment was encoded; other batches have their times already."""
+    gateway = bench.create(1)
+    usual, decided = (bench.batch(gateway, {0: [value]}, timestamp_ms=1_000) for value in (b"usual", b"decided"))
+    decided.transaction, decided.append_time_ms = TransactionStamp("t-1", 5, 0), 7_000
+    append = Append([usual, decided], bench.new_id)
+    state = gateway.log.state
+    assert append.stage(state, state.next_offsets) is not None
+    assert times_ms(append) == [1_000, 1_000]
+    bench.gateway().committer.commit(
+        AlterTopic(partition_count=None, config={"message.timestamp.type": "LogAppendTime"})
+    )
+    gateway.committer.commit(append)
+    assert times_ms(append) == [1_000, 7_000]
+
+
+def times_ms(append: Append) -> list[int]:
+    assert append.records is not None
+    return [int(time.timestamp() * 1000) for time in append.records["timestamp"].to_pylist()]

@@ -20,6 +20,7 @@ from log_format.errors import (
     TopicReplaced,
     UnknownPartition,
     UnknownTopic,
+    UnsupportedTable,
 )
 
 CONTRACT = {
@@ -36,11 +37,11 @@ CONTRACT = {
     415: "UNSUPPORTED_MEDIA_TYPE",
     416: "OFFSET_OUT_OF_RANGE",
     429: "THROTTLED",
-    500: "CORRUPT_SEGMENT INTERNAL",
+    500: "CORRUPT_SEGMENT UNSUPPORTED_TABLE INTERNAL",
     503: "UNAVAILABLE OVERLOADED DRAINING",
     504: "OUTCOME_UNKNOWN",
 }
-"""HTTP_API, section 1: status -> codes."""
+"""HTTP_API, section 1: status -> codes; ``UNSUPPORTED_TABLE`` was appended."""
 RETRYABLE = {"THROTTLED", "UNAVAILABLE", "OVERLOADED", "DRAINING", "INTERNAL", "OUTCOME_UNKNOWN"}
 MAY_HAVE_HAPPENED = {"INTERNAL", "OUTCOME_UNKNOWN"}
 
@@ -87,6 +88,7 @@ def test_an_error_answers_with_its_code() -> None:
         (BackOff("?"), ErrorCode.UNAVAILABLE, 503),
         (OutcomeUnknown("?"), ErrorCode.OUTCOME_UNKNOWN, 504),
         (CorruptData("?"), ErrorCode.CORRUPT_SEGMENT, 500),
+        (UnsupportedTable("?"), ErrorCode.UNSUPPORTED_TABLE, 500),
     ],
 )
 def test_a_class_has_its_code(error: TidelogError, code: ErrorCode, status: int) -> None:

@@ -9,13 +9,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from log_format import segment_scan
 from log_format.delta import Add, Remove, Rewritten
 from log_format.errors import CorruptData
 from log_format.fence import Fence
 from log_format.manifest import Manifest
+from log_format.record_bytes import record_bytes
 from log_format.records import RECORD_SCHEMA
 from log_format.rewrite import NewSegment, Rewrite, RewriteOutcome, Uploaded
 from log_format.run import Run, SegmentRef
+from log_format.segment import decode_footer, encode_segment
 from log_format.segment_scan import scan_segment
 from log_format.segment_writer import SegmentWriter
 from log_format.stores.memory import MemoryStore
@@ -50,6 +53,40 @@ def test_a_streamed_segment_is_a_segment(row_group_bytes_max: int) -> None:
     found = pa.concat_tables(scan_segment(store, "t", written.ref("compacted/x.parquet")))
     assert found.equals(pa.concat_tables(pieces))
     assert SegmentWriter(compression="zstd").finish() is None
+
+
+def test_row_groups_stay_small_however_large_the_pieces_are() -> None:
+    """A reader decodes a whole row group for one record: none has more than the bound and one record, merged or flushed."""
+    bound, most = 2_000, 20 + 3 + 119  # the largest record
+    whole = records(0, 120, headers=True)
+    writer = SegmentWriter(compression="zstd", row_group_bytes_max=bound)
+    writer.add(whole)
+    written = writer.finish()
+    assert written is not None
+    flushed = encode_segment(whole, compression="zstd", row_group_bytes_max=bound)
+    for data, ref in ((written.data, written.ref("x")), (flushed.data, flushed.ref("x"))):
+        groups = decode_footer(data[ref.footer_start :], ref).row_groups
+        sizes = record_bytes(whole) + 20
+        in_groups = [int(sizes[group.base_offset : group.end_offset].sum()) for group in groups]
+        assert sum(in_groups) == sizes.sum()
+        assert max(in_groups) <= bound + most
+        assert min(in_groups[:-1]) >= bound - most
+
+
+def test_a_scan_decodes_a_bounded_piece_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What compresses well takes no more memory than what does not: a piece is bounded by what it is decoded."""
+    monkeypatch.setattr(segment_scan, "READ_SPAN_BYTES_MAX", 40_000)
+    writer = SegmentWriter(compression="zstd", row_group_bytes_max=10_000)
+    for start in range(0, 2_000, 100):
+        writer.add(records(start, 100))
+    written = writer.finish()
+    assert written is not None
+    store = MemoryStore()
+    store.put("topics/t/compacted/x.parquet", written.data)
+    pieces = list(scan_segment(store, "t", written.ref("compacted/x.parquet")))
+    assert sum(int(record_bytes(piece).sum()) for piece in pieces) > 2 * 40_000
+    assert max(int(record_bytes(piece).sum()) for piece in pieces) <= 40_000
+    assert pa.concat_tables(pieces).column("offset").to_pylist() == list(range(2_000))
 
 
 def test_a_scan_reports_damage() -> None:

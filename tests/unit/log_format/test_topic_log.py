@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from log_format import limits
+from log_format import layout, limits
 from log_format.checkpoint import write_checkpoint
 from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable
 from log_format.table import NO_LOG
 from log_format.topic_changes import DeleteTopic
 from log_format.topic_log import TopicLog
+from log_format.verify import verify_topic
 
 DOWN = StoreUnavailable("k", "down", may_have_happened=False)
 
@@ -185,6 +186,32 @@ def test_a_missing_commit_is_found_out(bench: Any, missing: int) -> None:
     bench.store.delete(bench.key(f"{missing:020d}.json"))
     with pytest.raises(CorruptData, match=f"lacks version {missing}"):
         bench.gateway().log.refresh()
+
+
+@pytest.mark.parametrize("unlisted", [[1], [2, 3], [4], [1, 3]])
+@pytest.mark.parametrize("load", ["a reader", "verify"])
+def test_a_commit_that_a_listing_lacks_is_asked_for(bench: Any, unlisted: list[int], load: str) -> None:
+    """A listing beside writers may lack a version and have the one behind it: nothing is concluded from that."""
+    gateway = grow(bench, 5)
+
+    def holey(real: Any, key: str) -> Any:
+        return (info for info in real(key) if layout.commit_version(info.key) not in unlisted)
+
+    bench.store.script["list"] = [holey] * 20
+    if load == "verify":
+        assert verify_topic(bench.store, bench.name, clock=bench.clock).problems == ()
+    else:
+        assert bench.gateway().log.refresh().next_offsets.tolist() == gateway.log.state.next_offsets.tolist()
+
+
+def test_a_version_far_away_is_not_searched_for(bench: Any) -> None:
+    """However far ahead of the log an object is named, few versions in between are asked for."""
+    grow(bench, 2)
+    bench.store.put(bench.key(f"{10**19:020d}.json"), b"{}")
+    bench.store.requests.clear()
+    with pytest.raises(CorruptData, match="lacks version 3"):
+        bench.gateway().log.refresh()
+    assert len(bench.store.requests) < 100
 
 
 def test_a_store_that_fails_leaves_the_state(bench: Any) -> None:

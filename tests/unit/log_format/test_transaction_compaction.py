@@ -79,7 +79,7 @@ def _some_history(bench: Bench) -> None:
 
 
 def _tells(state: TransactionsState) -> tuple[Any, ...]:
-    judged = [judge_request(state, ProducerStamp(WHO, 0, number), NOW_MS) for number in range(10)]
+    judged = [judge_request(state, ProducerStamp(WHO, 0, number), SystemClock().now_ms()) for number in range(10)]
     answers = [one.code if isinstance(one, TidelogError) else one for one in judged]
     epochs = {name: (row.producer_id, row.epoch) for name, row in state.producers.items()}
     return (answers, epochs, dict(state.transactions), dict(state.unfinished), state.floor - state.version)
@@ -100,6 +100,23 @@ def test_compacted_it_tells_the_same(bench: Bench, tmp_path: Path) -> None:
     assert bench.loaded().transactions["t1"].places == PLACES
     table = deltalake.DeltaTable(str(tmp_path / "system" / "transactions"))
     assert table.to_pyarrow_table().num_rows == len(before[2]) + 2, "one row each, the epoch, and the new row"
+
+
+def test_only_the_newest_five_requests_are_known_again(bench: Bench) -> None:
+    """However many rows are still there: five are duplicates, older ones out of order; live, compacted, behind a checkpoint."""
+    for sequence in range(8):
+        bench.decide(_at_once(sequence))
+        bench.decide(Finish(transaction_id=f"r{sequence}", places=PLACES))
+    states = [bench.log.state, bench.loaded()]
+    assert len(bench.log.state.transactions) == 8, "the others are not forgotten within the minute"
+    bench.compact()
+    states.append(bench.loaded())
+    write_table_checkpoint(bench.store, "system/transactions/", bench.log.state.version, NOW_MS)
+    states.append(bench.loaded())
+    for state in states:
+        judged = [judge_request(state, ProducerStamp(WHO, 0, number), SystemClock().now_ms()) for number in range(8)]
+        assert [getattr(one, "code", None) for one in judged[:3]] == [ErrorCode.SEQUENCE_OUT_OF_ORDER] * 3
+        assert [one.places for one in judged[3:] if isinstance(one, TransactionRow)] == [PLACES] * 5
 
 
 def test_a_small_table_is_left_alone(bench: Bench) -> None:

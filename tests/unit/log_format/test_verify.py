@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from log_format import limits
@@ -179,8 +180,6 @@ def forge(bench: Any, gateway: Any, change: Callable[[Add], Add]) -> None:
 
 
 def retagged(old: str, new: str) -> Callable[[Add], Add]:
-    import msgspec
-
     def change(add: Add) -> Add:
         assert add.tags is not None
         runs = add.tags["tidelog.runs"]
@@ -206,6 +205,77 @@ def test_a_commit_that_does_not_fit_its_segment_is_found(bench: Any) -> None:
     assert verify(bench).ok
 
 
+STATISTICS = {
+    '"maxValues":{"partition":1': '"maxValues":{"partition":0',
+    '"minValues":{"partition":0': '"minValues":{"partition":1',
+    '"offset":3': '"offset":2',
+    '"numRecords":3': '"numRecords":4',
+    '"nullCount":{"partition":0': '"nullCount":{"partition":3',
+    '.000Z"},"maxValues"': '.001Z"},"maxValues"',
+    "{": "[",
+}
+
+
+@pytest.mark.parametrize("right", STATISTICS)
+def test_statistics_that_are_wrong_are_found(bench: Any, right: str) -> None:
+    """Other readers skip files by them: with a wrong one they would miss records, and nothing else would tell."""
+    gateway = filled(bench)
+
+    def change(add: Add) -> Add:
+        assert add.stats is not None
+        assert right in add.stats
+        return msgspec.structs.replace(add, stats=add.stats.replace(right, STATISTICS[right], 1))
+
+    forge(bench, gateway, change)
+    report = verify(bench)
+    (problem,) = report.problems
+    assert problem.startswith(f"The statistics of segment {gateway.log.state.manifest.segments()[2].path} ")
+    assert report.record_count == 7
+
+
+def test_statistics_have_to_be_there_but_a_moment_may_be_written_otherwise(bench: Any) -> None:
+    """Whoever moves a log through another program may get other text for the same moment; that is no damage."""
+    gateway = filled(bench)
+    key = bench.key(f"{gateway.log.state.version:020d}.json")
+    original = bench.store.get(key)
+    forge(bench, gateway, lambda add: msgspec.structs.replace(add, stats=None))
+    assert len(verify(bench).problems) == 1
+    bench.store.put(key, original)
+    forge(bench, gateway, lambda add: msgspec.structs.replace(add, stats=(add.stats or "").replace("Z", "+00:00")))
+    assert verify(bench).ok
+
+
+@pytest.mark.parametrize("checkpointed", [False, True])
+def test_a_modification_time_that_goes_back_is_found(bench: Any, checkpointed: bool) -> None:
+    """Readers that order files by it would give a partition's records out of order."""
+    gateway = filled(bench)
+    forge(bench, gateway, lambda add: msgspec.structs.replace(add, modification_time=add.modification_time - 1))
+    if checkpointed:
+        write_checkpoint(bench.store, bench.name, 3, 0)
+    (problem,) = verify(bench).problems
+    assert "modificationTime" in problem
+    assert "partition 0" in problem
+
+
+def test_commits_without_an_id_or_with_one_of_another_are_found(bench: Any) -> None:
+    """Their writers could not tell their own commit from somebody else's. What is no segment and no offset needs none."""
+    gateway = filled(bench)
+    key = bench.key(f"{gateway.log.state.version:020d}.json")
+    original = bench.store.get(key)
+    before = decode_commit(bench.store.get(bench.key(f"{2:020d}.json")), key).commit_id
+    assert before is not None
+    for commit_id, problem in [
+        (None, "The commit of version 3 has no txnId."),
+        (before, "The commits of versions 2 and 3 have one txnId."),
+    ]:
+        commit = decode_commit(original, key)
+        bench.store.put(key, encode_commit(CommitInfo(txn_id=commit_id), [*commit.adds, *commit.txns]))
+        assert verify(bench).problems == (problem,)
+    bench.store.put(key, original)
+    bench.store.put_if_absent(bench.key(f"{4:020d}.json"), b'{"commitInfo":{"operation":"SET TBLPROPERTIES"}}\n')
+    assert verify(bench).ok
+
+
 def test_records_that_are_not_all_there_are_found(bench: Any) -> None:
     """A run with fewer records than offsets is damage, unless its keys were compacted, whatever the topic's setting is now."""
     for name, keys_compacted in (("plain", 0), ("partly", 2), ("compacted", 3)):
@@ -221,7 +291,9 @@ def append_sparse(bench: Any, gateway: Any, keys_compacted: int) -> None:
     """A commit of offsets [0, 3) of which the segment lacks the middle one."""
     from log_format.append import _place
 
-    table = _place([bench.batch(gateway, {0: [b"a", b"b", b"c"]})], gateway.log.state.next_offsets)
+    table = _place(
+        [bench.batch(gateway, {0: [b"a", b"b", b"c"]})], gateway.log.state.next_offsets, log_append_time=False
+    )
     encoded = encode_segment(table.take([0, 2]), compression="zstd")
     ref: SegmentRef = encoded.ref("segments/sparse.parquet")
     bench.store.put(f"topics/{bench.name}/{ref.path}", encoded.data)

@@ -216,7 +216,8 @@ class FakeLog:
                 stored = places_of(topic, appended)
                 answers[sequence] = {"topic": name, "partitions": stored}
                 self.changed.notify_all()
-            return answer_json(200, {"topic": name, "partitions": stored, "duplicate": False})
+            status, answered, body = answer_json(200, {"topic": name, "partitions": stored, "duplicate": False})
+            return status, {**answered, "Tidelog-Partition-Count": str(topic.partition_count)}, body
         finally:
             with self.changed:
                 self.busy_produces[name] -= 1

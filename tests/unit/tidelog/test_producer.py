@@ -44,6 +44,17 @@ def test_every_future_has_the_offset_of_its_own_record(gateway: Any) -> None:
     assert sum(map(len, gateway.topics["t"].records)) == 3_000
 
 
+def test_new_partitions_are_known_with_the_next_answer(gateway: Any) -> None:
+    """A key goes where everybody else's records of it go, one answer after the topic grew: its records stay in order."""
+    gateway.create("t", 1)
+    key = next(key for number in range(100) if partition_for_key(key := b"%d" % number, 8) == 5)
+    with Producer(gateway.url) as producer:
+        assert producer.send("t", "before", key=key).result(timeout=10).partition == 0
+        gateway.topics["t"].grow(8)
+        assert producer.send("t", "at once", key=key).result(timeout=10).partition == 0
+        assert producer.send("t", "after", key=key).result(timeout=10).partition == 5
+
+
 @pytest.mark.parametrize("compression", [None, "gzip", "zstd"])
 @pytest.mark.parametrize("count", [1, 500])
 def test_bytes_are_exact_both_as_json_and_as_arrow(gateway: Any, count: int, compression: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -120,7 +120,13 @@ class Gate:
         self._store.come_back()
 
 
-def batch_of(topic: OpenTopic, values: list[bytes], partitions: list[int] | int = 0, timestamp_ms: int = 1000) -> Batch:
+def batch_of(
+    topic: OpenTopic,
+    values: Sequence[bytes | None],
+    partitions: list[int] | int = 0,
+    timestamp_ms: int = 1000,
+    keys: list[bytes] | None = None,
+) -> Batch:
     """Records with these values, routed for the topic as it is known."""
     topic_id = topic.state.topic_id
     assert topic_id is not None
@@ -128,7 +134,7 @@ def batch_of(topic: OpenTopic, values: list[bytes], partitions: list[int] | int 
     records = pa.table(
         {
             "timestamp": pa.array([timestamp_ms * 1000] * count, BATCH_SCHEMA.field("timestamp").type),
-            "key": pa.nulls(count, pa.binary()),
+            "key": pa.nulls(count, pa.binary()) if keys is None else pa.array(keys, pa.binary()),
             "value": pa.array(values, pa.binary()),
             "headers": pa.nulls(count, BATCH_SCHEMA.field("headers").type),
         },
@@ -139,7 +145,7 @@ def batch_of(topic: OpenTopic, values: list[bytes], partitions: list[int] | int 
         topic_id=topic_id,
         records=records,
         partitions=np.array(places, np.int32),
-        record_bytes_max=max(map(len, values)),
+        record_bytes_max=max(len(value or b"") for value in values),
     )
 
 
@@ -158,11 +164,25 @@ class Gateway:
         await administration.create(name, partition_count, administration.parse_config(given))
         return await self.engine.open_topic(name)
 
-    def submit(self, topic: OpenTopic, values: list[bytes], partitions: list[int] | int = 0) -> PendingBatch:
-        return self.engine.append(topic, batch_of(topic, values, partitions), None)
+    def submit(
+        self,
+        topic: OpenTopic,
+        values: Sequence[bytes | None],
+        partitions: list[int] | int = 0,
+        *,
+        keys: list[bytes] | None = None,
+    ) -> PendingBatch:
+        return self.engine.append(topic, batch_of(topic, values, partitions, keys=keys), None)
 
-    async def append(self, topic: OpenTopic, values: list[bytes], partitions: list[int] | int = 0) -> Any:
-        return await self.engine.acknowledged(topic, self.submit(topic, values, partitions))
+    async def append(
+        self,
+        topic: OpenTopic,
+        values: Sequence[bytes | None],
+        partitions: list[int] | int = 0,
+        *,
+        keys: list[bytes] | None = None,
+    ) -> Any:
+        return await self.engine.acknowledged(topic, self.submit(topic, values, partitions, keys=keys))
 
     async def fetch_all(
         self,

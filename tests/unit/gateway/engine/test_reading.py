@@ -10,7 +10,8 @@ import pytest
 
 from gateway.engine.fetching import Fetched, FetchFrom
 from gateway.engine.reading import ReadLimits
-from log_format.errors import BackOff, CorruptData, OffsetOutOfRange
+from log_format import layout
+from log_format.errors import BackOff, CorruptData, ErrorCode, OffsetOutOfRange, UnsupportedTable
 
 
 @pytest.mark.parametrize("source", ["memory", "store", "both"])
@@ -108,6 +109,31 @@ def test_a_missing_segment_is_named_and_others_are_read(tools: Any) -> None:
         assert caught.value.fields["segment"] == lost.path
         assert tools.values_of(await gateway.fetch(0, partition=1)) == [b"1"]
         assert tools.values_of(await gateway.fetch(1)) == [b"again"]
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_a_table_with_foreign_features_is_neither_read_nor_written(tools: Any) -> None:
+    """``UNSUPPORTED_TABLE`` for fetches, appends and polls, also of what is in memory; other topics go on, and so does this one
+    once the foreign commit is gone."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        topic, other = await gateway.topic(flush_ms=0), await gateway.topic("other", flush_ms=0)
+        await gateway.append(topic, [b"a"])
+        foreign = b'{"protocol":{"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":["deletionVectors"]}}'
+        key = layout.commit_key("t", topic.state.version + 1)
+        gateway.store.objects.put_if_absent(key, foreign)
+        for act in (lambda: gateway.fetch(0), lambda: gateway.append(topic, [b"b"]), lambda: gateway.fetch("latest")):
+            with pytest.raises(UnsupportedTable, match="3/7") as refused:
+                await act()
+            assert refused.value.code is ErrorCode.UNSUPPORTED_TABLE
+        await gateway.append(other, [b"b"])
+        assert tools.values_of(await gateway.fetch(0, topic="other")) == [b"b"]
+        gateway.store.objects.delete(key)
+        await gateway.append(topic, [b"c"])
+        assert tools.values_of(await gateway.fetch(0)) == [b"a", b"c"]
         await gateway.engine.drain()
 
     tools.run(scenario)

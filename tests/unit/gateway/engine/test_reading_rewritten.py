@@ -16,6 +16,7 @@ from compaction.workers import InThisProcess
 from gateway.engine import maintenance_watch
 from gateway.engine.reading import ReadLimits
 from log_format.clock import SystemClock
+from log_format.topic_log import TopicLog
 
 LIMITS = ReadLimits(records_max=100, bytes_max=100_000)
 VALUES = [b"v%d" % number for number in range(11)]
@@ -30,20 +31,22 @@ async def filled(tools: Any) -> tuple[Any, Any]:
     return gateway, topic
 
 
-def maintain(gateway: Any) -> None:
-    """Somebody else merges everything, and what was replaced is deleted at once."""
+def maintain(gateway: Any, **policy: float) -> None:
+    """Somebody else merges everything and compacts keys, and what was flushed is deleted at once, but for the newest."""
     objects = gateway.store.objects
     job = Job(
         store=objects,
         workers=InThisProcess(objects),
         clock=SystemClock(),
         report=CollectedEvents(),
-        policy=Policy(flushed_min=2, sources_max=4, fan_in=2),
+        policy=Policy(**{"flushed_min": 2, "sources_max": 4, "fan_in": 2, **policy}),
         new_id=lambda: uuid.uuid4().hex,
     )
     assert job.run_round(collect=False).rewrites
+    listed = {f"topics/t/{segment.path}" for segment in TopicLog(objects, "t", SystemClock()).refresh().manifest}
     for info in list(objects.list("topics/t/segments/")):
-        objects.delete(info.key)
+        if info.key not in listed:
+            objects.delete(info.key)
 
 
 def test_replaced_segments_are_read_by_who_knew_the_old_ones(tools: Any) -> None:
@@ -82,6 +85,61 @@ def test_a_segment_that_goes_while_it_is_read_is_read_from_its_successor(tools: 
             found = await read
         assert [value for table in found.tables for value in table["value"].to_pylist()] == VALUES
         assert found.next_offset == len(VALUES)
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_what_key_compaction_took_is_not_served_from_memory(tools: Any) -> None:
+    """An erased value is gone for readers of the gateway that wrote it, too, on a quiet topic, and so is its tombstone in time.
+
+    Both gateways give what the table has: the one whose tail holds the records as they were sent, and the one that had read the
+    older ones ahead.
+    """
+
+    async def scenario() -> None:
+        writer = tools.gateway()
+        topic = await writer.topic(flush_ms=0, cleanup_policy="compact", delete_retention_ms=0)
+        for number in range(8):
+            values = [b"secret" if number == 0 else None, *[b"%d %d" % (number, key) for key in range(3)]]
+            await writer.append(topic, values, keys=[b"erased", b"a", b"b", b"c"])
+        reader = tools.gateway(objects=writer.store.objects)
+        for _ in range(3):
+            await reader.fetch(0, records=1)  # the rest of its row group is read ahead
+            await asyncio.to_thread(maintain, writer, dirty_ratio=0.01, target_bytes=4000)
+            stranger = tools.gateway(objects=writer.store.objects)
+            expected = await stranger.fetch(0, records=1000)
+            assert b"secret" not in tools.values_of(expected)
+            for gateway in (writer, reader):
+                found = await gateway.fetch(0, records=1000)
+                assert tools.offsets_of(found) == tools.offsets_of(expected)
+                assert tools.values_of(found) == tools.values_of(expected)
+            await stranger.engine.drain()
+            for number in range(4):
+                await writer.append(topic, [b"%d" % number, b"more"], keys=[b"a", b"b"])
+        assert None not in tools.values_of(expected), "the tombstone never went"
+        await writer.engine.drain()
+        await reader.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_what_is_above_the_compacted_offsets_is_still_served_from_memory(tools: Any) -> None:
+    """Key compaction costs readers of the newest records nothing."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        topic = await gateway.topic(flush_ms=0, cleanup_policy="compact")
+        for number in range(8):
+            await gateway.append(topic, [b"%d" % number], keys=[b"a"])
+        await asyncio.to_thread(maintain, gateway, dirty_ratio=0.01, target_bytes=4000)
+        await gateway.append(topic, [b"newest"], keys=[b"a"])
+        await gateway.fetch("latest")
+        compacted_to = int(topic.state.keys_compacted[0])
+        assert 0 < compacted_to <= 8
+        gateway.store.keys.clear()
+        assert tools.values_of(await gateway.fetch(8)) == [b"newest"]
+        assert not [key for _, key in gateway.store.keys if key.endswith(".parquet")]
         await gateway.engine.drain()
 
     tools.run(scenario)

@@ -3,11 +3,14 @@ died, and whoever brings to its end what it had decided."""
 
 from __future__ import annotations
 
+import io
+import time
 import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from log_format import limits, transaction_finishing
@@ -132,6 +135,19 @@ def bring_to_an_end(store: DyingStore) -> None:
     """As the next one to come by does."""
     for row in transactions(store).transactions.values():
         transactions_of(OPTIONS.store).finish(row)
+
+
+def test_with_log_append_time_rows_have_the_time_of_the_commit(store: DyingStore) -> None:
+    """Tasks stage for as long as a job takes; times in a partition are of when its records were appended."""
+    make_topic(store, "appended", **{"message.timestamp.type": "LogAppendTime"})
+    tasks = [staged(0, ("appended", "a"))]
+    time.sleep(0.02)
+    committed_from_ms = SystemClock().now_ms()
+    commit_staged(tasks, OPTIONS)
+    for topic, is_late in (("appended", True), ("a", False)):
+        (info,) = store.list(f"topics/{topic}/segments/")
+        oldest = pq.read_table(io.BytesIO(store.get(info.key))).column("timestamp").to_pylist()[0]
+        assert (oldest.timestamp() * 1000 >= committed_from_ms) == is_late
 
 
 @pytest.mark.parametrize("is_behind", [False, True])
