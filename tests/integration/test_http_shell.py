@@ -136,6 +136,9 @@ def header_lines(count: int, size: int = 1) -> bytes:
     return b"".join(b"X-%d: %s\r\n" % (index, b"y" * size) for index in range(count))
 
 
+CHUNKED = b"POST /v1/echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
 @pytest.mark.parametrize(
     "request_bytes",
     [
@@ -156,6 +159,9 @@ def header_lines(count: int, size: int = 1) -> bytes:
             b"POST /v1/echo HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
             id="two lengths",
         ),
+        pytest.param(CHUNKED + b"2;" + b"e" * 200_000 + b"\r\nhi\r\n0\r\n\r\n", id="a 200 KB chunk extension"),
+        pytest.param(CHUNKED + b"2\r\nhi\r\n0\r\nX: " + b"y" * 5_000_000, id="an endless trailer"),
+        pytest.param(CHUNKED + b"2\r\nhi\r\n0\r\n" + header_lines(10_000), id="10,000 trailers"),
     ],
 )
 def test_what_is_no_proper_request_is_400(stub: StubProcess, request_bytes: bytes) -> None:
@@ -250,6 +256,58 @@ def test_a_body_that_stops_coming_is_refused(stub: StubProcess) -> None:
         assert problem_of(everything(connection)) == (400, "INVALID_REQUEST")
 
 
+@pytest.mark.parametrize("framing", [b"Content-Length: 100", b"Transfer-Encoding: chunked"])
+def test_a_body_in_drops_is_refused(stub: StubProcess, framing: bytes) -> None:
+    """A body that never pauses for long and never ends holds its place no longer than one that stops."""
+    piece = b"y" if framing.startswith(b"Content") else b"1\r\ny\r\n"
+    with stub.connect() as connection:
+        connection.sendall(b"POST /v1/echo HTTP/1.1\r\nHost: h\r\n" + framing + b"\r\n\r\n")
+        connection.settimeout(0.2)
+        answer = b""
+        for _ in range(60):
+            connection.sendall(piece)
+            with contextlib.suppress(TimeoutError):
+                answer = connection.recv(65536)
+                break
+    assert problem_of(answer) == (400, "INVALID_REQUEST")
+    assert b"bytes a second" in answer
+
+
+@pytest.mark.parametrize("body_bytes", [1, 100])
+def test_chunks_however_small_are_a_body(stub: StubProcess, body_bytes: int) -> None:
+    """The bound on framing does not meet those who send in small chunks."""
+    chunks = (b"%x\r\n" % body_bytes + b"z" * body_bytes + b"\r\n") * 100_000
+    with stub.connect() as connection:
+        connection.sendall(CHUNKED.replace(b"Host: h", b"Host: h\r\nConnection: close") + chunks + b"0\r\nX: y\r\n\r\n")
+        answer = everything(connection)
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+    assert answer.count(b"z") >= 100_000 * body_bytes
+
+
+def test_an_empty_line_keeps_no_connection(stub: StubProcess) -> None:
+    """After an answer a connection is idle until a request comes; a line break is none."""
+    with stub.connect() as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200 OK")
+        connection.sendall(b"\r\n")
+        assert everything(connection) == b""
+
+
+def test_half_a_request_behind_another_one_ends_after_its_answer(stub: StubProcess) -> None:
+    """The time for a head does not run out on the answer that the client waits for."""
+    request = b"POST /v1/echo HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n"
+    with stub.connect() as waiting, stub.connect() as other:
+        waiting.sendall(b"GET /v1/large?size=67108864 HTTP/1.1\r\nHost: h\r\n\r\nGET /healthz HT")
+        received = 0
+        while chunk := waiting.recv(1024 * 1024):
+            received += len(chunk)
+            if received < 4 * MEBIBYTE:
+                time.sleep(0.7)
+        assert received > 64 * MEBIBYTE
+        other.sendall(request + b"hello")
+        assert other.recv(65536).endswith(b"hello")
+
+
 def test_silent_connections_are_closed(stub: StubProcess) -> None:
     """Neither saying nothing nor half a head keeps a connection."""
     with stub.connect() as silent, stub.connect() as halfway:
@@ -309,6 +367,23 @@ def test_connections_past_the_limit_are_told(stub: StubProcess) -> None:
         answer = stub.get("/healthz")
         assert (answer.status_code, answer.json()["error_code"]) == (503, "OVERLOADED")
         assert answer.headers["retry-after"] == "1"
+    assert eventually(lambda: stub.get("/healthz").status_code == 200)
+
+
+def test_an_address_has_its_share_of_connections(start: Callable[..., StubProcess]) -> None:
+    """One client's connections leave room for others'; those past its share are told, and served when it has ended some."""
+    stub = start("--connections-per-address-max", "5")
+    with contextlib.ExitStack() as stack:
+        for _ in range(5):
+            connection = stack.enter_context(stub.connect())
+            connection.sendall(b"GET /v1/wait HTTP/1.1\r\nHost: h\r\n\r\n")
+        assert eventually(lambda: stub.connection_count() >= 5)
+        answer = stub.get("/healthz")
+        assert (answer.status_code, answer.json()["error_code"]) == (503, "OVERLOADED")
+        assert "from this address" in answer.json()["detail"]
+        for _ in range(50):
+            stack.enter_context(stub.connect())
+        assert eventually(lambda: 5 <= stub.connection_count() <= 5 + 32)
     assert eventually(lambda: stub.get("/healthz").status_code == 200)
 
 
@@ -398,3 +473,13 @@ def test_a_port_in_use_is_said_and_fails(start: Callable[..., StubProcess]) -> N
     assert second.returncode == 3
     assert b"address already in use" in second.stderr
     assert stub.get("/healthz").status_code == 200
+
+
+def test_an_operations_port_in_use_is_said_and_fails(start: Callable[..., StubProcess]) -> None:
+    """A gateway that its operators could not see does not start, and names the setting."""
+    stub = start()
+    command = [sys.executable, str(STUB), "--ops-port", str(stub.port)]
+    second = subprocess.run(command, capture_output=True, timeout=30, check=False)
+    assert second.returncode == 3
+    assert b"ops_port" in second.stderr
+    assert b"address already in use" in second.stderr

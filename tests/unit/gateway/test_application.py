@@ -77,14 +77,15 @@ def shell() -> Shell:
 
 
 class Client:
-    """Asks the application directly, without a socket."""
+    """Asks the application directly, without a socket; ``operations``: what the operations listener serves."""
 
-    def __init__(self, shell: Shell) -> None:
+    def __init__(self, shell: Shell, *, operations: bool = False) -> None:
         self.app = create_app(shell, (*ROUTERS, router))
+        self._asked = self.app.operations if operations else self.app
 
     def request(self, method: str, path: str, headers: dict[str, str] | None = None) -> httpx.Response:
         async def ask() -> httpx.Response:
-            transport = httpx.ASGITransport(app=self.app)
+            transport = httpx.ASGITransport(app=self._asked)
             async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
                 return await client.request(method, path, headers=headers)
 
@@ -205,8 +206,99 @@ def test_cluster_names_this_gateway_and_its_limits(client: Client, shell: Shell)
         "started_at": shell.started_at_ms,
         "owned_topics": 3,
     }
-    assert members["store"] == "memory://x"
+    assert members["store"] == "memory"
     assert members["limits"]["request_bytes_max"] == 16777216
+
+
+def test_operators_see_where_the_store_is(shell: Shell) -> None:
+    """The operations listener has the probes, the metrics and the store's URI, and nothing that clients do there."""
+    operations = Client(shell, operations=True)
+    members = operations.get("/v1/cluster").json()
+    assert members["store"] == "memory://x"
+    assert members | {"store": "memory"} == Client(shell).get("/v1/cluster").json()
+    for path in ("/healthz", "/readyz"):
+        assert operations.get(path).status_code == 200
+    assert "tidelog_http_requests_total" in operations.get("/metrics", {"accept-encoding": "gzip"}).text
+    assert operations.get("/metrics?x=1").json()["error_code"] == "INVALID_REQUEST"
+    for path in ("/v1/fine", "/v1/topics", "/"):
+        assert operations.get(path).json()["error_code"] == "NOT_FOUND"
+    shell.stopping.begun = True
+    assert operations.get("/readyz").json()["error_code"] == "DRAINING"
+    assert operations.get("/healthz").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("accept", "status", "kind"),
+    [
+        ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", 200, "text/html"),
+        ("*/*", 404, "application/problem+json"),
+        ("application/json", 404, "application/problem+json"),
+        ("", 404, "application/problem+json"),
+        ("application/problem+json, text/html;q=0.5", 404, "application/problem+json"),
+    ],
+)
+def test_a_browser_finds_its_way(client: Client, accept: str, status: int, kind: str) -> None:
+    """Who opens the gateway's address in a browser is told what it is; for programs there is no such route."""
+    answer = client.get("/", headers={"accept": accept})
+    assert (answer.status_code, answer.headers["content-type"].partition(";")[0]) == (status, kind)
+    for link in re.findall('href="(.*?)"', answer.text):
+        assert link == "/v1/topics" or client.get(link).status_code == 200, link
+    assert (b"/docs" in answer.content) is (status == 200)
+
+
+OWN = {"origin": "http://gateway"}
+EVIL = {"origin": "https://evil.example"}
+
+
+@pytest.mark.parametrize(
+    ("method", "headers", "refused"),
+    [
+        ("POST", {}, None),
+        ("POST", OWN, None),
+        ("POST", {"origin": "https://gateway:443", "host": "gateway"}, None),
+        ("POST", {"origin": "http://[::1]:8080", "host": "[::1]:8080"}, None),
+        ("POST", {"origin": "https://front.example", "sec-fetch-site": "same-origin"}, None),
+        ("POST", {"sec-fetch-site": "none"}, None),
+        ("POST", EVIL, "Origin"),
+        ("DELETE", EVIL, "Origin"),
+        ("PUT", EVIL | {"host": "evil"}, "Origin"),
+        ("POST", {"origin": "null"}, "Origin"),
+        ("POST", {"origin": "http://gateway.evil.example"}, "Origin"),
+        ("POST", {"origin": "http://gateway:8080"}, "Origin"),
+        ("POST", {"origin": "file://gateway"}, "Origin"),
+        ("POST", {"sec-fetch-site": "cross-site"}, "Sec-Fetch-Site"),
+        ("POST", OWN | {"sec-fetch-site": "same-site"}, "Sec-Fetch-Site"),
+        (
+            "POST",
+            {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"},
+            "Sec-Fetch-Site",
+        ),
+        ("GET", EVIL, "Origin"),
+        ("GET", {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}, "Sec-Fetch-Site"),
+        ("GET", {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}, None),
+    ],
+)
+def test_pages_of_other_origins_are_refused(
+    client: Client, method: str, headers: dict[str, str], refused: str | None
+) -> None:
+    """No web page but the gateway's own makes it do anything; what no browser sends, and a followed link, is served."""
+    answer = client.request(method, "/v1/fine", headers=headers)
+    if refused is None:
+        assert answer.status_code in (200, 405), answer.text
+    else:
+        assert (answer.status_code, answer.json()["error_code"]) == (400, "INVALID_REQUEST"), answer.text
+        assert answer.json()["errors"][0]["where"] == refused
+    if method == "GET":
+        assert client.get("/healthz", headers=headers).status_code == 200
+
+
+def test_a_web_site_can_not_pass_for_the_gateway(client: Client) -> None:
+    """A name that an attacker's name server lets point here is refused, whatever is asked for, and told how to allow it."""
+    for path in ("/v1/fine", "/healthz", "/docs", "/nowhere"):
+        answer = client.get(path, headers={"host": "rebound.evil.example:8080"})
+        assert (answer.status_code, answer.json()["error_code"]) == (400, "INVALID_REQUEST")
+        assert answer.json()["errors"][0]["where"] == "Host"
+    assert "allowed_hosts" in answer.json()["detail"]
 
 
 def test_metrics_have_bounded_labels(client: Client) -> None:
