@@ -295,17 +295,14 @@ def test_an_empty_line_keeps_no_connection(stub: StubProcess) -> None:
 
 def test_half_a_request_behind_another_one_ends_after_its_answer(stub: StubProcess) -> None:
     """The time for a head does not run out on the answer that the client waits for."""
-    request = b"POST /v1/echo HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n"
-    with stub.connect() as waiting, stub.connect() as other:
+    with stub.connect() as waiting:
         waiting.sendall(b"GET /v1/large?size=67108864 HTTP/1.1\r\nHost: h\r\n\r\nGET /healthz HT")
         received = 0
         while chunk := waiting.recv(1024 * 1024):
             received += len(chunk)
             if received < 4 * MEBIBYTE:
                 time.sleep(0.7)
-        assert received > 64 * MEBIBYTE
-        other.sendall(request + b"hello")
-        assert other.recv(65536).endswith(b"hello")
+    assert received > 64 * MEBIBYTE
 
 
 def test_silent_connections_are_closed(stub: StubProcess) -> None:

@@ -20,7 +20,7 @@ HALF_A_BODY = b"POST /v1/topics HTTP/1.1\r\nHost: h\r\nContent-Type: application
 def test_probes_are_answered_whatever_clients_do(
     start_gateway: Callable[..., Any], besiege: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """Thousands of connections with half a request each, and event streams: operators' probes and metrics are answered at once."""
+    """Thousands of connections with half a request each, and event streams: probes and metrics are answered at once."""
     gateway = start_gateway(str(tmp_path), "--ops-port", "0")
     topic = gateway.topic("t")
     stream = (
@@ -34,7 +34,7 @@ def test_probes_are_answered_whatever_clients_do(
                 with contextlib.suppress(OSError):
                     stack.enter_context(gateway.connect()).sendall(requests[number % 3])
             time.sleep(0.5)
-            with pytest.raises(httpx.TransportError):
+            with pytest.raises(httpx.HTTPError):
                 # The clients' own listener is full; that is what the other one is for.
                 httpx.get(f"{gateway.url}/healthz", timeout=1, trust_env=False).raise_for_status()
             for path in ("/readyz", "/metrics", "/v1/cluster"):
