@@ -247,7 +247,7 @@ class GatewayProtocol(HttpToolsProtocol):
         self._header_count = self._head_bytes = self._framing_bytes = 0
         self._hosts = []
         self._in_head = True
-        self._due_at_ms = _now_ms() + self._limits.head_ms
+        self._due_at_ms = self._received_at_ms + self._limits.head_ms
 
     def on_url(self, url: bytes) -> None:
         """A piece of the request target."""
@@ -265,9 +265,13 @@ class GatewayProtocol(HttpToolsProtocol):
             self._stop(f"The request's headers are longer than {HEAD_BYTES_MAX} bytes.")
         if not self._in_head:
             return
-        if len(name) == 4 and name.lower() == b"host":
+        # As the overridden method, which would cost each header another call.
+        name = name.lower()
+        if name == b"host":
             self._hosts.append(value)
-        super().on_header(name, value)
+        elif name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         """The head is there: the request can be handled."""
@@ -289,7 +293,7 @@ class GatewayProtocol(HttpToolsProtocol):
             self._stop(f"The request has {len(self._hosts)} Host headers; it needs one.", "Host")
         if version == "1.0" and any(name == b"transfer-encoding" for name, _ in self.headers):
             self._stop("HTTP/1.0 has no Transfer-Encoding.", "Transfer-Encoding")
-        if not self.url.startswith((b"/", b"*")):
+        if self.url[0] not in b"/*":
             # A whole URL, as proxies get it. Where it names another host than Host, one of the two was not looked at.
             authority = self.url.partition(b"://")[2].partition(b"/")[0]
             if [authority.lower()] != [host.lower() for host in self._hosts]:

@@ -21,7 +21,7 @@ from log_format.errors import BackOff, ErrorCode, RequestRefused
 OWN_PREFIX: Final = b"tidelog-"
 UNDERSTOOD: Final = frozenset(name.lower().encode() for name in producer_headers.NAMES)
 """``Tidelog-*`` request headers that work, in lower case."""
-_OF_BROWSERS: Final = (ORIGIN, SITE)
+_JUDGED: Final = frozenset((b"host", b"transfer-encoding", ORIGIN, SITE))
 _WORK: Final = "/v1/"
 _NOT_WORK: Final = "/v1/cluster"
 
@@ -37,18 +37,24 @@ class GatekeeperMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request. Raises ``BackOff`` (``DRAINING``), ``RequestRefused``."""
         for name, value in scope["headers"]:
-            if name.startswith(OWN_PREFIX) and name not in UNDERSTOOD:
+            if name in _JUDGED:
+                self._judge(scope, name, value)
+            elif name.startswith(OWN_PREFIX) and name not in UNDERSTOOD:
                 header = name.decode("latin-1").title()[:100]
                 raise refused(f"The header {header} is not supported.", [(header, "is not supported")])
-            if name == b"transfer-encoding" and value.lower() != b"chunked":
-                raise refused("Transfer-Encoding must be chunked.", [("Transfer-Encoding", "must be chunked")])
-            if name == b"host" and not self._hosts.allow(value):
-                raise _unknown_host(value)
-            if name in _OF_BROWSERS:
-                refuse_cross_site(scope)
         if self._draining() and scope["path"].startswith(_WORK) and scope["path"] != _NOT_WORK:
             raise BackOff("The gateway is shutting down and takes no new work.", code=ErrorCode.DRAINING)
         await self._app(scope, receive, send)
+
+    def _judge(self, scope: Scope, name: bytes, value: bytes) -> None:
+        if name == b"host":
+            if not self._hosts.allow(value):
+                raise _unknown_host(value)
+        elif name == b"transfer-encoding":
+            if value.lower() != b"chunked":
+                raise refused("Transfer-Encoding must be chunked.", [("Transfer-Encoding", "must be chunked")])
+        else:
+            refuse_cross_site(scope)
 
 
 def _unknown_host(header: bytes) -> RequestRefused:
