@@ -44,6 +44,8 @@ class ConnectionLimits:
     """Times are milliseconds. ``idle_ms``: between requests; ``head_ms``: for a request's head."""
 
     connections_max: int
+    accepted_max: int
+    """What comes past it is cut; between the two it is told why it is not served."""
     addresses: ClientAddresses
     head_ms: int
     idle_ms: int

@@ -12,22 +12,32 @@ OTHERS: Final = 1024
 _log = logging.getLogger("gateway.descriptors")
 
 
-def allow_descriptors(connections_max: int) -> None:
-    """Raise the process's soft limit to what that many client connections need, if the hard one lets it; else say so.
+def accepted_max(connections_max: int) -> int:
+    """How many client connections may be open at once: twice ``connections_max``, since those past it are told so.
 
-    Up to twice ``connections_max`` are open at once: those past it are told why they are not served.
+    Raises the process's soft limit of descriptors to what that needs. Where the hard limit forbids it, a warning says so, and
+    fewer are accepted, so that a quarter of the descriptors stays for everything else.
     """
-    needed = 2 * connections_max + OTHERS
+    wanted = 2 * connections_max
+    needed = wanted + OTHERS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= needed:
-        return
+        return wanted
     allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
-    if allowed < needed:
-        _log.warning(
-            "%d connections may need %d file descriptors, and the process may have %d: raise the limit (ulimit -Hn), or lower"
-            " connections_max",
-            connections_max,
-            needed,
-            allowed,
-        )
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    except (ValueError, OSError):
+        # Some systems have a bound of their own below the hard limit.
+        allowed = soft
+    if allowed == needed:
+        return wanted
+    accepted = min(wanted, max(allowed - OTHERS, allowed * 3 // 4))
+    _log.warning(
+        "%d file descriptors are too few for %d connections, which need %d: at most %d are accepted. Raise the limit"
+        " (ulimit -Hn), or lower connections_max",
+        allowed,
+        connections_max,
+        needed,
+        accepted,
+    )
+    return accepted

@@ -44,6 +44,7 @@ class OperationsListener:
         self._config.load()
         self._limits = ConnectionLimits(
             connections_max=OPERATIONS_CONNECTIONS_MAX,
+            accepted_max=2 * OPERATIONS_CONNECTIONS_MAX,
             addresses=ClientAddresses(None),
             head_ms=min(settings.head_ms, HEAD_MS_MAX),
             idle_ms=settings.header_idle_ms,

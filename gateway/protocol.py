@@ -111,7 +111,7 @@ class GatewayProtocol(HttpToolsProtocol):
         if self.client is not None:
             self._address = address_key(self.client[0])
         of_address = self._limits.addresses.enter(self._address)
-        if excess > self._limits.connections_max or of_address > TOLD_MAX:
+        if len(self.connections) > self._limits.accepted_max or of_address > TOLD_MAX:
             transport.abort()
         elif excess > 0:
             self.app = partial(_overloaded, "The gateway has as many connections as it may.")
@@ -229,6 +229,10 @@ class GatewayProtocol(HttpToolsProtocol):
             return
         self._window_since_ms, self._window_bytes = now_ms, 0
         if self._due_at_ms is None or now_ms <= self._due_at_ms:
+            return
+        if self.flow.read_paused:
+            # Requests sent ahead wait their turn: that the rest of a head does not come is not the client's doing.
+            self._due_at_ms = now_ms + limits.head_ms
             return
         self._due_at_ms = None
         if cycle is not None and not cycle.response_complete:

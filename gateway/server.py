@@ -25,7 +25,7 @@ from uvicorn.config import STARTUP_FAILURE
 from gateway.allocator import resident_bytes, trim
 from gateway.app import GatewayApplication
 from gateway.connection_limits import ClientAddresses, ConnectionLimits
-from gateway.descriptors import allow_descriptors
+from gateway.descriptors import accepted_max
 from gateway.operations_listener import OperationsListener, listening_url
 from gateway.protocol import GatewayProtocol
 from gateway.settings import Settings
@@ -47,6 +47,7 @@ def server_config(app: GatewayApplication, settings: Settings) -> uvicorn.Config
     share = settings.connections_per_address_max
     limits = ConnectionLimits(
         connections_max=settings.connections_max,
+        accepted_max=accepted_max(settings.connections_max),
         addresses=ClientAddresses(
             share or max(1, settings.connections_max * 3 // 4), loopback_counts=share is not None
         ),
@@ -94,8 +95,6 @@ class GatewayServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the engine, listen, say so."""
-        settings = self._shell.settings
-        allow_descriptors(settings.connections_max)
         if self._operations is not None:
             try:
                 self._shell.stopping.operations_url = await self._operations.bind()

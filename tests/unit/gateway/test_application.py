@@ -301,6 +301,28 @@ def test_a_web_site_can_not_pass_for_the_gateway(client: Client) -> None:
     assert "allowed_hosts" in answer.json()["detail"]
 
 
+def test_each_listener_judges_hosts_by_its_own_address() -> None:
+    """Names that clients may use are the operator's to list; on loopback, where operators are, a web site's is refused."""
+    site = {"host": "rebound.evil.example"}
+    public = make_shell(
+        Settings(store="memory://x", host="0.0.0.0", log_level="error"), StubEngine(), store_uri="memory://x"
+    )  # noqa: S104
+    assert Client(public).get("/healthz", site).status_code == 200
+    assert Client(public, operations=True).get("/healthz", site).status_code == 400
+    listed = make_shell(
+        Settings(store="memory://x", allowed_hosts="log.example", log_level="error"),
+        StubEngine(),
+        store_uri="memory://x",
+    )
+    for host, status in (
+        ("log.example", 200),
+        ("127.0.0.1:8080", 200),
+        ("gateway", 400),
+        ("rebound.evil.example", 400),
+    ):
+        assert Client(listed).get("/healthz", {"host": host}).status_code == status, host
+
+
 def test_metrics_have_bounded_labels(client: Client) -> None:
     """Whatever clients ask for, the routes in the metrics are templates or 'unmatched'."""
     for index in range(20):

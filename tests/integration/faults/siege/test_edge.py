@@ -58,4 +58,4 @@ def test_half_a_head_holds_a_place_for_ten_seconds(
             return False
 
         assert not is_served()
-        assert eventually(is_served, 14)
+        assert eventually(is_served, 30)
