@@ -105,6 +105,23 @@ def test_half_a_request_behind_another_one_ends_after_its_answer(stub: Any) -> N
     assert received > 64 * MEBIBYTE
 
 
+def test_requests_that_wait_behind_a_slow_answer_are_not_late(stub: Any) -> None:
+    """While the gateway itself does not read on, the time for a head does not run."""
+    with stub.connect() as connection:
+        connection.sendall(
+            b"GET /v1/large?size=67108864 HTTP/1.1\r\nHost: h\r\n\r\nGET /healthz HTTP/1.1\r\nHost: h\r\n\r\nGET /hea"
+        )
+        time.sleep(0.3)
+        connection.sendall(b"lthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+        received, tail = 0, b""
+        while chunk := connection.recv(1024 * 1024):
+            received += len(chunk)
+            tail = (tail + chunk)[-2000:]
+            if received < 5 * MEBIBYTE:
+                time.sleep(0.7)
+    assert tail.count(b'{"status":"alive"}') == 2
+
+
 def test_silent_connections_are_closed(stub: Any) -> None:
     """Neither saying nothing nor half a head keeps a connection."""
     with stub.connect() as silent, stub.connect() as halfway:
