@@ -1,7 +1,8 @@
 """``python -m gateway --store URI``: serve a log over HTTP until told to stop.
 
-Prints one line with its URL to standard output when it is ready, and logs JSON lines to standard error. Exit status: 0 after a
-whole drain, 1 when something that was asked for could not be finished, 2 for wrong settings, 3 when it could not start.
+Prints one line to standard output when it is ready: its URL, its store, the operations listener's URL where there is one. Logs
+JSON lines to standard error. Exit status: 0 after a whole drain, 1 when something that was asked for could not be finished, 2 for
+wrong settings, 3 when it could not start.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from gateway.assembly import assemble
 from gateway.proven_store import UnsafeStore
 from gateway.server import GatewayServer, server_config
 from gateway.settings import ENVIRONMENT_PREFIX, Settings, SettingsError
+from gateway.shell import Shell
 from log_format.version import __version__
 
 
@@ -34,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UnsafeStore as error:
         sys.stderr.write(f"python -m gateway: {error}\n")
         return 3
-    server = GatewayServer(server_config(create_app(shell), settings), shell, _announce(shell.store_uri))
+    server = GatewayServer(server_config(create_app(shell), settings), shell, _announce(shell))
     server.run()
     structured_log.WRITER.flush()
     if not server.drained_whole:
@@ -43,10 +45,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _announce(store_uri: str) -> Callable[[str], None]:
+def _announce(shell: Shell) -> Callable[[str], None]:
     def announce(url: str) -> None:
+        operations = shell.stopping.operations_url
+        more = "" if operations is None else f", operations on {operations}"
         with contextlib.suppress(OSError):
-            sys.stdout.write(f"Tidelog {__version__} listens on {url} (store {store_uri})\n")
+            sys.stdout.write(f"Tidelog {__version__} listens on {url} (store {shell.store_uri}){more}\n")
             sys.stdout.flush()
 
     return announce

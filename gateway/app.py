@@ -22,6 +22,7 @@ from gateway.asgi.problems import ProblemMiddleware
 from gateway.asgi.request_id import RequestIdMiddleware
 from gateway.direct_route import DirectRoute
 from gateway.dispatch import Dispatcher
+from gateway.hosts import AllowedHosts
 from gateway.log_engine import LogEngine
 from gateway.openapi import document
 from gateway.routes import (
@@ -51,6 +52,7 @@ ROUTERS: Sequence[APIRouter] = (
     group_offsets.router,
     group_poll.router,
     topics.router,
+    operations.probes,
     operations.router,
 )
 
@@ -76,6 +78,7 @@ class GatewayApplication(FastAPI):
         self.state.store_check = operations.StoreCheck()
         self.state.openapi_document = msgspec.json.encode(document(direct))
         self._handle = _with_middlewares(Dispatcher(direct, shell.forwarding), shell)
+        self.operations = OperationsApplication(self, shell)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request or the lifespan."""
@@ -86,6 +89,25 @@ class GatewayApplication(FastAPI):
             await self.router.lifespan(scope, receive, send)
         else:
             await send({"type": "websocket.close", "code": 1000})
+
+
+class OperationsApplication:
+    """What the operations listener serves: the probes and metrics of ``gateway``, and what only its operators may see.
+
+    Nothing here waits for a thread that clients keep busy: answers are not compressed, requests are not forwarded.
+    """
+
+    def __init__(self, gateway: GatewayApplication, shell: Shell) -> None:
+        self._gateway = gateway
+        routers = (operations.probes, operations.operators)
+        routes = [route for router in routers for route in router.routes if isinstance(route, DirectRoute)]
+        app: ASGIApp = _guarded(Dispatcher(routes), shell, listens_on=shell.settings.ops_host)
+        self._handle = _observed(PacingMiddleware(app), shell)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        scope["app"] = self._gateway
+        await self._handle(scope, receive, send)
 
 
 def create_app(shell: Shell, routers: Sequence[APIRouter] = ROUTERS) -> GatewayApplication:
@@ -120,11 +142,21 @@ def _lifespan(shell: Shell) -> Lifespan[FastAPI]:
 
 def _with_middlewares(innermost: ASGIApp, shell: Shell) -> ASGIApp:
     """Read from the bottom: the last is the outermost."""
-    app: ASGIApp = GatekeeperMiddleware(innermost, draining=lambda: shell.draining)
-    app = PathMiddleware(app)
-    app = ProblemMiddleware(app)
+    app = _guarded(innermost, shell, listens_on=shell.settings.host)
     app = CompressionMiddleware(app, pool=shell.codec_pool)
     app = PacingMiddleware(app)
+    return _observed(app, shell)
+
+
+def _guarded(innermost: ASGIApp, shell: Shell, *, listens_on: str) -> ASGIApp:
+    settings = shell.settings
+    hosts = AllowedHosts(host=listens_on, names=settings.allowed_hosts, advertised_url=settings.advertised_url)
+    app: ASGIApp = GatekeeperMiddleware(innermost, draining=lambda: shell.draining, hosts=hosts)
+    app = PathMiddleware(app)
+    return ProblemMiddleware(app)
+
+
+def _observed(app: ASGIApp, shell: Shell) -> ASGIApp:
     log_requests = shell.settings.log_level in ("debug", "info")
     app = ObservationMiddleware(app, metrics=shell.metrics, log_requests=log_requests)
     return RequestIdMiddleware(app)

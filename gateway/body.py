@@ -78,6 +78,11 @@ async def request_body(
             reservation.release()
 
 
+def has_body(request: Request) -> bool:
+    """Whether the request says that it has one: what is not there needs no type."""
+    return "transfer-encoding" in request.headers or request.headers.get("content-length", "0") != "0"
+
+
 async def _read(request: Request, limits: BodyLimits, reservation: Reservation, pool: Executor) -> bytes:
     announced = _content_length(request)
     if announced is not None and announced > limits.bytes_max:

@@ -33,6 +33,11 @@ class MethodNotAllowed(RequestRefused):
         super().__init__(f"The route exists, but only with {', '.join(self.allowed)}.")
 
 
+def no_such_route() -> RequestRefused:
+    """404 for a path that names nothing."""
+    return RequestRefused("There is no such route. GET /openapi.json lists them.", code=ErrorCode.NOT_FOUND)
+
+
 class Dispatcher:
     """Calls the route that a request names.
 
@@ -77,7 +82,7 @@ class Dispatcher:
                     parameters = match.groupdict()
                     break
             else:
-                raise RequestRefused("There is no such route. GET /openapi.json lists them.", code=ErrorCode.NOT_FOUND)
+                raise no_such_route()
         route = by_method.get(scope["method"])
         # Also for a wrong method, whose request is counted under the route that it missed.
         scope["route"] = route or next(iter(by_method.values()))

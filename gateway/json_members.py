@@ -26,7 +26,8 @@ async def json_members(request: Request, *, may_be_empty: bool = False) -> Membe
     async with request_body(request, shell.body_limits, shell.request_memory, pool=shell.codec_pool) as body:
         if may_be_empty and not body.data.strip():
             return parse_object(b"{}")
-        content_type(body.content_type, (JSON,), JSON)
+        # What is not there needs no type.
+        content_type(body.content_type, (JSON,), default=None if body.data else JSON)
         if not body.data.strip():
             raise refused("The body is empty: a JSON object is needed.", [("", "must be an object")])
         if len(body.data) <= INLINE_BYTES_MAX:

@@ -15,14 +15,19 @@ import logging
 import os
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable, Coroutine, Generator
 
 import uvicorn
-from starlette.types import ASGIApp
+from uvicorn.config import STARTUP_FAILURE
 
 from gateway.allocator import resident_bytes, trim
-from gateway.protocol import ConnectionLimits, GatewayProtocol
+from gateway.app import GatewayApplication
+from gateway.connection_limits import ClientAddresses, ConnectionLimits
+from gateway.descriptors import accepted_max
+from gateway.operations_listener import OperationsListener, listening_url
+from gateway.protocol import GatewayProtocol
 from gateway.settings import Settings
 from gateway.shell import Shell
 from gateway.structured_log import WRITER
@@ -37,11 +42,17 @@ _BACKLOG = 1024
 _log = logging.getLogger("gateway.server")
 
 
-def server_config(app: ASGIApp, settings: Settings) -> uvicorn.Config:
+def server_config(app: GatewayApplication, settings: Settings) -> uvicorn.Config:
     """uvicorn's configuration for these settings."""
+    share = settings.connections_per_address_max
     limits = ConnectionLimits(
         connections_max=settings.connections_max,
-        head_ms=settings.header_idle_ms,
+        accepted_max=accepted_max(settings.connections_max),
+        addresses=ClientAddresses(
+            share or max(1, settings.connections_max * 3 // 4), loopback_counts=share is not None
+        ),
+        head_ms=min(settings.head_ms, settings.header_idle_ms),
+        idle_ms=settings.header_idle_ms,
         body_idle_ms=settings.body_idle_ms,
         write_stall_ms=settings.write_stall_ms,
     )
@@ -66,10 +77,16 @@ def server_config(app: ASGIApp, settings: Settings) -> uvicorn.Config:
 
 
 class GatewayServer(uvicorn.Server):
-    """Serves ``shell``'s application; ``announce`` gets the URL once it listens."""
+    """Serves ``shell``'s application, and its operators' part on the operations listener where there is one.
+
+    ``announce`` gets the URL once it listens.
+    """
 
     def __init__(self, config: uvicorn.Config, shell: Shell, announce: Callable[[str], None]) -> None:
         super().__init__(config)
+        port = shell.settings.operations_port
+        assert isinstance(config.app, GatewayApplication)
+        self._operations = None if port is None else OperationsListener(config.app.operations, shell.settings, port)
         self.drained_whole = True
         self._shell = shell
         self._announce = announce
@@ -78,9 +95,16 @@ class GatewayServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the engine, listen, say so."""
+        if self._operations is not None:
+            try:
+                self._shell.stopping.operations_url = await self._operations.bind()
+            except OSError as error:
+                _log.error("the operations listener (ops_host, ops_port) can't be had: %s", error)
+                sys.exit(STARTUP_FAILURE)
         await super().startup(sockets)
-        host, port = self.servers[0].sockets[0].getsockname()[:2]
-        url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        if self._operations is not None:
+            await self._operations.serve()
+        url = listening_url(self.servers[0])
         self._shell.stopping.listening_url = url
         if self._shell.membership is not None:
             self._shell.membership.start(self._shell)
@@ -89,6 +113,19 @@ class GatewayServer(uvicorn.Server):
         gc.collect()
         gc.freeze()
         self._announce(url)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second; one date for both listeners' answers."""
+        ends = await super().on_tick(counter)
+        if self._operations is not None:
+            self._operations.state.default_headers = self.server_state.default_headers
+        return ends
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close the listeners, the operations' one last: until then it says that the gateway goes."""
+        await super().shutdown(sockets)
+        if self._operations is not None:
+            self._operations.close()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -146,6 +183,8 @@ class GatewayServer(uvicorn.Server):
         for connection in connections:
             if isinstance(connection, GatewayProtocol):
                 connection.sweep(now_ms)
+        if self._operations is not None:
+            self._operations.sweep(now_ms)
         if resident_bytes() > self._trim_above_bytes:
             await asyncio.to_thread(trim)
 

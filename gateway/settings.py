@@ -12,7 +12,7 @@ answers                          ``answer_bytes_max``            records read an
 tail of the log                  ``tail_cache_bytes_max``        evicted, oldest first
 footers of segments              ``footer_cache_bytes_max``      evicted, least recently used first
 what is known of topics          ``manifest_bytes_max``          idle ones forgotten; then no records are taken
-connections                      ``connections_max`` x 32 KiB    what the protocol buffers
+connections                      ``connections_max`` x 32 KiB    what the protocol buffers; the operations' ones likewise
 ===============================  ==============================  =====================================================
 
 What is known of a topic in use grows with the segments that nobody has merged: 50 bytes for each and 32 for each of its runs
@@ -29,6 +29,7 @@ from typing import Any, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from gateway.cluster.heartbeat import URL_PATTERN
+from gateway.hosts import HOST_NAMES_PATTERN, is_loopback
 from log_format import limits
 
 ENVIRONMENT_PREFIX: Final = "TIDELOG_"
@@ -44,6 +45,10 @@ CODEC_WORKING_BYTES: Final = 130 * MEBIBYTE
 """A largest request of the smallest JSON records, while it is decoded: measured, beside the Arrow that is made of it."""
 CONNECTION_BYTES: Final = 32 * 1024
 """Protocol objects and what has arrived but is not yet read."""
+OPERATIONS_CONNECTIONS_MAX: Final = 32
+"""Of the operations listener: probes and scrapers, never clients."""
+OPERATIONS_PORT: Final = 8081
+"""Where a gateway that listens beyond loopback serves its operators, unless it is told."""
 
 
 class SettingsError(ValueError):
@@ -69,6 +74,25 @@ class Settings(BaseModel):
         description="Address to listen on. 0.0.0.0: reachable from anywhere; there is no authentication yet.",
     )
     port: int = _count(8080, 0, 65535, "TCP port. 0: any free one; it is printed.")
+    ops_host: str = Field(
+        default="127.0.0.1",
+        min_length=1,
+        description="Address of the operations listener: /healthz, /readyz, /metrics, and /v1/cluster with the store's URI.",
+    )
+    ops_port: int | None = Field(
+        default=None,
+        ge=0,
+        le=65535,
+        description=f"Port of the operations listener. 0: any free one; it is printed. Default: {OPERATIONS_PORT} where host is"
+        " not loopback; there none, and probes ask the port that clients use.",
+    )
+    allowed_hosts: str | None = Field(
+        default=None,
+        pattern=HOST_NAMES_PATTERN,
+        description="Names by which clients reach this gateway (their Host header), comma-separated; .example.com: all below it."
+        " Against DNS rebinding. Addresses, localhost and advertised_url always pass. Default: on loopback also names"
+        " without a dot; elsewhere any name.",
+    )
     gateway_id: str = Field(
         default_factory=lambda: secrets.token_hex(8),
         pattern=r"^[A-Za-z0-9_-]{1,64}$",
@@ -130,6 +154,13 @@ class Settings(BaseModel):
     connections_max: int = _count(
         1_000, 1, 100_000, "Open client connections. Past it a connection gets 503 OVERLOADED and is closed."
     )
+    connections_per_address_max: int | None = Field(
+        default=None,
+        ge=1,
+        le=100_000,
+        description="Of these, from one address (IPv6: one /64). Behind a balancer set it to connections_max. Default: three"
+        " quarters of connections_max; from loopback all, since a proxy there speaks for many.",
+    )
 
     write_threads: int = _count(
         16, 1, 256, "Threads that upload segments and commit. At least one per topic that flushes at once."
@@ -142,10 +173,24 @@ class Settings(BaseModel):
         "Threads that decode, encode and compress what is large. Each needs 130 MiB; decoding JSON gains nothing by more.",
     )
 
-    body_idle_ms: int = _count(30_000, 100, 3_600_000, "Longest pause inside a request body before it is refused.")
+    head_ms: int = _count(
+        10_000,
+        100,
+        3_600_000,
+        "How long a request's line and headers may take, and a new connection until they are there. Then it is closed.",
+    )
+    body_idle_ms: int = _count(
+        30_000,
+        100,
+        3_600_000,
+        "Longest pause inside a request body before it is refused; and in each such span it must bring 500 bytes a second.",
+    )
     body_total_ms: int = _count(600_000, 100, 3_600_000, "Longest time that one request body may take.")
     header_idle_ms: int = _count(
-        60_000, 100, 3_600_000, "How long a connection may stay silent between requests, or take for one's headers."
+        60_000,
+        100,
+        3_600_000,
+        "How long a connection may stay silent between requests. Below head_ms it also bounds a request's headers.",
     )
     write_stall_ms: int = _count(
         60_000, 100, 3_600_000, "How long a client may read nothing of its answer before its connection is cut."
@@ -170,7 +215,16 @@ class Settings(BaseModel):
             raise ValueError(
                 "in_flight_bytes_max must not be below request_bytes_max: the largest request would never fit"
             )
+        if self.port and self.operations_port == self.port:
+            raise ValueError(f"port and ops_port are both {self.port}: give ops_port another (0: any free one)")
         return self
+
+    @property
+    def operations_port(self) -> int | None:
+        """Of the operations listener; None: there is none."""
+        if self.ops_port is None and not is_loopback(self.host):
+            return OPERATIONS_PORT
+        return self.ops_port
 
     @classmethod
     def read(cls, environment: Mapping[str, str], given: Mapping[str, Any]) -> Settings:
@@ -199,7 +253,7 @@ class Settings(BaseModel):
             + self.tail_cache_bytes_max
             + self.footer_cache_bytes_max
             + self.manifest_bytes_max
-            + self.connections_max * CONNECTION_BYTES
+            + (self.connections_max + OPERATIONS_CONNECTIONS_MAX) * CONNECTION_BYTES
         )
 
 

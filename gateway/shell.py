@@ -51,10 +51,12 @@ class Engine(Protocol):
 
 @dataclass(slots=True)
 class Stopping:
-    """The two facts that only the running server knows: that it was told to stop, and where it listens."""
+    """What only the running server knows: that it was told to stop, and where it listens."""
 
     begun: bool = False
     listening_url: str | None = None
+    operations_url: str | None = None
+    """Of the operations listener, where there is one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,5 @@
-"""Refuses, before any route is asked, what no route may do: new work while draining, and headers that do not work yet.
+"""Refuses, before any route is asked, what no route may do: new work while draining, headers that do not work yet, requests for
+another host, and those that a page of another origin made.
 
 A header that asks for idempotence or a transaction and is ignored would be a promise broken silently. A body in a transfer
 coding that nobody undoes would be taken for something else.
@@ -12,31 +13,53 @@ from typing import Final
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway import producer_headers
+from gateway.asgi.cross_site import ORIGIN, SITE, refuse_cross_site
+from gateway.hosts import AllowedHosts
 from gateway.problem import refused
-from log_format.errors import BackOff, ErrorCode
+from log_format.errors import BackOff, ErrorCode, RequestRefused
 
 OWN_PREFIX: Final = b"tidelog-"
 UNDERSTOOD: Final = frozenset(name.lower().encode() for name in producer_headers.NAMES)
 """``Tidelog-*`` request headers that work, in lower case."""
+_JUDGED: Final = frozenset((b"host", b"transfer-encoding", ORIGIN, SITE))
 _WORK: Final = "/v1/"
 _NOT_WORK: Final = "/v1/cluster"
 
 
 class GatekeeperMiddleware:
-    """``draining()`` says whether new work is refused."""
+    """``draining()`` says whether new work is refused, ``hosts`` what requests may be for."""
 
-    def __init__(self, app: ASGIApp, *, draining: Callable[[], bool]) -> None:
+    def __init__(self, app: ASGIApp, *, draining: Callable[[], bool], hosts: AllowedHosts) -> None:
         self._app = app
         self._draining = draining
+        self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request. Raises ``BackOff`` (``DRAINING``), ``RequestRefused``."""
         for name, value in scope["headers"]:
-            if name.startswith(OWN_PREFIX) and name not in UNDERSTOOD:
+            if name in _JUDGED:
+                self._judge(scope, name, value)
+            elif name.startswith(OWN_PREFIX) and name not in UNDERSTOOD:
                 header = name.decode("latin-1").title()[:100]
                 raise refused(f"The header {header} is not supported.", [(header, "is not supported")])
-            if name == b"transfer-encoding" and value.lower() != b"chunked":
-                raise refused("Transfer-Encoding must be chunked.", [("Transfer-Encoding", "must be chunked")])
         if self._draining() and scope["path"].startswith(_WORK) and scope["path"] != _NOT_WORK:
             raise BackOff("The gateway is shutting down and takes no new work.", code=ErrorCode.DRAINING)
         await self._app(scope, receive, send)
+
+    def _judge(self, scope: Scope, name: bytes, value: bytes) -> None:
+        if name == b"host":
+            if not self._hosts.allow(value):
+                raise _unknown_host(value)
+        elif name == b"transfer-encoding":
+            if value.lower() != b"chunked":
+                raise refused("Transfer-Encoding must be chunked.", [("Transfer-Encoding", "must be chunked")])
+        else:
+            refuse_cross_site(scope)
+
+
+def _unknown_host(header: bytes) -> RequestRefused:
+    host = header[:200].decode("latin-1")
+    return refused(
+        f"This gateway is not known as {host!r}. Its setting allowed_hosts names the hosts that it serves.",
+        [("Host", "must be an address, localhost, or a name of allowed_hosts")],
+    )

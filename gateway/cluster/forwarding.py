@@ -64,7 +64,11 @@ _HOP_BY_HOP: Final = frozenset(
         b"upgrade",
     }
 )
-_OWN_REQUEST_HEADERS: Final = _HOP_BY_HOP | {b"host", b"content-length", b"expect", b"x-request-id", FORWARDED}
+_JUDGED: Final = frozenset({b"origin", b"sec-fetch-site", b"sec-fetch-mode", b"sec-fetch-dest"})
+"""What browsers say of the page that asks: judged here. It names this gateway, which the next one would take for another."""
+_OWN_REQUEST_HEADERS: Final = (
+    _HOP_BY_HOP | _JUDGED | {b"host", b"content-length", b"expect", b"x-request-id", FORWARDED}
+)
 _OWN_ANSWER_HEADERS: Final = _HOP_BY_HOP | {b"date", b"x-request-id"}
 _STAMPED: Final = b"tidelog-producer-id"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from typing import Any, Final
 
@@ -11,19 +12,27 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway import metrics, openapi
+from gateway.codec.media_type import negotiate
 from gateway.direct_route import DirectRoute
+from gateway.dispatch import no_such_route
 from gateway.docs_page import DOCS_HEADERS, DOCS_PAGE
+from gateway.home_page import HOME_HEADERS, HOME_PAGE, HTML
 from gateway.json_response import json_response
 from gateway.openapi import answer, operation
 from gateway.openapi_schemas import COUNT, TIMESTAMP, list_of, object_of
-from gateway.parameters import NO_PARAMETERS
-from gateway.problem import as_tidelog_error
+from gateway.parameters import NO_PARAMETERS, accepted
+from gateway.problem import MEDIA_TYPE, as_tidelog_error
 from gateway.shell import Shell, shell_of
 from log_format import limits
 from log_format.errors import BackOff, ErrorCode, StoreError, TidelogError
 from log_format.version import __version__
 
+probes = APIRouter(route_class=DirectRoute)
+"""On both listeners."""
 router = APIRouter(route_class=DirectRoute)
+"""On the clients' listener only."""
+operators = APIRouter(route_class=DirectRoute)
+"""On the operations listener only: the same paths, and what clients need not know."""
 
 STORE_CHECK_TRUSTED_MS: Final = 1_000
 """How long one look at the store answers every probe: probes must not load the store."""
@@ -40,6 +49,8 @@ _LIMITS: Final = (
     "body_idle_ms",
     "body_total_ms",
 )
+_STORE_DIGITS: Final = 16
+"""Of a digest in hexadecimal: 64 bits, for stores that one client may meet."""
 _log = logging.getLogger("gateway.readiness")
 
 
@@ -71,7 +82,7 @@ class StoreCheck:
         return None
 
 
-@router.get(
+@probes.get(
     "/healthz",
     **operation(
         summary="The process is alive",
@@ -85,7 +96,7 @@ async def healthz(request: Request) -> Response:
     return json_response({"status": "alive"})
 
 
-@router.get(
+@probes.get(
     "/readyz",
     **operation(
         summary="The gateway can serve: the store answers and it is not shutting down",
@@ -106,7 +117,7 @@ async def readyz(request: Request) -> Response:
     return json_response({"status": "ready"})
 
 
-@router.get(
+@probes.get(
     "/metrics",
     **operation(
         summary="Metrics in Prometheus' text format",
@@ -131,7 +142,10 @@ _CLUSTER: Final = object_of(
                 {"id": {"type": "string"}, "url": {"type": "string"}, "started_at": TIMESTAMP, "owned_topics": COUNT}
             )
         ),
-        "store": {"type": "string"},
+        "store": {
+            "type": "string",
+            "description": "Its kind and a digest of its URI: the same for gateways of one store. Operators see the URI itself",
+        },
         "version": {"type": "string"},
         "limits": {"type": "object", "additionalProperties": COUNT},
     }
@@ -150,14 +164,31 @@ async def cluster(request: Request) -> Response:
     """The live gateways as this one sees them; limits are its settings of the same name, and the format's."""
     NO_PARAMETERS.parse(request)
     shell = shell_of(request)
-    members: dict[str, Any] = {
+    return json_response(_cluster(shell, store=_store_name(shell.store_uri)))
+
+
+@operators.get("/v1/cluster", include_in_schema=False)
+async def cluster_of_operators(request: Request) -> Response:
+    """The same with the store's URI, which says where to attack and what to guess."""
+    NO_PARAMETERS.parse(request)
+    shell = shell_of(request)
+    return json_response(_cluster(shell, store=shell.store_uri))
+
+
+def _store_name(uri: str) -> str:
+    """Tells stores apart without saying where they are: the SDK sends records only to gateways of the store that it knows."""
+    digest = hashlib.sha256(b"tidelog store " + uri.encode()).hexdigest()
+    return f"{uri.partition(':')[0]}:{digest[:_STORE_DIGITS]}"
+
+
+def _cluster(shell: Shell, *, store: str) -> dict[str, Any]:
+    return {
         "gateways": _gateways(shell),
-        "store": shell.store_uri,
+        "store": store,
         "version": __version__,
         "limits": {name: getattr(shell.settings, name) for name in _LIMITS}
         | {"partition_count_max": limits.PARTITION_COUNT_MAX},
     }
-    return json_response(members)
 
 
 def _gateways(shell: Shell) -> list[dict[str, Any]]:
@@ -180,6 +211,16 @@ async def openapi_document(request: Request) -> Response:
     """The OpenAPI document of all routes; it does not change while the gateway runs."""
     NO_PARAMETERS.parse(request)
     return Response(request.app.state.openapi_document, media_type="application/json")
+
+
+@router.get("/", include_in_schema=False)
+async def home(request: Request) -> Response:
+    """A page for people who open the gateway's address in a browser; for programs there is no such route."""
+    NO_PARAMETERS.parse(request)
+    wanted = accepted(request) or ""
+    if HTML not in wanted or negotiate(wanted, (MEDIA_TYPE, HTML)) != HTML:
+        raise no_such_route()
+    return Response(HOME_PAGE, headers=HOME_HEADERS, media_type=HTML)
 
 
 @router.get("/docs", include_in_schema=False)

@@ -18,7 +18,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.body import Body, request_body
+from gateway.body import Body, has_body, request_body
 from gateway.codec.arrow_body import decode_arrow
 from gateway.codec.incoming import IncomingRecords
 from gateway.codec.json_body import decode_json
@@ -166,7 +166,8 @@ async def _produce(request: Request, partition: int | None) -> Response:
     shell = shell_of(request)
     engine = engine_of(request)
     name = path_topic(request)
-    kind = content_type(request.headers.get("content-type"), default=JSON)
+    header = request.headers.get("content-type")
+    kind = content_type(header, default=JSON if header is None and not has_body(request) else None)
     query = (_ONE if kind in (OCTET_STREAM, TEXT_PLAIN) else _BATCHES).parse(request)
     headers = producer_headers(request, partition=partition, acks=query["acks"])
     if headers.stamp is not None and headers.transaction_id is None:

@@ -112,7 +112,7 @@ async def append_at_once(request: Request) -> Response:
     elif headers.stamp is not None:
         await engine.producer_ids.check(headers.stamp)
     async with request_body(request, shell.body_limits, shell.request_memory, pool=shell.codec_pool) as body:
-        content_type(body.content_type, (JSON,), JSON)
+        content_type(body.content_type, (JSON,), default=None if body.data else JSON)
         parse = asyncio.get_running_loop().run_in_executor(shell.codec_pool, _parsed, body.data)
         topics, offsets = await parse
         records = []

@@ -22,10 +22,12 @@ FROM python:3.13.7-slim-bookworm
 RUN useradd --uid 10001 --no-create-home tidelog
 COPY --from=build /opt/tidelog /opt/tidelog
 COPY infra/docker/gateway-entrypoint.sh /opt/tidelog/bin/gateway-entrypoint
-ENV PATH=/opt/tidelog/bin:$PATH PYTHONDONTWRITEBYTECODE=1 TIDELOG_HOST=0.0.0.0 TIDELOG_PORT=8080
+ENV PATH=/opt/tidelog/bin:$PATH PYTHONDONTWRITEBYTECODE=1 TIDELOG_HOST=0.0.0.0 TIDELOG_PORT=8080 \
+    TIDELOG_OPS_HOST=0.0.0.0 TIDELOG_OPS_PORT=8081
 USER 10001:10001
-EXPOSE 8080
+# 8080 is for clients, 8081 for operators: probes, metrics, what clients need not know.
+EXPOSE 8080 8081
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
-    CMD ["python", "-c", "import os, urllib.request as u; u.urlopen(f'http://127.0.0.1:{os.environ[\"TIDELOG_PORT\"]}/readyz', timeout=4)"]
+    CMD ["python", "-c", "import os, urllib.request as u; u.urlopen(f'http://127.0.0.1:{os.environ[\"TIDELOG_OPS_PORT\"]}/readyz', timeout=4)"]
 ENTRYPOINT ["sh", "/opt/tidelog/bin/gateway-entrypoint"]

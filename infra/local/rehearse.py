@@ -38,8 +38,8 @@ OBSERVABILITY: Final = ROOT / "infra/observability"
 CACHE: Final = Path(os.environ.get("TIDELOG_CACHE") or Path.home() / ".cache/tidelog")
 PORTS: Final = {
     "minio": (9000, 9001),
-    "gateway-1": (8080,),
-    "gateway-2": (8080,),
+    "gateway-1": (8080, 8081),
+    "gateway-2": (8080, 8081),
     "proxy": (8080,),
     "maintenance": (9102,),
     "prometheus": (9090,),
@@ -96,6 +96,7 @@ class Line:
         if image == "tidelog-gateway" and "entrypoint" not in service:
             host, _, port = self.address(f"{name}:8080").partition(":")
             found |= {"TIDELOG_HOST": host, "TIDELOG_PORT": port, "TIDELOG_ADVERTISED_URL": f"http://{host}:{port}"}
+            found["TIDELOG_OPS_PORT"] = self.address(f"{name}:8081").rpartition(":")[2]
         if image == "tidelog-spark":
             found |= {"TIDELOG_CACHE": str(CACHE), "SPARK_LOCAL_DIRS": home, "SPARK_LOCAL_IP": "127.0.0.1"}
         return found

@@ -1,18 +1,27 @@
-"""What integration tests share: one JVM for all tests of Spark, and topics written by the format's own committer.
+"""What integration tests share: one JVM for all tests of Spark, topics written by the format's own committer, HTTP shells.
 
 ``spark``         the session: it reads directories and the session's MinIO server
 ``topic_writer``  makes a topic in a store and appends to it, commit by commit
+``stub``          the HTTP shell around a stub engine, as a process; one for each module
+``start``         starts such processes of a test's own, with settings
 """
 
 from __future__ import annotations
 
+import json
 import os
+import signal
+import socket
+import subprocess
+import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import httpx
 import numpy as np
+import psutil
 import pyarrow as pa
 import pytest
 
@@ -118,3 +127,84 @@ def spark(minio_environment: dict[str, str], tmp_path_factory: pytest.TempPathFa
     assert "AWS_SECRET_ACCESS_KEY" not in os.environ
     yield started
     started.stop()
+
+
+STUB = Path(__file__).with_name("stub_gateway.py")
+MEBIBYTE = 1024 * 1024
+
+
+class StubProcess:
+    """A running stub gateway."""
+
+    def __init__(self, log_path: Path, *settings: str, drain_seconds: float = 0.0) -> None:
+        self.log_path = log_path
+        self.command = (sys.executable, "-W", "error", str(STUB))
+        environment = os.environ | {"STUB_DRAIN_SECONDS": str(drain_seconds)}
+        with log_path.open("wb") as log:
+            self.process = subprocess.Popen(
+                [*self.command, *settings],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=environment,
+            )
+        assert self.process.stdout is not None
+        self.url = self.process.stdout.readline().decode().strip()
+        assert self.url.startswith("http://127.0.0.1:"), self.log()
+        self.port = int(self.url.rpartition(":")[2])
+
+    def log(self) -> str:
+        return self.log_path.read_text()
+
+    def resident_bytes(self) -> int:
+        return int(psutil.Process(self.process.pid).memory_info().rss)
+
+    def connection_count(self) -> int:
+        found = psutil.Process(self.process.pid).net_connections("tcp")
+        return sum(connection.status != "LISTEN" for connection in found)
+
+    def connect(self) -> socket.socket:
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=20)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
+
+    def get(self, path: str, **headers: str) -> httpx.Response:
+        return httpx.get(self.url + path, headers=headers, timeout=20)
+
+    def end(self) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(20)
+        finally:
+            self.process.kill()
+            self.process.wait()
+            assert self.process.stdout is not None
+            self.process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def stub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StubProcess]:
+    """One for the tests that leave nothing behind."""
+    found = StubProcess(
+        tmp_path_factory.mktemp("stub") / "log",
+        *("--body-idle-ms", "1500", "--header-idle-ms", "1500", "--write-stall-ms", "1500"),
+        *("--in-flight-bytes-max", str(20 * MEBIBYTE), "--connections-max", "50"),
+    )
+    yield found
+    assert found.end() == 0, found.log()
+    lines = [json.loads(line) for line in found.log().splitlines()]
+    assert {line["event"] for line in lines if line["level"] == "error"} <= {"unforeseen error"}
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., StubProcess]]:
+    """Start stubs of a test's own."""
+    started: list[StubProcess] = []
+
+    def begin(*settings: str, drain_seconds: float = 0.0) -> StubProcess:
+        started.append(StubProcess(tmp_path / f"log{len(started)}", *settings, drain_seconds=drain_seconds))
+        return started[-1]
+
+    yield begin
+    for one in started:
+        one.end()

@@ -58,3 +58,5 @@ def test_the_cluster(api: Any) -> None:
     assert {"gateways", "store", "version", "limits"} <= cluster.keys()
     assert {"id", "url", "started_at", "owned_topics"} <= cluster["gateways"][0].keys()
     assert isinstance(cluster["limits"]["request_bytes_max"], int)
+    # Where the store is, is nothing that clients need; which one it is, is.
+    assert re.fullmatch("[a-z0-9]+:[0-9a-f]{16}", cluster["store"])

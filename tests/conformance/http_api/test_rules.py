@@ -251,14 +251,79 @@ def test_a_transfer_coding_that_is_not_undone_is_refused(api: Any) -> None:
 
 
 def test_a_body_of_another_type_is_refused(api: Any) -> None:
-    """415; without a type it is JSON, and a charset may be named."""
-    for path in ("/v1/topics", "/v1/fetch"):
-        answer = api.http.post(path, content=b"{}", headers={"content-type": "application/xml"})
-        api.refused(answer, 415, "UNSUPPORTED_MEDIA_TYPE")
+    """415, also without a type, as a web page may send it; a charset may be named."""
     name = api.topic()
-    for headers in ({}, {"content-type": "application/json; charset=utf-8"}, {"content-type": "Application/JSON"}):
-        answer = api.http.post(f"/v1/topics/{name}/records", content=b'{"records":[{"value":"x"}]}', headers=headers)
-        assert answer.status_code == 200, (headers, answer.text)
+    path = f"/v1/topics/{name}/records"
+    for headers in ({}, {"content-type": "application/xml"}, {"content-type": "application/x-www-form-urlencoded"}):
+        for other in ("/v1/topics", "/v1/fetch", "/v1/records", "/v1/producers", path):
+            answer = api.http.post(other, content=b'{"records":[{"value":"x"}]}', headers=headers)
+            api.refused(answer, 415, "UNSUPPORTED_MEDIA_TYPE")
+        assert api.http.post(path, content=iter([b'{"records":[]}']), headers=headers).status_code == 415
+    for kind in ("application/json; charset=utf-8", "Application/JSON"):
+        answer = api.http.post(path, content=b'{"records":[{"value":"x"}]}', headers={"content-type": kind})
+        assert answer.status_code == 200, (kind, answer.text)
+    assert len(api.records(name)) == 2
+
+
+def test_what_is_not_sent_needs_no_type(api: Any) -> None:
+    """A call whose body may be left out works without; where it may not, what is missing is the body."""
+    assert api.http.post("/v1/producers").status_code == 201
+    for path in ("/v1/topics", "/v1/fetch", f"/v1/topics/{api.topic()}/records"):
+        api.refused(api.http.post(path), 400, "INVALID_REQUEST")
+
+
+@pytest.mark.parametrize("headers", [{"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"}])
+def test_a_web_page_can_not_drive_the_gateway(api: Any, headers: dict[str, str]) -> None:
+    """What a page of another origin may send without asking, whatever it is called, changes nothing."""
+    topic = api.topic()
+    records = f"/v1/topics/{topic}/records"
+    plain = {"content-type": "text/plain"}
+    api.refused(api.http.post(records, content=b"x", headers=plain | headers), 400, "INVALID_REQUEST")
+    api.refused(api.http.post("/v1/producers", headers=headers), 400, "INVALID_REQUEST")
+    api.refused(api.http.delete(f"/v1/topics/{topic}", headers=headers), 400, "INVALID_REQUEST")
+    assert api.records(topic) == []
+    own = {"origin": api.url}
+    assert api.http.post(records, content=b"x", headers=plain | own).status_code == 200
+
+
+def test_trailers_are_no_headers(api: Any) -> None:
+    """What comes behind a body, and so behind a proxy's back, changes nothing."""
+    topic = api.topic()
+    head = f"POST /v1/topics/{topic}/partitions/0/records HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+    trailers = "Tidelog-Expected-Offset: 77\r\nContent-Encoding: gzip\r\nOrigin: https://evil\r\n"
+    framing = "Content-Type: text/plain\r\nTransfer-Encoding: chunked\r\n"
+    # The second request comes behind the first one's trailers, and has none of them.
+    one, two = f"{head}{framing}\r\n1\r\nx\r\n0\r\n{trailers}\r\n", f"{head}{framing}\r\n1\r\ny\r\n0\r\n\r\n"
+    answers = in_raw(api, one.replace("Connection: close\r\n", "").encode() + two.encode())
+    assert answers.count(b"HTTP/1.1 200 ") == 2, answers
+    assert [record["value"] for record in api.records(topic)] == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("request_line", "headers", "status"),
+    [
+        ("GET /healthz HTTP/1.1", "Host: x\r\n", 200),
+        ("GET http://x/healthz HTTP/1.1", "Host: X\r\n", 200),
+        ("GET /healthz HTTP/1.0", "", 200),
+        ("GET /healthz", "", 400),
+        ("GET /healthz HTTP/0.9", "Host: x\r\n", 400),
+        ("GET /healthz HTTP/2.0", "Host: x\r\n", 400),
+        ("GET /healthz HTTP/1.1", "", 400),
+        ("GET /healthz HTTP/1.1", "Host:\r\n", 400),
+        ("GET /healthz HTTP/1.1", "Host: x\r\nhost: x\r\n", 400),
+        ("GET /healthz HTTP/1.0", "Host: x\r\nHost: y\r\n", 400),
+        ("GET http://y/healthz HTTP/1.1", "Host: x\r\n", 400),
+        ("GET /healthz HTTP/1.1", "Host: x\r\nUpgrade: h2c\r\nConnection: Upgrade\r\nHost: y\r\n", 400),
+        ("POST /v1/producers HTTP/1.0", "Host: x\r\nTransfer-Encoding: chunked\r\n", 400),
+        ("GET /healthz HTTP/1.1", "Host: x\r\nX: a\r\n folded\r\n", 400),
+        ("GET /healthz HTTP/1.1", "Host: x\r\nX: a\0b\r\n", 400),
+    ],
+)
+def test_what_two_could_read_in_two_ways_is_refused(api: Any, request_line: str, headers: str, status: int) -> None:
+    """A head that a proxy in front might take for something else is 400: other versions, hosts that are missing or two."""
+    answer = in_raw(api, f"{request_line}\r\n{headers}Connection: close\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.1 %d " % status), answer
+    assert status == 200 or json.loads(answer.partition(b"\r\n\r\n")[2])["error_code"] == "INVALID_REQUEST"
 
 
 def test_topic_names_in_paths_play_no_tricks(api: Any) -> None:

@@ -59,6 +59,7 @@ class GatewayProcess:
         assert " listens on http://127.0.0.1:" in line, (line, self.log())
         self.url = line.split(" listens on ")[1].split()[0]
         self.port = int(self.url.rpartition(":")[2])
+        self.operations_url = line.partition(", operations on ")[2].strip()
         self.http = httpx.Client(base_url=self.url, timeout=100, trust_env=False)
 
     def log(self) -> str:

@@ -246,7 +246,7 @@ def test_ten_thousand_headers(gateway: Any, topic: str) -> None:
     body = b'{"records":[{"value":"x"}]}'
     headers = b"".join(b"x-%d: y\r\n" % number for number in range(10_000))
     with gateway.connect() as connection:
-        head = f"POST /v1/topics/{topic}/records HTTP/1.1\r\nHost: h\r\nContent-Length: {len(body)}\r\n"
+        head = f"POST /v1/topics/{topic}/records HTTP/1.1\r\nHost: h\r\nContent-Type: {JSON}\r\nContent-Length: {len(body)}\r\n"
         connection.sendall(head.encode() + headers + b"\r\n" + body)
         assert connection.makefile("rb").readline().startswith(b"HTTP/1.1 400 ")
     assert gateway.read(topic) == [(0, "good")]

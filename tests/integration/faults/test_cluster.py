@@ -95,6 +95,18 @@ def test_a_forwarded_answer_is_the_owners(two: Start) -> None:
     assert "outcome=" not in owner.http.get("/metrics").text.partition("tidelog_forwarded_requests_total{")[2]
 
 
+def test_a_page_of_one_gateway_reaches_the_other(two: Start) -> None:
+    """Which page asks is judged where a request arrives: the gateway's own passes on to the owner, another's goes nowhere."""
+    _, other = two()
+    for origin, status in ((other.url, 200), ("https://evil.example", 400)):
+        answer = other.http.post(
+            "/v1/topics/log/partitions/0/records", json={"records": [{"value": origin}]}, headers={"Origin": origin}
+        )
+        assert answer.status_code == status, answer.text
+    assert forwarded(other) == 1
+    assert [value for _, value in other.read("log")] == [other.url]
+
+
 def test_a_killed_owner_is_replaced_at_once(
     two: Start, send: Callable[..., Any], check_log: Callable[..., None]
 ) -> None:

@@ -77,14 +77,15 @@ def shell() -> Shell:
 
 
 class Client:
-    """Asks the application directly, without a socket."""
+    """Asks the application directly, without a socket; ``operations``: what the operations listener serves."""
 
-    def __init__(self, shell: Shell) -> None:
+    def __init__(self, shell: Shell, *, operations: bool = False) -> None:
         self.app = create_app(shell, (*ROUTERS, router))
+        self._asked = self.app.operations if operations else self.app
 
     def request(self, method: str, path: str, headers: dict[str, str] | None = None) -> httpx.Response:
         async def ask() -> httpx.Response:
-            transport = httpx.ASGITransport(app=self.app)
+            transport = httpx.ASGITransport(app=self._asked)
             async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
                 return await client.request(method, path, headers=headers)
 
@@ -205,8 +206,75 @@ def test_cluster_names_this_gateway_and_its_limits(client: Client, shell: Shell)
         "started_at": shell.started_at_ms,
         "owned_topics": 3,
     }
-    assert members["store"] == "memory://x"
+    assert re.fullmatch("memory:[0-9a-f]{16}", members["store"])
     assert members["limits"]["request_bytes_max"] == 16777216
+
+
+def test_stores_are_told_apart_without_their_address() -> None:
+    """A client that knows one store's gateways takes no other store's for one of them, whatever ids they were given."""
+    names = []
+    for uri in ("s3://bucket/one", "s3://bucket/one", "s3://bucket/two"):
+        shell = make_shell(Settings(store=uri, gateway_id="a", log_level="error"), StubEngine(), store_uri=uri)
+        names.append(Client(shell).get("/v1/cluster").json()["store"])
+    assert names[0] == names[1] != names[2]
+    assert not any("bucket" in name or "one" in name for name in names)
+
+
+def test_operators_see_where_the_store_is(shell: Shell) -> None:
+    """The operations listener has the probes, the metrics and the store's URI, and nothing that clients do there."""
+    operations = Client(shell, operations=True)
+    members = operations.get("/v1/cluster").json()
+    assert members["store"] == "memory://x"
+    assert members.keys() == Client(shell).get("/v1/cluster").json().keys()
+    for path in ("/healthz", "/readyz"):
+        assert operations.get(path).status_code == 200
+    assert "tidelog_http_requests_total" in operations.get("/metrics", {"accept-encoding": "gzip"}).text
+    assert operations.get("/metrics?x=1").json()["error_code"] == "INVALID_REQUEST"
+    for path in ("/v1/fine", "/v1/topics", "/"):
+        assert operations.get(path).json()["error_code"] == "NOT_FOUND"
+    shell.stopping.begun = True
+    assert operations.get("/readyz").json()["error_code"] == "DRAINING"
+    assert operations.get("/healthz").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("accept", "status", "kind"),
+    [
+        ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", 200, "text/html"),
+        ("*/*", 404, "application/problem+json"),
+        ("application/json", 404, "application/problem+json"),
+        ("", 404, "application/problem+json"),
+        ("application/problem+json, text/html;q=0.5", 404, "application/problem+json"),
+    ],
+)
+def test_a_browser_finds_its_way(client: Client, accept: str, status: int, kind: str) -> None:
+    """Who opens the gateway's address in a browser is told what it is; for programs there is no such route."""
+    answer = client.get("/", headers={"accept": accept})
+    assert (answer.status_code, answer.headers["content-type"].partition(";")[0]) == (status, kind)
+    for link in re.findall('href="(.*?)"', answer.text):
+        assert link == "/v1/topics" or client.get(link).status_code == 200, link
+    assert (b"/docs" in answer.content) is (status == 200)
+
+
+def test_each_listener_judges_hosts_by_its_own_address() -> None:
+    """Names that clients may use are the operator's to list; on loopback, where operators are, a web site's is refused."""
+    site = {"host": "rebound.evil.example"}
+    everywhere = Settings(store="memory://x", host="0.0.0.0", log_level="error")
+    public = make_shell(everywhere, StubEngine(), store_uri="memory://x")
+    assert Client(public).get("/healthz", site).status_code == 200
+    assert Client(public, operations=True).get("/healthz", site).status_code == 400
+    listed = make_shell(
+        Settings(store="memory://x", allowed_hosts="log.example", log_level="error"),
+        StubEngine(),
+        store_uri="memory://x",
+    )
+    for host, status in (
+        ("log.example", 200),
+        ("127.0.0.1:8080", 200),
+        ("gateway", 400),
+        ("rebound.evil.example", 400),
+    ):
+        assert Client(listed).get("/healthz", {"host": host}).status_code == status, host
 
 
 def test_metrics_have_bounded_labels(client: Client) -> None:

@@ -58,3 +58,33 @@ def test_the_default_budget_fits() -> None:
 def test_gateways_have_different_ids() -> None:
     """Two starts are two gateways."""
     assert Settings(store="a").gateway_id != Settings(store="a").gateway_id
+
+
+@pytest.mark.parametrize(
+    ("host", "given", "expected"),
+    [
+        ("127.0.0.1", {}, None),
+        ("localhost", {}, None),
+        ("::1", {}, None),
+        ("0.0.0.0", {}, 8081),
+        ("gateway-1", {}, 8081),
+        ("0.0.0.0", {"ops_port": 0, "port": 8081}, 0),
+        ("127.0.0.1", {"ops_port": 9000}, 9000),
+    ],
+)
+def test_the_operations_port(host: str, given: dict[str, int], expected: int | None) -> None:
+    """Where others reach the gateway, operators have a port of their own; several on one machine's loopback need none."""
+    assert Settings(store="a", host=host, **given).operations_port == expected
+
+
+def test_one_port_for_two_listeners_is_named() -> None:
+    """A gateway told to use the operations' default port for clients says which setting to change."""
+    with pytest.raises(SettingsError, match="ops_port"):
+        Settings.read({}, {"store": "a", "host": "0.0.0.0", "port": 8081})
+
+
+@pytest.mark.parametrize("names", ["a,,b", "http://a", "a:8080", "*", "a b", " "])
+def test_hosts_that_are_no_names_are_refused(names: str) -> None:
+    """A list that would never match, or match anything, is no list."""
+    with pytest.raises(SettingsError, match="ALLOWED_HOSTS"):
+        Settings.read({}, {"store": "a", "allowed_hosts": names})

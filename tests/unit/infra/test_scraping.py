@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from gateway.settings import OPERATIONS_PORT
+
 INFRA = Path(__file__).resolve().parents[3] / "infra"
 NAME = "app.kubernetes.io/name"
 JOBS = {"gateway.yaml": "tidelog-gateway", "maintenance.yaml": "tidelog-maintenance"}
@@ -68,13 +70,17 @@ def test_a_cluster_is_scraped_where_programs_serve(manifest: str) -> None:
     assert as_job["target_label"] == "job"
     assert re.fullmatch(by_name["regex"], job)
     (container,) = pod["spec"]["containers"]
-    (port,) = container["ports"]
+    # The last port is the operators'; clients' own are not scraped.
+    *others, port = container["ports"]
     assert re.fullmatch(by_port["regex"], port["name"])
+    assert not any(re.fullmatch(by_port["regex"], other["name"]) for other in others)
     annotations = pod["metadata"]["annotations"]
     assert annotations["prometheus.io/port"] == str(port["containerPort"])
     given = container.get("args", [])
-    served = given[given.index("--metrics-port") + 1] if given else "8080"
+    served = given[given.index("--metrics-port") + 1] if given else str(OPERATIONS_PORT)
     assert served == str(port["containerPort"])
+    probes = [container[name]["httpGet"]["port"] for name in ("readinessProbe", "livenessProbe") if not given]
+    assert set(probes) <= {port["name"]}
 
 
 @pytest.mark.parametrize("manifest", JOBS)
@@ -86,11 +92,12 @@ def test_policies_let_prometheus_in_and_nobody_else(manifest: str) -> None:
         each["spec"] for each in documents("network.yaml")
         if each["spec"]["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
     ]  # fmt: skip
-    (rule,) = policy["ingress"]
-    assert rule["ports"] == [{"port": pod["spec"]["containers"][0]["ports"][0]["name"]}]
-    namespaces = [each["namespaceSelector"]["matchLabels"] for each in rule["from"] if "namespaceSelector" in each]
-    assert {"tidelog-metrics": "allowed"} in namespaces
-    assert all(each and all(selector["matchLabels"] for selector in each.values()) for each in rule["from"])
+    *others, rule = policy["ingress"]
+    assert rule["ports"] == [{"port": pod["spec"]["containers"][0]["ports"][-1]["name"]}]
+    assert rule["from"] == [{"namespaceSelector": {"matchLabels": {"tidelog-metrics": "allowed"}}}]
+    for each in others:
+        assert rule["ports"][0] not in each["ports"]
+        assert all(one and all(selector["matchLabels"] for selector in one.values()) for one in each["from"])
 
 
 def _as_label(name: str) -> str:

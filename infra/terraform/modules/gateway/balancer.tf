@@ -19,11 +19,20 @@ resource "aws_vpc_security_group_ingress_rule" "clients" {
 
 resource "aws_vpc_security_group_egress_rule" "to_gateways" {
   security_group_id            = aws_security_group.balancer.id
-  description                  = "Requests and health checks."
+  description                  = "Requests."
   referenced_security_group_id = aws_security_group.gateway.id
   ip_protocol                  = "tcp"
   from_port                    = local.port
   to_port                      = local.port
+}
+
+resource "aws_vpc_security_group_egress_rule" "health_of_gateways" {
+  security_group_id            = aws_security_group.balancer.id
+  description                  = "Health checks."
+  referenced_security_group_id = aws_security_group.gateway.id
+  ip_protocol                  = "tcp"
+  from_port                    = local.operations_port
+  to_port                      = local.operations_port
 }
 
 resource "aws_security_group" "gateway" {
@@ -40,6 +49,15 @@ resource "aws_vpc_security_group_ingress_rule" "from_balancer" {
   ip_protocol                  = "tcp"
   from_port                    = local.port
   to_port                      = local.port
+}
+
+resource "aws_vpc_security_group_ingress_rule" "health_from_balancer" {
+  security_group_id            = aws_security_group.gateway.id
+  description                  = "The load balancer's health checks."
+  referenced_security_group_id = aws_security_group.balancer.id
+  ip_protocol                  = "tcp"
+  from_port                    = local.operations_port
+  to_port                      = local.operations_port
 }
 
 resource "aws_vpc_security_group_ingress_rule" "from_gateways" {
@@ -99,6 +117,7 @@ resource "aws_lb_target_group" "gateway" {
 
   health_check {
     path                = "/readyz"
+    port                = tostring(local.operations_port)
     matcher             = "200"
     interval            = local.health_interval
     timeout             = 5

@@ -2,6 +2,9 @@
 
 locals {
   port = 8080
+  # Health checks and the collector ask here, on connections of their own: clients can't make a gateway look dead.
+  operations_port = 8081
+  connections_max = 1000
   # The load balancer lets go of a target in this time, and the task has as long to end: longer than the longest poll.
   longest_poll_seconds = 60
   deregistration_delay = 90
@@ -18,8 +21,12 @@ locals {
     TIDELOG_DRAIN_NOTICE_MS  = tostring(local.drain_notice_ms)
     TIDELOG_DRAIN_TIMEOUT_MS = tostring(local.drain_timeout_ms)
     TIDELOG_HEADER_IDLE_MS   = tostring(local.header_idle_ms)
-    TIDELOG_LOG_LEVEL        = "info"
-    AWS_REGION               = var.region
+    TIDELOG_OPS_PORT         = tostring(local.operations_port)
+    TIDELOG_CONNECTIONS_MAX  = tostring(local.connections_max)
+    # The load balancer has few addresses, and speaks for all clients.
+    TIDELOG_CONNECTIONS_PER_ADDRESS_MAX = tostring(local.connections_max)
+    TIDELOG_LOG_LEVEL                   = "info"
+    AWS_REGION                          = var.region
   }
   logging = {
     logDriver = "awslogs"

@@ -60,7 +60,7 @@ locals {
           scrape_configs = [{
             job_name               = "gateway"
             scrape_interval        = "30s"
-            static_configs         = [{ targets = ["127.0.0.1:${local.port}"] }]
+            static_configs         = [{ targets = ["127.0.0.1:${local.operations_port}"] }]
             metric_relabel_configs = [{ source_labels = ["__name__"], regex = join("|", local.measured), action = "keep" }]
           }]
         }

@@ -60,6 +60,15 @@ run "draining" {
   }
 
   assert {
+    condition = (
+      aws_lb_target_group.gateway.health_check[0].port == { for each in jsondecode(aws_ecs_task_definition.gateway.container_definitions)[0].environment : each.name => each.value }["TIDELOG_OPS_PORT"]
+      && aws_lb_target_group.gateway.health_check[0].port == tostring(aws_vpc_security_group_ingress_rule.health_from_balancer.to_port)
+      && aws_lb_target_group.gateway.health_check[0].port == tostring(aws_vpc_security_group_egress_rule.health_of_gateways.to_port)
+    )
+    error_message = "Health must be asked where clients can't be in the way, and may be."
+  }
+
+  assert {
     condition     = aws_lb.this.internal && length(aws_lb_listener.tls) == 0
     error_message = "Without being told otherwise the load balancer is internal."
   }

@@ -1,0 +1,64 @@
+"""Refuses what a web page of another origin makes a browser send.
+
+A browser sends such requests from wherever it runs: from inside the network, to loopback, without asking. The page can't read
+the answer, but a record is appended all the same. Browsers say where a request comes from, and pages can't change what they say:
+
+1. ``Sec-Fetch-Site``, where it is sent, decides: ``same-origin`` (the gateway's own pages) and ``none`` (typed by a person) pass.
+2. Else ``Origin``, where it is sent, must name the host that the request is for. The scheme may differ: TLS may end before us.
+3. Neither: no browser, or the harmless kind of request of an old one.
+
+Reads are refused likewise, since they cost memory and connections; but for what a person follows a link to, and for what is not
+under ``/v1``. A proxy that lets pages of another origin in on purpose takes both headers away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from starlette.types import Scope
+
+from gateway.problem import refused
+
+ORIGIN: Final = b"origin"
+SITE: Final = b"sec-fetch-site"
+_MODE: Final = b"sec-fetch-mode"
+_DESTINATION: Final = b"sec-fetch-dest"
+_OWN_SITES: Final = (b"same-origin", b"none")
+_SAFE_METHODS: Final = ("GET", "HEAD", "OPTIONS")
+Headers = Iterable[tuple[bytes, bytes]]
+_DEFAULT_PORTS: Final = {b"http": b":80", b"https": b":443"}
+
+
+def refuse_cross_site(scope: Scope) -> None:
+    """Raise ``RequestRefused`` (``INVALID_REQUEST``) for a request that a page of another origin made."""
+    header, foreign = _foreign(scope["headers"])
+    if foreign is None:
+        return
+    if scope["method"] in _SAFE_METHODS:
+        followed = (_MODE, b"navigate") in scope["headers"] and (_DESTINATION, b"document") in scope["headers"]
+        if followed or not scope["path"].startswith("/v1/"):
+            return
+    raise refused(
+        "A web page of another origin made this request; the gateway serves pages of its own origin only. Send it from a program"
+        f" that is no browser, or have the proxy in front take {header} away.",
+        [(header, f"names another origin: {foreign[:200].decode('latin-1')}")],
+    )
+
+
+def _foreign(headers: Headers) -> tuple[str, bytes | None]:
+    """The header that decides, and its value where that is foreign. Of several, each must be of the own origin."""
+    sites = [value for name, value in headers if name == SITE]
+    if sites:
+        return "Sec-Fetch-Site", next((site for site in sites if site not in _OWN_SITES), None)
+    host = next((value.lower() for name, value in headers if name == b"host"), b"")
+    origins = (value for name, value in headers if name == ORIGIN)
+    return "Origin", next((origin for origin in origins if not _is_own(origin.lower(), host)), None)
+
+
+def _is_own(origin: bytes, host: bytes) -> bool:
+    scheme, separator, authority = origin.partition(b"://")
+    port = _DEFAULT_PORTS.get(scheme)
+    if not (separator and authority and port):
+        return False
+    return authority.removesuffix(port) == host.removesuffix(port)

@@ -1,0 +1,52 @@
+"""A connection's transport that closes when its protocol says so, and counts what is written to it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+
+class Gentle(Protocol):
+    """The protocol behind it."""
+
+    lingering_since_ms: int | None
+
+    def close_gently(self) -> None:
+        """Close the connection, after the client had the time to read its answer."""
+        ...
+
+
+class GentleTransport:
+    """The connection's transport, but ``close`` lets the client read its answer, and what is written is counted."""
+
+    __slots__ = (
+        "_protocol",
+        "get_extra_info",
+        "pause_reading",
+        "resume_reading",
+        "set_protocol",
+        "transport",
+        "written_bytes",
+    )
+
+    def __init__(self, transport: asyncio.Transport, protocol: Gentle) -> None:
+        self.transport = transport
+        self.get_extra_info = transport.get_extra_info
+        self.pause_reading = transport.pause_reading
+        self.resume_reading = transport.resume_reading
+        self.set_protocol = transport.set_protocol
+        self.written_bytes = 0
+        self._protocol = protocol
+
+    def write(self, data: bytes) -> None:
+        """Send, and count."""
+        self.written_bytes += len(data)
+        self.transport.write(data)
+
+    def is_closing(self) -> bool:
+        """Whether nothing more can be sent."""
+        return self._protocol.lingering_since_ms is not None or self.transport.is_closing()
+
+    def close(self) -> None:
+        """Leave it to the protocol."""
+        self._protocol.close_gently()

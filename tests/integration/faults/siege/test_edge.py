@@ -1,0 +1,61 @@
+"""Connections that do nothing: operators see the gateway whatever clients do to it."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+pytestmark = pytest.mark.processes
+
+HALF_A_HEAD = b"GET /v1/topics HTTP/1.1\r\nHost: h\r\nX: "
+HALF_A_BODY = b"POST /v1/topics HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
+
+
+def test_probes_are_answered_whatever_clients_do(
+    start_gateway: Callable[..., Any], besiege: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Thousands of connections with half a request each, and event streams: probes and metrics are answered at once."""
+    gateway = start_gateway(str(tmp_path), "--ops-port", "0")
+    topic = gateway.topic("t")
+    stream = (
+        f"GET /v1/topics/{topic}/partitions/0/records?offset=0 HTTP/1.1\r\nHost: h\r\nAccept: text/event-stream\r\n\r\n"
+    )
+    requests = (HALF_A_HEAD, HALF_A_BODY, stream.encode())
+
+    def attack() -> None:
+        with contextlib.ExitStack() as stack:
+            for number in range(2_100):
+                with contextlib.suppress(OSError):
+                    stack.enter_context(gateway.connect()).sendall(requests[number % 3])
+            time.sleep(0.5)
+            with pytest.raises(httpx.HTTPError):
+                # The clients' own listener is full; that is what the other one is for.
+                httpx.get(f"{gateway.url}/healthz", timeout=1, trust_env=False).raise_for_status()
+            for path in ("/readyz", "/metrics", "/v1/cluster"):
+                assert httpx.get(gateway.operations_url + path, timeout=5, trust_env=False).status_code == 200, path
+
+    besiege(gateway, attack, health_url=gateway.operations_url)
+
+
+def test_half_a_head_holds_a_place_for_ten_seconds(
+    start_gateway: Callable[..., Any], eventually: Callable[..., bool], tmp_path: Path
+) -> None:
+    """Clients who leave their request half-sent keep others out no longer than that, with the settings that nobody changed."""
+    gateway = start_gateway(str(tmp_path), "--connections-max", "20")
+    with contextlib.ExitStack() as stack:
+        for number in range(40):
+            stack.enter_context(gateway.connect()).sendall(HALF_A_HEAD if number % 2 else b"")
+
+        def is_served() -> bool:
+            with contextlib.suppress(httpx.TransportError):
+                return httpx.get(f"{gateway.url}/healthz", timeout=5, trust_env=False).status_code == 200
+            return False
+
+        assert not is_served()
+        assert eventually(is_served, 30)
