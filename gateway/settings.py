@@ -90,6 +90,13 @@ class Settings(BaseModel):
         "How often this gateway says that it is alive and looks who else is; dead after four. The same in all gateways.",
     )
 
+    cluster_key_file: str | None = Field(
+        default=None,
+        min_length=1,
+        description="File with the key by which gateways know each other's heartbeats, or two while it changes, one a line. The"
+        " same in all gateways. Default: a key that every reader of the store knows.",
+    )
+
     request_bytes_max: int = _count(
         limits.REQUEST_BYTES_MAX,
         1024,
