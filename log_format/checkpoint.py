@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from log_format import layout, limits
+from log_format.bounded_read import read_bounded
 from log_format.checkpoint_file import CheckpointFile, decode_checkpoint_file, encode_checkpoint_pieces, in_turn
 from log_format.checkpoint_hint import hinted_version
 from log_format.checkpoint_memory import KEYS, NO_MEMORY, memory_of, with_memory
@@ -158,12 +159,12 @@ def _reconciled(
     try:
         file, head = None, with_memory(SCHEMA.empty_table(), NO_MEMORY)
         if base is not None:
-            data = store.get(layout.table_checkpoint_key(root, base))
+            data = read_bounded(store, layout.table_checkpoint_key(root, base), limits.CHECKPOINT_BYTES_MAX)
             with as_corrupt(root, base):
                 file = CheckpointFile(data)
                 head = file.head()
         keys = [layout.table_commit_key(root, number) for number in range(0 if base is None else base + 1, version + 1)]
-        commits = (decode_commit(store.get(key), key) for key in keys)
+        commits = (decode_commit(read_bounded(store, key, limits.COMMIT_BYTES_MAX), key) for key in keys)
         return _MovedOn(file, Reconciliation(head, commits, now_ms), root, -1 if base is None else base), None
     except ObjectMissing as problem:
         return None, problem.key

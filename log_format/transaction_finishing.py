@@ -16,9 +16,11 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from log_format import limits
 from log_format.append import Append
 from log_format.appended import Duplicate
 from log_format.applied_transactions import TransactionEnded
+from log_format.bounded_read import read_bounded
 from log_format.change import NewId
 from log_format.checkpoint import hinted_checkpoint, is_due, write_table_checkpoint
 from log_format.clock import Clock
@@ -153,7 +155,7 @@ class TransactionFinishing:
     def _read(self, row: TransactionRow, name: str) -> StagedRecords:
         key = f"{staged_prefix(row.transaction_id)}{name}"
         try:
-            return decode_staged(self._store.get(key), key)
+            return decode_staged(read_bounded(self._store, key, limits.JOB_TOPIC_BYTES_MAX), key)
         except ObjectMissing as problem:
             raise CorruptData(f"The staged records {key} are missing.", object=key) from problem
         except StoreUnavailable as problem:

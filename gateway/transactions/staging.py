@@ -11,6 +11,7 @@ from typing import Final, ParamSpec, TypeVar
 from gateway.engine.pool import Pool
 from gateway.memory_budget import MemoryBudget
 from log_format import limits
+from log_format.bounded_read import read_bounded
 from log_format.change import NewId
 from log_format.errors import BackOff, CorruptData, ErrorCode, ObjectMissing, RequestRefused, StoreUnavailable
 from log_format.producer_id import JOB, kind_of
@@ -157,7 +158,7 @@ class Staging:
 
     def _read(self, key: str) -> StagedRecords | StagedOffsets:
         try:
-            data = self._store.get(key)
+            data = read_bounded(self._store, key, limits.TRANSACTION_BYTES_MAX)
         except ObjectMissing as problem:
             raise CorruptData(f"The staged records {problem.key} are missing.", object=problem.key) from problem
         return decode_offsets(data, key) if key.endswith(SUFFIX) else decode_staged(data, key)

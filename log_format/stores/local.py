@@ -26,7 +26,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from log_format.errors import ObjectExists, ObjectMissing, StoreUnavailable
+from log_format.errors import ObjectExists, ObjectMissing, ObjectTooLarge, StoreUnavailable
 from log_format.limits import DIRECTORY_ATTEMPTS_MAX, TEMPORARY_FILE_AGE_MAX_MS
 from log_format.store import ObjectInfo
 from log_format.stores.beneath import link_error, parent_of
@@ -80,9 +80,15 @@ class LocalStore:
         """The absolute path of the root."""
         return self._root
 
-    def get(self, key: str) -> bytes:
+    def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
         """See ``ObjectStore.get``."""
-        return self._read(key, lambda descriptor, size_bytes: _read_range(descriptor, 0, size_bytes))
+
+        def read(descriptor: int, size_bytes: int) -> bytes:
+            if bytes_max is not None and size_bytes > bytes_max:
+                raise ObjectTooLarge(key, size_bytes, bytes_max)
+            return _read_range(descriptor, 0, size_bytes)
+
+        return self._read(key, read)
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
         """See ``ObjectStore.get_range``."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from log_format.errors import ObjectExists, ObjectMissing, StoreUnavailable
+from log_format.errors import ObjectExists, ObjectMissing, ObjectTooLarge, StoreUnavailable
 from log_format.store import ObjectStore
 from log_format.stores.local import LocalStore
 
@@ -454,3 +454,13 @@ def test_a_directory_is_private_or_its_groups(tmp_path: Path, mode: int | None, 
         finally:
             os.umask(before)
     assert _modes(root) == modes
+
+
+def test_an_object_that_is_too_large_is_not_read(any_store: ObjectStore) -> None:
+    """One byte above what the caller takes: refused, with its size, and the store goes on."""
+    any_store.put("a", b"0123456789")
+    assert any_store.get("a", bytes_max=10) == b"0123456789"
+    for _ in range(5):
+        with pytest.raises(ObjectTooLarge, match="10 bytes, more than 9"):
+            any_store.get("a", bytes_max=9)
+    assert any_store.get("a") == b"0123456789"

@@ -29,8 +29,8 @@ class WatchedStore(MemoryStore):
     largest_bytes = 0
     read_count = 0
 
-    def get(self, key: str) -> bytes:
-        return self._noted(key, super().get(key))
+    def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
+        return self._noted(key, super().get(key, bytes_max=bytes_max))
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
         return self._noted(key, super().get_range(key, start, end))
