@@ -22,6 +22,7 @@ eight, for the topic that has most of them; a topic that is looked after has som
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Mapping
 from typing import Any, Final, Literal, Self
@@ -42,6 +43,8 @@ IN_FLIGHT_COPIES: Final = 2
 """An accepted body exists as Arrow, and for a moment as Parquet."""
 CODEC_WORKING_BYTES: Final = 130 * MEBIBYTE
 """A largest request of the smallest JSON records, while it is decoded: measured, beside the Arrow that is made of it."""
+_SERVICE_LINK: Final = re.compile(r"(tcp|udp|sctp)://[^/]*:[0-9]+")
+"""What Kubernetes sets ``TIDELOG_PORT`` to in every pod beside a Service called tidelog: no setting has such a value."""
 CONNECTION_BYTES: Final = 32 * 1024
 """Protocol objects and what has arrived but is not yet read."""
 
@@ -183,12 +186,13 @@ class Settings(BaseModel):
     def read(cls, environment: Mapping[str, str], given: Mapping[str, Any]) -> Settings:
         """Settings from ``TIDELOG_*`` of ``environment``, overridden by ``given`` (what is None there is not given).
 
-        Variables with the prefix that name no setting are left alone, since other programs share it. Raises ``SettingsError``.
+        Variables with the prefix that name no setting are left alone, since other programs share it, and so are the addresses of
+        services that Kubernetes puts there. Raises ``SettingsError``.
         """
         values: dict[str, Any] = {}
         for name in cls.model_fields:
             value = environment.get(ENVIRONMENT_PREFIX + name.upper())
-            if value is not None and value.strip():
+            if value is not None and value.strip() and not _SERVICE_LINK.fullmatch(value):
                 values[name] = value
         values |= {name: value for name, value in given.items() if value is not None}
         try:
