@@ -346,7 +346,6 @@ def test_serve_becomes_the_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
          "--log-level", "debug"],
     ]  # fmt: skip
     assert run("serve").exit_code == ExitCode.USAGE
-    # What Kubernetes puts there beside a Service called tidelog is the gateway's to understand.
     monkeypatch.setenv("TIDELOG_PORT", "tcp://10.96.0.12:8080")
     assert run("serve", "--store", "/data").exit_code == 0
     assert calls[1][3:] == ["gateway", "--store", "/data", "--host", "127.0.0.1"]
