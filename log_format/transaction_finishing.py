@@ -37,7 +37,7 @@ from log_format.errors import (
     UnknownTopic,
 )
 from log_format.staged_offsets import SUFFIX
-from log_format.staged_records import StagedRecords, decode_staged, parse_names, staged_prefix
+from log_format.staged_records import StagedRecords, decode_staged, parse_names, staged_key, staged_prefix
 from log_format.store import ObjectStore
 from log_format.table_log import Map, TableLog
 from log_format.topic_log import TopicLog
@@ -153,7 +153,7 @@ class TransactionFinishing:
             return msgspec.structs.replace(row, state="committed", places=tuple(places), staged=())
 
     def _read(self, row: TransactionRow, name: str) -> StagedRecords:
-        key = f"{staged_prefix(row.transaction_id)}{name}"
+        key = staged_key(row.transaction_id, name)
         try:
             return decode_staged(read_bounded(self._store, key, limits.JOB_TOPIC_BYTES_MAX), key)
         except ObjectMissing as problem:

@@ -23,6 +23,7 @@ from log_format.staged_records import (
     decode_staged,
     encode_staged,
     parse_names,
+    staged_key,
     staged_name,
     staged_prefix,
 )
@@ -109,7 +110,7 @@ class Staging:
 
         async def one(name: str) -> StagedRecords | StagedOffsets:
             async with turns:
-                return await self._call(self._read, f"{staged_prefix(transaction_id)}{name}")
+                return await self._call(self._read, staged_key(transaction_id, name))
 
         staged = Staged([], [])
         for found in await asyncio.gather(*map(one, names)):

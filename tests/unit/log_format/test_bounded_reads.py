@@ -11,6 +11,7 @@ from log_format.bounded_read import read_bounded
 from log_format.checkpoint import reconciled_log, write_checkpoint
 from log_format.cluster import load_cluster
 from log_format.errors import BackOff, CorruptData
+from log_format.staged_records import staged_key, staged_name, staged_prefix
 from log_format.verify import verify_topic
 
 
@@ -81,3 +82,23 @@ def test_what_fits_is_read(bench: Any) -> None:
     """To the last byte."""
     bench.store.put("a", b"12345")
     assert read_bounded(bench.store, "a", 5) == b"12345"
+
+
+@pytest.mark.parametrize(
+    ("transaction_id", "name"),
+    [
+        ("t1", "../../../system/cluster.json"),
+        ("t1", "00000000-0123456789abcdef0123-x-u.arrow/../../x"),
+        ("../t1", staged_name(0, "orders", None, "u")),
+        ("", staged_name(0, "orders", None, "u")),
+        ("t1", "a" * 1_000_000),
+    ],
+    ids=range(5),
+)
+def test_a_decision_names_nothing_but_what_was_staged_for_it(transaction_id: str, name: str) -> None:
+    """Whatever its row says, no other object is read for a transaction: its row is corrupt, and the message is short."""
+    with pytest.raises(CorruptData, match="no staged object") as raised:
+        staged_key(transaction_id, name)
+    assert len(raised.value.detail) < 500
+    known = staged_name(7, "orders", 3, "u")
+    assert staged_key("p0123_4f", known) == f"{staged_prefix('p0123_4f')}{known}"
