@@ -1,4 +1,4 @@
-"""Reading an object whole, but never more than it can be: whoever may write the bucket must not fill its readers' memory."""
+"""Reading an object whole, but never more than it can be: a writer of the bucket must not fill its readers' memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Which headers cross from one gateway to another: those of the API's contract, and nothing else.
 
 A client's credentials (``Authorization``, ``Cookie``, and whatever a later standard calls them) never travel, and no peer can
-set a cookie or a policy at a client. Both lists say what is let through: a header that nobody thought of stays behind.
+set a cookie or a policy at a client. Both lists say what is let through: an unknown header stays behind.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ class LocalStore:
         try:
             self._directories.settle(path.parent)
             with parent_of(self._root, key) as (parent, name):
-                # Not blocking: a pipe in place of an object must not stop anyone.
+                # Not blocking: a pipe in place of an object must not stop the reader.
                 descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=parent)
             try:
                 status = os.fstat(descriptor)

@@ -281,7 +281,7 @@ class Following:
             self._left_out.add(path)
             self._journal.tell(
                 Level.WARNING, "Symbolic link is left out", file=path,
-                reason="--follow-links reads what links lead to, for directories in which nobody else can make one",
+                reason="--follow-links reads what links lead to, for directories in which no other user can make one",
             )  # fmt: skip
 
     def _complain(self, path: str, reason: str) -> None:

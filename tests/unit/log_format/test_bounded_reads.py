@@ -1,4 +1,4 @@
-"""Whoever may write the bucket does not fill a reader's memory: no object is read that has more bytes than it can have."""
+"""A writer of the bucket does not fill a reader's memory: no object is read that has more bytes than it can have."""
 
 from __future__ import annotations
 

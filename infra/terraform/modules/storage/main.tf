@@ -92,7 +92,7 @@ locals {
         Condition = { NumericLessThan = { "s3:TlsVersion" = "1.2" } }
       },
       {
-        # A commit is put once, and only where there is none: whoever has a role that writes can't change what was acknowledged.
+        # A commit is put once, and only where there is none: a role that writes can not change what was acknowledged.
         # Uploads in parts can't say so at their beginning, and are refused there altogether.
         Sid       = "CommitsAreNeverReplaced"
         Effect    = "Deny"

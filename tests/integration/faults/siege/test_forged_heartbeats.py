@@ -1,4 +1,4 @@
-"""Somebody who can write ``system/gateways/`` and nothing else."""
+"""An attacker who can write ``system/gateways/`` and nothing else."""
 
 from __future__ import annotations
 

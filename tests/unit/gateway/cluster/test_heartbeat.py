@@ -42,7 +42,7 @@ def read(data: bytes, *, name: str = "a", keys: ClusterKeys = KEYS, now_ms: int 
     ],
 )
 def test_a_heartbeat_can_name_nothing_but_a_host_and_a_port(url: str) -> None:
-    """Whoever can write to the store can't make a gateway ask for anything else."""
+    """A writer of the store can't make a gateway ask for anything else."""
     assert read(encode_heartbeat(beat(url=url), KEYS)) is None
 
 

@@ -54,7 +54,7 @@ run "commits" {
       && statement.Condition == { Null = { "s3:if-none-match" = "true" } }
       && toset(statement.Resource) == toset(["arn:aws:s3:::tidelog-test/log/topics/*/_delta_log/*.json", "arn:aws:s3:::tidelog-test/log/system/*/_delta_log/*.json"])
     ])
-    error_message = "Nobody may put a commit without If-None-Match."
+    error_message = "A commit is put with If-None-Match, or not at all."
   }
 
   assert {
