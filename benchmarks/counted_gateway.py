@@ -44,9 +44,9 @@ class CountedStore:
     def lists_from_key(self) -> bool:
         return self._store.lists_from_key
 
-    def get(self, key: str) -> bytes:
+    def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
         self._count(key)
-        return self._store.get(key)
+        return self._store.get(key, bytes_max=bytes_max)
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
         self._count(key)

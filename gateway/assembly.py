@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from gateway.allocator import give_memory_back
 from gateway.cluster.forwarding import Forwarding
+from gateway.cluster.keys import read_key_file
 from gateway.cluster.membership import Membership
 from gateway.engine.bounds import LOAD_THREADS, LOOK_THREADS, EngineBounds
 from gateway.log_engine import LogEngine
@@ -83,7 +84,8 @@ def assemble(settings: Settings) -> Shell:
 def _joined(shell: Shell, store: ObjectStore, engine: LogEngine) -> Shell:
     """The gateway as one of those of its store."""
     settings, registry = shell.settings, shell.metrics.registry
-    membership = Membership(store, beat_ms=settings.heartbeat_ms, registry=registry)
+    key_file = _key_file(settings.cluster_key_file)
+    membership = Membership(store, beat_ms=settings.heartbeat_ms, registry=registry, key_file=key_file)
     if settings.forwarding == "preferred":
         engine.on_contended = membership.look_soon
     forwarding = Forwarding(shell, membership, engine.topics, mode=settings.forwarding, registry=registry)
@@ -91,6 +93,13 @@ def _joined(shell: Shell, store: ObjectStore, engine: LogEngine) -> Shell:
         engine.groups.coordinator.is_preferred = forwarding.should_coordinate
     engine.groups.coordinator.adopts = settings.forwarding != "off"
     return replace(shell, membership=membership, forwarding=forwarding)
+
+
+def _key_file(path: str | None) -> tuple[bytes, ...] | None:
+    try:
+        return None if path is None else read_key_file(path)
+    except ValueError as error:
+        raise SettingsError(f"TIDELOG_CLUSTER_KEY_FILE: {error}") from error
 
 
 def _open(uri: str, connections: int) -> ObjectStore:

@@ -56,9 +56,9 @@ class ProvenStore:
             self._probe(f"{PROBES}{uuid.uuid4()}")
             self._is_proven = True
 
-    def get(self, key: str) -> bytes:
+    def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
         """See ``ObjectStore.get``."""
-        return self._store.get(key)
+        return self._store.get(key, bytes_max=bytes_max)
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
         """See ``ObjectStore.get_range``."""

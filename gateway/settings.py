@@ -22,6 +22,7 @@ eight, for the topic that has most of them; a topic that is looked after has som
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Mapping
 from typing import Any, Final, Literal, Self
@@ -43,6 +44,8 @@ IN_FLIGHT_COPIES: Final = 2
 """An accepted body exists as Arrow, and for a moment as Parquet."""
 CODEC_WORKING_BYTES: Final = 130 * MEBIBYTE
 """A largest request of the smallest JSON records, while it is decoded: measured, beside the Arrow that is made of it."""
+_SERVICE_LINK: Final = re.compile(r"(tcp|udp|sctp)://[^/]*:[0-9]+")
+"""What Kubernetes sets ``TIDELOG_PORT`` to in every pod beside a Service called tidelog: no setting has such a value."""
 CONNECTION_BYTES: Final = 32 * 1024
 """Protocol objects and what has arrived but is not yet read."""
 OPERATIONS_CONNECTIONS_MAX: Final = 32
@@ -112,6 +115,13 @@ class Settings(BaseModel):
         100,
         60_000,
         "How often this gateway says that it is alive and looks who else is; dead after four. The same in all gateways.",
+    )
+
+    cluster_key_file: str | None = Field(
+        default=None,
+        min_length=1,
+        description="File with the key by which gateways know each other's heartbeats, or two while it changes, one a line. The"
+        " same in all gateways. Default: a key that every reader of the store knows.",
     )
 
     request_bytes_max: int = _count(
@@ -230,12 +240,13 @@ class Settings(BaseModel):
     def read(cls, environment: Mapping[str, str], given: Mapping[str, Any]) -> Settings:
         """Settings from ``TIDELOG_*`` of ``environment``, overridden by ``given`` (what is None there is not given).
 
-        Variables with the prefix that name no setting are left alone, since other programs share it. Raises ``SettingsError``.
+        Variables with the prefix that name no setting are left alone, since other programs share it, and so are the addresses of
+        services that Kubernetes puts there. Raises ``SettingsError``.
         """
         values: dict[str, Any] = {}
         for name in cls.model_fields:
             value = environment.get(ENVIRONMENT_PREFIX + name.upper())
-            if value is not None and value.strip():
+            if value is not None and value.strip() and not _SERVICE_LINK.fullmatch(value):
                 values[name] = value
         values |= {name: value for name, value in given.items() if value is not None}
         try:

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from log_format import layout, limits
+from log_format.bounded_read import read_bounded
 from log_format.checkpoint_file import CheckpointFile, decode_checkpoint_file, encode_checkpoint_pieces, in_turn
 from log_format.checkpoint_hint import hinted_version
 from log_format.checkpoint_memory import KEYS, NO_MEMORY, memory_of, with_memory
@@ -168,7 +169,7 @@ def _reconciled(
     try:
         file, head = None, with_memory(SCHEMA.empty_table(), NO_MEMORY)
         if base is not None:
-            data = store.get(layout.table_checkpoint_key(root, base))
+            data = read_bounded(store, layout.table_checkpoint_key(root, base), limits.CHECKPOINT_BYTES_MAX)
             with as_corrupt(root, base):
                 file = CheckpointFile(data)
                 head = file.head()
@@ -182,7 +183,7 @@ def _reconciled(
 def _commits(store: ObjectStore, root: str, versions: range, seen: Seen | None) -> Iterator[Commit]:
     for version in versions:
         key = layout.table_commit_key(root, version)
-        commit = decode_commit(store.get(key), key)
+        commit = decode_commit(read_bounded(store, key, limits.COMMIT_BYTES_MAX), key)
         if seen is not None:
             seen(version, commit)
         yield commit

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from log_format.errors import ObjectMissing
+from log_format import limits
+from log_format.errors import ObjectMissing, ObjectTooLarge
 from log_format.store import ObjectStore
 
 
@@ -16,6 +17,6 @@ class _Hint(msgspec.Struct):
 def hinted_version(store: ObjectStore, key: str) -> int | None:
     """The version that the hint under ``key`` names; None without a readable one. Raises ``StoreUnavailable``."""
     try:
-        return msgspec.json.decode(store.get(key), type=_Hint).version
-    except (ObjectMissing, msgspec.DecodeError):
+        return msgspec.json.decode(store.get(key, bytes_max=limits.CLUSTER_BYTES_MAX), type=_Hint).version
+    except (ObjectMissing, ObjectTooLarge, msgspec.DecodeError):
         return None

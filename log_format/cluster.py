@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from log_format import layout
+from log_format import layout, limits
+from log_format.bounded_read import read_bounded
 from log_format.change import NewId
 from log_format.errors import CorruptData, ObjectExists, ObjectMissing
 from log_format.store import ObjectStore
@@ -36,16 +37,20 @@ def load_cluster(store: ObjectStore, new_id: NewId) -> Cluster:
     Raises ``StoreUnavailable``, ``CorruptData``.
     """
     try:
-        data = store.get(layout.CLUSTER_KEY)
+        data = _read(store)
     except ObjectMissing:
         key = (new_id() + new_id()).replace("-", "")
         data = msgspec.json.encode(_Stored(cluster_id=new_id(), producer_key=key))
         try:
             store.put_if_absent(layout.CLUSTER_KEY, data)
         except ObjectExists:
-            data = store.get(layout.CLUSTER_KEY)
+            data = _read(store)
     try:
         stored = msgspec.json.decode(data, type=_Stored)
         return Cluster(stored.cluster_id, bytes.fromhex(stored.producer_key))
     except (msgspec.DecodeError, ValueError) as problem:
         raise CorruptData(f"{layout.CLUSTER_KEY} can't be used: {problem}.", object=layout.CLUSTER_KEY) from problem
+
+
+def _read(store: ObjectStore) -> bytes:
+    return read_bounded(store, layout.CLUSTER_KEY, limits.CLUSTER_BYTES_MAX)

@@ -22,6 +22,7 @@ from enum import Enum
 from typing import Generic, TypeVar
 
 from log_format import layout, limits
+from log_format.bounded_read import read_bounded
 from log_format.change import NewId, Proposal, StagedFile, TableChange
 from log_format.delta import CommitInfo, decode_commit, encode_commit
 from log_format.errors import (
@@ -140,6 +141,11 @@ class Committer(Generic[StateT]):
             txn_id=commit_id,
         )
         data = encode_commit(info, proposal.actions)
+        if len(data) > limits.COMMIT_BYTES_MAX:
+            raise BackOff(
+                f"A commit of {len(data)} bytes to {self._table.label} is more than a reader takes ({limits.COMMIT_BYTES_MAX}).",
+                **self._table.fields,
+            )
         started_ms = self._clock.monotonic_ms()
         uncertain = False
         for attempt in range(limits.READ_BACK_ATTEMPTS_MAX):
@@ -170,7 +176,7 @@ class Committer(Generic[StateT]):
 
     def _read_back(self, key: str, commit_id: str) -> _Holder:
         try:
-            found = decode_commit(self._store.get(key), key)
+            found = decode_commit(read_bounded(self._store, key, limits.COMMIT_BYTES_MAX), key)
         except ObjectMissing:
             return _Holder.NOBODY
         except StoreUnavailable:

@@ -242,6 +242,14 @@ class ObjectMissing(StoreError):
         super().__init__(key, "no such object")
 
 
+class ObjectTooLarge(StoreError):
+    """The object has more bytes than the caller takes. None of them were read."""
+
+    def __init__(self, key: str, size_bytes: int, bytes_max: int) -> None:
+        super().__init__(key, f"it has {size_bytes} bytes, more than {bytes_max}")
+        self.size_bytes = size_bytes
+
+
 class ObjectExists(StoreError):
     """``put_if_absent`` found an object under the key, which may be the caller's own from a try whose answer was lost."""
 

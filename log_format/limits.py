@@ -172,6 +172,24 @@ KEY_BYTES_MAX: Final = 900
 KEY_NAME_BYTES_MAX: Final = 255
 """Of what stands between two slashes of a key: what the usual file systems allow."""
 
+SEGMENT_PATH_BYTES_MAX: Final = 512
+"""Of a segment's path in its table: with the longest topic's name before it still a key. Tidelog's own have 53."""
+
+CLUSTER_BYTES_MAX: Final = 4 * 1024
+"""Of ``system/cluster.json``, and of a ``_last_checkpoint``: a few members each."""
+
+COMMIT_BYTES_MAX: Final = 128 * 1024 * 1024
+"""Of a commit: one of 10,000 partitions and as many removed segments has some 6 MB, offsets of a large group 16 MB. A committer
+refuses to write a larger one, and a reader to read it."""
+
+CHECKPOINT_BYTES_MAX: Final = 512 * 1024 * 1024
+"""Of a checkpoint: a busy topic's, with a week of removed segments, has some 100 MB."""
+
+FOOTER_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Of a segment's footer: one of 10,000 row groups has some 8 MB."""
+
+assert REMOVES_PER_COMMIT_MAX * 1024 + PARTITION_COUNT_MAX * 1024 < COMMIT_BYTES_MAX
+
 STORE_ATTEMPTS_MAX: Final = 8
 """Tries of one request to a store; with the pauses below the last comes after four seconds on average."""
 
@@ -202,6 +220,7 @@ DIRECTORIES_REMEMBERED_MAX: Final = 128
 TEMPORARY_FILE_AGE_MAX_MS: Final = 3_600_000
 """An object in the making that was not touched for so long has lost its process: writing one takes seconds."""
 
+assert len("topics//") + TOPIC_NAME_CHARACTERS_MAX + SEGMENT_PATH_BYTES_MAX <= KEY_BYTES_MAX
 assert STORE_PAUSE_FIRST_MS <= STORE_PAUSE_LAST_MS <= STORE_RETRY_MS_MAX
 assert (
     min(LOG_KEPT_MS_MIN, SEGMENT_AGE_MAX_MS) >= (STORE_RETRY_MS_MAX + S3_CONNECT_TIMEOUT_MS + S3_READ_TIMEOUT_MS) * 10

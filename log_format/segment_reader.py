@@ -28,6 +28,7 @@ from log_format.record_bytes import record_bytes
 from log_format.records import RECORD_SCHEMA
 from log_format.run import SegmentRef
 from log_format.segment import decode_row_groups
+from log_format.segment_bytes import read_footer, read_segment
 from log_format.segment_footer import MAGIC, Footer, RowGroup, corrupt, decode_footer, decode_magic
 from log_format.store import ObjectStore
 
@@ -169,13 +170,11 @@ class SegmentReader:
         footer, body = self._footers.get(key), None
         if footer is None:
             if segment.size_bytes <= self._whole_object_bytes_max:
-                body = memoryview(self._store.get(key))
-                if len(body) != segment.size_bytes:
-                    corrupt(segment, f"it has {len(body)} bytes, not {segment.size_bytes}")
+                body = memoryview(read_segment(self._store, key, segment))
                 decode_magic(body, segment)
                 footer = decode_footer(body[segment.footer_start :], segment)
             else:
-                footer = decode_footer(self._store.get_range(key, segment.footer_start, segment.size_bytes), segment)
+                footer = read_footer(self._store, key, segment)
             self._footers.put(key, footer)
         if not footer.select(partition, 0, _OFFSET_END):
             corrupt(segment, f"it holds nothing of partition {partition}, against what the log says")

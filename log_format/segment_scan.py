@@ -15,7 +15,8 @@ from log_format.layout import topic_root
 from log_format.limits import READ_SPAN_BYTES_MAX
 from log_format.run import SegmentRef
 from log_format.segment import decode_row_groups
-from log_format.segment_footer import Footer, corrupt, decode_footer, decode_magic
+from log_format.segment_bytes import read_footer, read_segment
+from log_format.segment_footer import Footer, decode_footer, decode_magic
 from log_format.store import ObjectStore
 
 
@@ -27,15 +28,13 @@ def scan_segment(store: ObjectStore, topic: str, segment: SegmentRef) -> Iterato
     key = f"{topic_root(topic)}{segment.path}"
     try:
         if segment.size_bytes <= READ_SPAN_BYTES_MAX:
-            body = memoryview(store.get(key))
-            if len(body) != segment.size_bytes:
-                corrupt(segment, f"it has {len(body)} bytes, not {segment.size_bytes}")
+            body = memoryview(read_segment(store, key, segment))
             decode_magic(body, segment)
             footer = decode_footer(body[segment.footer_start :], segment)
             for piece in _decodable(footer, range(len(footer.row_groups))):
                 yield decode_row_groups(footer, piece, body[: footer.row_groups[piece.stop - 1].end])
             return
-        footer = decode_footer(store.get_range(key, segment.footer_start, segment.size_bytes), segment)
+        footer = read_footer(store, key, segment)
         for span in _spans(footer):
             start, end = footer.row_groups[span.start].start, footer.row_groups[span.stop - 1].end
             body = memoryview(store.get_range(key, start, end))

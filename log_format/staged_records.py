@@ -24,6 +24,7 @@ from log_format.records import BATCH_SCHEMA
 _TOPIC: Final = b"tidelog.topic"
 _TOPIC_ID: Final = b"tidelog.topic_id"
 _NAME: Final = re.compile(r"([0-9]{8})-([0-9a-f]{20})-(x|[0-9]{1,18})-[A-Za-z0-9-]+(?:\.arrow|\.json)")
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")
 SCHEMA: Final = BATCH_SCHEMA.append(pa.field("partition", pa.int32()))
 
 
@@ -54,6 +55,17 @@ STAGED: Final = f"{layout.TRANSACTIONS_ROOT}staged/"
 def staged_prefix(transaction_id: str) -> str:
     """The key prefix of a transaction's staged objects."""
     return f"{STAGED}{transaction_id}/"
+
+
+def staged_key(transaction_id: str, name: str) -> str:
+    """The key of an object that a decision names. Raises ``CorruptData`` for what is no staged object of the transaction."""
+    if _ID.fullmatch(transaction_id) is None or _NAME.fullmatch(name) is None:
+        raise CorruptData(
+            f"The decision of transaction {transaction_id[:100]!r} names {name[:100]!r}, which is no staged object: it was not "
+            f"written by Tidelog.",
+            object=f"{staged_prefix(transaction_id[:100])}{name[:100]}",
+        )
+    return f"{staged_prefix(transaction_id)}{name}"
 
 
 def staged_name(number: int, topic: str, sequence: int | None, unique: str, *, suffix: str = ".arrow") -> str:

@@ -42,8 +42,11 @@ class ObjectStore(Protocol):
         """Whether ``list`` with ``start_after`` costs what it yields. Else it costs all that lies in the directory."""
         ...
 
-    def get(self, key: str) -> bytes:
-        """The whole object. Raises ``ObjectMissing``, ``StoreUnavailable``."""
+    def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
+        """The whole object. One of more than ``bytes_max`` bytes is not read.
+
+        Raises ``ObjectMissing``, ``ObjectTooLarge``, ``StoreUnavailable``.
+        """
         ...
 
     def get_range(self, key: str, start: int, end: int) -> bytes:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Generic
 
 from log_format import layout, limits
+from log_format.bounded_read import read_bounded
 from log_format.checkpoint_hint import hinted_version
 from log_format.cleaned_log import cleaned_below
 from log_format.clock import Clock
@@ -172,7 +173,7 @@ class TableLog(Generic[StateT]):
         versions = list(without_gaps(listed, state.version + 1))
         keys = [layout.table_commit_key(self.table.root, version) for version in versions]
         try:
-            for version, key, data in zip(versions, keys, self._fetch_all(self.store.get, keys), strict=True):
+            for version, key, data in zip(versions, keys, self._fetch_all(self._commit_bytes, keys), strict=True):
                 if version != state.version + 1:
                     raise self._lacks(state.version + 1)
                 state = state.apply(decode_commit(data, key), version)
@@ -190,7 +191,7 @@ class TableLog(Generic[StateT]):
     def _probed(self, hint: int) -> StateT | None:
         """The state at the head, from the checkpoint ``hint`` on without a listing; None when that can't be told so."""
         try:
-            data = self.store.get(layout.table_checkpoint_key(self.table.root, hint))
+            data = self._checkpoint_bytes(hint)
         except ObjectMissing:
             return None
         state = self.table.read_checkpoint(data, hint)
@@ -211,7 +212,7 @@ class TableLog(Generic[StateT]):
 
         def get(key: str) -> bytes:
             try:
-                return self.store.get(key)
+                return self._commit_bytes(key)
             except ObjectMissing:
                 missing.add(key)
                 return b""
@@ -238,15 +239,22 @@ class TableLog(Generic[StateT]):
         if not checkpoints:
             return self.table.absent(), commits
         newest = max(checkpoints)
-        state = self.table.read_checkpoint(self.store.get(layout.table_checkpoint_key(self.table.root, newest)), newest)
+        state = self.table.read_checkpoint(self._checkpoint_bytes(newest), newest)
         return state, [version for version in commits if version > newest]
 
     def _get_commit(self, version: int) -> Commit | None:
         key = layout.table_commit_key(self.table.root, version)
         try:
-            return decode_commit(self.store.get(key), key)
+            return decode_commit(self._commit_bytes(key), key)
         except ObjectMissing:
             return None
+
+    def _commit_bytes(self, key: str) -> bytes:
+        return read_bounded(self.store, key, limits.COMMIT_BYTES_MAX)
+
+    def _checkpoint_bytes(self, version: int) -> bytes:
+        key = layout.table_checkpoint_key(self.table.root, version)
+        return read_bounded(self.store, key, limits.CHECKPOINT_BYTES_MAX)
 
 
 def without_gaps(listed: Iterable[int], first: int) -> Iterator[int]:

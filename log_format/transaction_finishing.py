@@ -16,9 +16,11 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from log_format import limits
 from log_format.append import Append
 from log_format.appended import Duplicate
 from log_format.applied_transactions import TransactionEnded
+from log_format.bounded_read import read_bounded
 from log_format.change import NewId
 from log_format.checkpoint import hinted_checkpoint, is_due, write_table_checkpoint
 from log_format.clock import Clock
@@ -35,7 +37,7 @@ from log_format.errors import (
     UnknownTopic,
 )
 from log_format.staged_offsets import SUFFIX
-from log_format.staged_records import StagedRecords, decode_staged, parse_names, staged_prefix
+from log_format.staged_records import StagedRecords, decode_staged, parse_names, staged_key, staged_prefix
 from log_format.store import ObjectStore
 from log_format.table_log import Map, TableLog
 from log_format.topic_log import TopicLog
@@ -151,9 +153,9 @@ class TransactionFinishing:
             return msgspec.structs.replace(row, state="committed", places=tuple(places), staged=())
 
     def _read(self, row: TransactionRow, name: str) -> StagedRecords:
-        key = f"{staged_prefix(row.transaction_id)}{name}"
+        key = staged_key(row.transaction_id, name)
         try:
-            return decode_staged(self._store.get(key), key)
+            return decode_staged(read_bounded(self._store, key, limits.JOB_TOPIC_BYTES_MAX), key)
         except ObjectMissing as problem:
             raise CorruptData(f"The staged records {key} are missing.", object=key) from problem
         except StoreUnavailable as problem:

@@ -1,4 +1,5 @@
-"""Passes requests on to the gateway that is preferred for them, byte for byte, and decides what a failure on the way means.
+"""Passes requests on to the gateway that is preferred for them, bodies byte for byte, and decides what a failure on the way
+means.
 
 1. ``preferred``: produce requests go to the topic's preferred gateway, requests about a group to the group's, which coordinates
    it. Everything else is served where it arrives: every gateway reads the store, and commits validate. A request for one
@@ -13,7 +14,8 @@
    The answer is lost: served here when repeating is safe (it only reads, or it has the producer headers), else
    ``OUTCOME_UNKNOWN``. A refusal of what was repeated here is ``OUTCOME_UNKNOWN``, too: it speaks of the second try only. An
    answer that breaks off breaks off for the client, too.
-5. The client goes away: the connection to the owner is cut, which the owner sees as its client going away.
+5. Of the headers those of the contract cross, both ways (``crossing``).
+6. The client goes away: the connection to the owner is cut, which the owner sees as its client going away.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.asgi.compression import AS_IT_IS
+from gateway.cluster.crossing import answer_headers, request_headers
 from gateway.cluster.membership import Membership
 from gateway.cluster.peer import Headers, PeerBusy, PeerConnection, PeerConnections, PeerLost, PeerUnreachable
 from gateway.disconnect import unless_disconnected
@@ -51,25 +54,6 @@ WHOLE_ANSWER_BYTES_MAX: Final = 64 * 1024
 _PRODUCE: Final = frozenset({"/v1/topics/{topic}/records", "/v1/topics/{topic}/partitions/{partition}/records"})
 _GROUP: Final = "/v1/groups/{group}"
 _CLUSTER: Final = "/v1/cluster"
-_HOP_BY_HOP: Final = frozenset(
-    {
-        b"connection",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"proxy-authorization",
-        b"proxy-connection",
-        b"te",
-        b"trailer",
-        b"transfer-encoding",
-        b"upgrade",
-    }
-)
-_JUDGED: Final = frozenset({b"origin", b"sec-fetch-site", b"sec-fetch-mode", b"sec-fetch-dest"})
-"""What browsers say of the page that asks: judged here. It names this gateway, which the next one would take for another."""
-_OWN_REQUEST_HEADERS: Final = (
-    _HOP_BY_HOP | _JUDGED | {b"host", b"content-length", b"expect", b"x-request-id", FORWARDED}
-)
-_OWN_ANSWER_HEADERS: Final = _HOP_BY_HOP | {b"date", b"x-request-id"}
 _STAMPED: Final = b"tidelog-producer-id"
 
 
@@ -265,7 +249,7 @@ class Forwarding:
             self._count("draining")
             return _Outcome.UNTOUCHED
         self._count("answered")
-        headers = [(name, value) for name, value in connection.headers if name not in _OWN_ANSWER_HEADERS]
+        headers = answer_headers(connection.headers)
         await send({"type": "http.response.start", "status": connection.status, "headers": headers, AS_IT_IS: True})
         if first:
             await send({"type": "http.response.body", "body": first, "more_body": True})
@@ -309,7 +293,7 @@ def _request_head(scope: Scope, peer: _Peer, own_id: str, body_bytes: int) -> by
         target += b"?" + scope["query_string"]
     headers: Headers = [
         (b"host", peer.url.partition("://")[2].encode("ascii")),
-        *((name, value) for name, value in scope["headers"] if name not in _OWN_REQUEST_HEADERS),
+        *request_headers(scope["headers"]),
         (b"x-request-id", scope["tidelog.request_id"].encode("ascii")),
         (FORWARDED, b",".join(filter(None, (_header(scope, FORWARDED), own_id.encode("ascii"))))),
     ]

@@ -1,8 +1,12 @@
 """The object by which a gateway says that it is alive: ``system/gateways/<id>.json``, written again every few seconds.
 
-``{"id", "instance", "beat", "url", "started_at", "version", "owned_topics"}``. ``instance`` is new with each start, ``beat``
-counts the writes of one instance. Whoever can write to the store can write such an object, so a reader takes nothing from it
-but plain values, and no URL that is more than ``http(s)://host:port``.
+``{"id", "instance", "beat", "url", "started_at", "version", "owned_topics", "issued_at", …, "mac"}``. ``instance`` is new with
+each start, ``beat`` counts the writes of one instance. ``mac`` is the last member. It signs the object as it would be without
+it, byte for byte, so that a later release may add members. A release that knows neither ``issued_at`` nor ``mac`` reads it as one
+of its own.
+
+Whatever lies there without a valid MAC is no heartbeat. Even a signed one gives plain values only, and no URL that is more than
+``http(s)://host:port``.
 """
 
 from __future__ import annotations
@@ -12,18 +16,24 @@ from typing import Annotated, Final
 
 import msgspec
 
+from gateway.cluster.keys import ClusterKeys
 from log_format import layout
 
 HEARTBEAT_BYTES_MAX: Final = 4096
 """A larger object is no heartbeat."""
+CLOCK_ERROR_MS_MAX: Final = 15 * 60_000
+"""How far ``issued_at`` may be from the reader's clock: what S3 allows a client's clock. It ends the use of recorded ones."""
 URL_PATTERN: Final = r"^https?://([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?/?$"
 """Where a gateway can be reached: no user, path, query or fragment."""
 _ID = r"^[A-Za-z0-9_-]{1,64}$"
 _URL: Final = re.compile(URL_PATTERN)
+_KEY: Final = re.compile(re.escape(layout.GATEWAYS) + r"([A-Za-z0-9_-]{1,64})\.json")
+_MAC: Final = re.compile(rb',"mac":"([0-9a-f]{64})"\}')
+_MAC_BYTES: Final = len(b',"mac":""}') + 64
 
 
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
-    """What a gateway says of itself. ``started_at``: its own clock, milliseconds, only to be shown."""
+    """What a gateway says of itself. ``started_at``, ``issued_at``: its own clock, milliseconds."""
 
     id: Annotated[str, msgspec.Meta(pattern=_ID)]
     instance: Annotated[str, msgspec.Meta(pattern=_ID)]
@@ -32,6 +42,7 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     started_at: int
     version: Annotated[str, msgspec.Meta(max_length=64)]
     owned_topics: Annotated[int, msgspec.Meta(ge=0)]
+    issued_at: int
 
 
 def heartbeat_key(gateway_id: str) -> str:
@@ -39,19 +50,33 @@ def heartbeat_key(gateway_id: str) -> str:
     return f"{layout.GATEWAYS}{gateway_id}.json"
 
 
-def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
-    """The object's bytes."""
-    return msgspec.json.encode(heartbeat)
+def gateway_of(key: str) -> str | None:
+    """The id of the gateway whose heartbeat lies at ``key``; None for the key of something else."""
+    match = _KEY.fullmatch(key)
+    return match[1] if match else None
 
 
-def decode_heartbeat(key: str, data: bytes) -> Heartbeat | None:
-    """The heartbeat at ``key``; None for whatever is none, or names another gateway or an unfit URL."""
-    if len(data) > HEARTBEAT_BYTES_MAX:
+def encode_heartbeat(heartbeat: Heartbeat, keys: ClusterKeys) -> bytes:
+    """The object's bytes, signed."""
+    data = msgspec.json.encode(heartbeat)
+    return data[:-1] + b',"mac":"' + keys.sign_heartbeat(data).encode() + b'"}'
+
+
+def decode_heartbeat(key: str, data: bytes, keys: ClusterKeys, now_ms: int) -> Heartbeat | None:
+    """The heartbeat at ``key``; ``now_ms`` is the reader's time of day.
+
+    None for what no gateway of this cluster signed of late, and for what names another gateway or an unfit URL.
+    """
+    match = _MAC.fullmatch(data, max(0, len(data) - _MAC_BYTES))
+    if len(data) > HEARTBEAT_BYTES_MAX or match is None:
+        return None
+    signed = data[: match.start()] + b"}"
+    if not keys.is_heartbeat(signed, match[1].decode()):
         return None
     try:
-        heartbeat = msgspec.json.decode(data, type=Heartbeat)
+        heartbeat = msgspec.json.decode(signed, type=Heartbeat)
     except msgspec.DecodeError:
         return None
     if heartbeat_key(heartbeat.id) != key or not _URL.fullmatch(heartbeat.url):
         return None
-    return heartbeat
+    return heartbeat if abs(heartbeat.issued_at - now_ms) <= CLOCK_ERROR_MS_MAX else None

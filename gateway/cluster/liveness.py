@@ -1,10 +1,11 @@
 """Who is alive: those whose heartbeat was seen to change within the lease, by the reader's own clock.
 
-1. No two clocks are compared: only whether an object changed, and for how long the reader has watched it not change.
+1. No two gateways' clocks are compared: only whether an object changed, and for how long the reader has watched it not change.
 2. Time in which nothing could be read (the store was down, this process slept) does not count, but for one step: others could
    not be seen then, and perhaps could not beat either.
-3. A heartbeat that goes back (a stale listing or read) is no change. One that is seen for the first time is: its gateway may be
-   dead, and then is found out by the first request to it.
+3. A heartbeat that goes back (a stale or replayed one) is no change: of one instance the beat must rise, and another instance
+   must have been issued later. One that is seen for the first time is: its gateway may be dead, and then is found out by the
+   first request to it.
 4. One that is not listed has left. What it last said is remembered, so that a stale listing does not revive it.
 """
 
@@ -62,6 +63,11 @@ class Liveness:
         ]
         return sorted(found, key=lambda heartbeat: heartbeat.id)
 
+    def listed(self, count_max: int) -> dict[str, Heartbeat]:
+        """Newest heartbeats by id of those that were there at the last look, those that changed last first."""
+        there = sorted((one for one in self._sightings.values() if one.is_listed), key=lambda one: one.unchanged_ms)
+        return {one.heartbeat.id: one.heartbeat for one in there[:count_max]}
+
     def abandoned(self) -> list[str]:
         """Ids whose objects nobody has written for very long."""
         longest_ms = self._lease_ms * LEASES_UNTIL_ABANDONED
@@ -69,4 +75,6 @@ class Liveness:
 
 
 def _is_newer(seen: Heartbeat, known: Heartbeat) -> bool:
-    return seen.instance != known.instance or seen.beat > known.beat
+    if seen.instance == known.instance:
+        return seen.beat > known.beat
+    return seen.issued_at > known.issued_at

@@ -2,9 +2,11 @@
 
 1. The store is used from one thread of its own. A store that fails takes nothing down: the last view stays, and peers that are
    gone are found out by the requests that can't reach them.
-2. Requests for each beat: one PUT, one LIST, one GET for each gateway.
+2. Requests for each beat: one PUT, and those of a look (``heartbeat_reader``); once, one GET of the cluster's keys.
 3. A peer that failed or drains rests: it is not preferred for a while, here, until a new instance of it or the time's end.
-4. ``leave`` removes the heartbeat, so that others stop sending; what was written late after that is found dead after the lease.
+4. Only heartbeats with a valid MAC count (``keys``). Those of a release that did not sign are ignored: its gateways are neither
+   listed nor sent requests, until they are replaced.
+5. ``leave`` removes the heartbeat, so that others stop sending; what was written late after that is found dead after the lease.
 """
 
 from __future__ import annotations
@@ -13,26 +15,29 @@ import asyncio
 import contextlib
 import logging
 import secrets
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import islice
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from gateway.cluster.heartbeat import Heartbeat, decode_heartbeat, encode_heartbeat, heartbeat_key
-from gateway.cluster.liveness import Liveness
+from gateway.cluster.heartbeat import Heartbeat, encode_heartbeat, heartbeat_key
+from gateway.cluster.heartbeat_reader import HeartbeatReader, Look
+from gateway.cluster.keys import ClusterKeys, cluster_keys
+from gateway.cluster.liveness import LEASES_UNTIL_ABANDONED, Liveness
 from gateway.shell import Shell
 from gateway.supervised import supervised
-from log_format import layout
-from log_format.errors import ObjectMissing, StoreError
+from log_format.clock import Clock
+from log_format.cluster import load_cluster
+from log_format.errors import CorruptData, StoreError
 from log_format.store import ObjectStore
 from log_format.version import __version__
 
 BEATS_PER_LEASE: Final = 4
 """Beats that may be missed, less one, before a gateway is taken for dead."""
 MEMBERS_MAX: Final = 256
-"""Heartbeats read at most: each costs a request for each beat."""
+"""Known peers read at most: each costs a request for each beat."""
 REST_MS: Final = 10_000
 """How long a peer that could not be reached, or drains, is passed over."""
 LEAVE_MS_MAX: Final = 2_000
@@ -44,9 +49,21 @@ _log = logging.getLogger("gateway.cluster")
 class Membership:
     """Belongs to the event loop. ``start`` once the gateway listens; ``leave`` when it ends."""
 
-    def __init__(self, store: ObjectStore, *, beat_ms: int, registry: CollectorRegistry) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        *,
+        beat_ms: int,
+        registry: CollectorRegistry,
+        key_file: tuple[bytes, ...] | None = None,
+    ) -> None:
+        """``key_file``: the keys of ``cluster_key_file``, if there is one."""
         self._store = store
         self._beat_ms = beat_ms
+        self._key_file = key_file
+        self._keys: ClusterKeys | None = None
+        self._reader: HeartbeatReader | None = None
+        self._ignored_count = 0
         self._instance = secrets.token_hex(8)
         self._beat = 0
         self._shell: Shell | None = None
@@ -60,6 +77,12 @@ class Membership:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="heartbeat")
         gauge = Gauge("tidelog_cluster_gateways", "Gateways taken to be alive, this one included.", registry=registry)
         gauge.set_function(lambda: 1 + len(self._peers))
+        ignored = Gauge(
+            "tidelog_cluster_heartbeats_ignored",
+            "Objects in system/gateways/ that no gateway of this cluster signed of late.",
+            registry=registry,
+        )
+        ignored.set_function(lambda: self._ignored_count)
 
     def start(self, shell: Shell) -> None:
         """Begin to beat and to look, for the gateway of ``shell``."""
@@ -119,53 +142,72 @@ class Membership:
             started_at=shell.started_at_ms,
             version=__version__,
             owned_topics=shell.engine.owned_topic_count,
+            issued_at=shell.clock.now_ms(),
         )
 
     async def _round(self, shell: Shell) -> None:
         self._soon.clear()
         self._beat += 1
         try:
-            seen = await asyncio.wrap_future(self._thread.submit(self._beat_and_look, self._own(shell)))
-        except StoreError as error:
+            known = self._liveness.listed(MEMBERS_MAX)
+            known.pop(shell.settings.gateway_id, None)
+            look = await asyncio.wrap_future(
+                self._thread.submit(self._beat_and_look, self._own(shell), known, shell.clock)
+            )
+        except (StoreError, CorruptData) as error:
             if not self._failing:
                 _log.warning("heartbeats can't be written or read; the last view of the gateways stays: %s", error)
             self._failing = True
         else:
             self._failing = False
-            await self._take_in(shell, seen)
+            await self._take_in(shell, look)
         # At most once in a tenth of a beat, however much looks old.
         await asyncio.sleep(self._beat_ms / 10_000)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._beat_ms * 0.9 / 1000):
                 await self._soon.wait()
 
-    async def _take_in(self, shell: Shell, seen: list[Heartbeat]) -> None:
+    async def _take_in(self, shell: Shell, look: Look) -> None:
         own_id = shell.settings.gateway_id
         now_ms = shell.clock.monotonic_ms()
-        self._liveness.observe(seen, now_ms)
+        self._liveness.observe(look.heartbeats, now_ms)
+        if look.ignored_count and not self._ignored_count:
+            _log.warning(
+                "%d objects in system/gateways/ are ignored: no gateway with this one's key signed them within 15 minutes of "
+                "this clock (a gateway of an older release or with another cluster_key_file, a wrong clock, or forged)",
+                look.ignored_count,
+            )
+        self._ignored_count = look.ignored_count
         before = self._peers.keys()
         self._peers = {peer.id: peer for peer in self._liveness.live() if peer.id != own_id}
         if before != self._peers.keys():
             _log.info("gateways beside this one: %s", ", ".join(self._peers) or "none")
         self._rests_until_ms = {one: until for one, until in self._rests_until_ms.items() if until > now_ms}
-        for name in self._liveness.abandoned():
+        for name in [*self._liveness.abandoned(), *look.litter]:
             if name != own_id:
                 with contextlib.suppress(StoreError):
                     await asyncio.wrap_future(self._thread.submit(self._remove, name))
 
     # In the thread
 
-    def _beat_and_look(self, own: Heartbeat) -> list[Heartbeat]:
-        self._store.put(heartbeat_key(own.id), encode_heartbeat(own))
-        found = []
-        for info in islice(self._store.list(layout.GATEWAYS), MEMBERS_MAX):
-            try:
-                heartbeat = decode_heartbeat(info.key, self._store.get(info.key))
-            except ObjectMissing:
-                continue
-            if heartbeat is not None:
-                found.append(heartbeat)
-        return found
+    def _beat_and_look(self, own: Heartbeat, known: Mapping[str, Heartbeat], clock: Clock) -> Look:
+        """Raises ``StoreUnavailable``, ``CorruptData``."""
+        if self._keys is None:
+            self._keys = cluster_keys(load_cluster(self._store, _new_id), self._key_file)
+        if self._reader is None:
+            lease_ms = self._beat_ms * BEATS_PER_LEASE
+            self._reader = HeartbeatReader(
+                self._store,
+                own_id=own.id,
+                litter_ms=lease_ms * LEASES_UNTIL_ABANDONED,
+                step_ms_max=self._beat_ms * 2,
+            )
+        self._store.put(heartbeat_key(own.id), encode_heartbeat(own, self._keys))
+        return self._reader.look(known, self._keys, now_ms=clock.now_ms(), monotonic_ms=clock.monotonic_ms())
 
     def _remove(self, gateway_id: str) -> None:
         self._store.delete(heartbeat_key(gateway_id))
+
+
+def _new_id() -> str:
+    return secrets.token_hex(16)

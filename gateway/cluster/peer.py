@@ -2,7 +2,8 @@
 
 What a failure means is the point: ``PeerUnreachable`` is raised before a byte was sent, ``PeerLost`` after that. An answer is
 parsed by httptools, as the server does with requests, and its body is handed on as it comes; a reader that is slow stops the
-connection from being read. Absent on purpose: redirects, cookies, proxies, decompression, retries.
+connection from being read. What is no body (the head, chunks' framing, trailers) is bounded: a peer may be mad, or none. Absent
+on purpose: redirects, cookies, proxies, decompression, retries.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
@@ -23,6 +23,10 @@ IDLE_MS_MAX: Final = 3_000
 """A connection idle for longer is not used again: one that the peer is closing would leave a request in doubt."""
 UNREAD_BYTES_MAX: Final = 256 * 1024
 """Of an answer, received and not yet handed on, before reading pauses."""
+HEAD_BYTES_MAX: Final = 64 * 1024
+"""Of an answer, received without a byte of its body: its head, a chunk's extensions, its trailers. A gateway sends some 500."""
+HEADERS_MAX: Final = 100
+"""In the head of an answer. A gateway sends about ten."""
 LIVENESS_LOOK_MS: Final = 1_000
 """How often one who waits for an answer asks whether the peer is still taken to be alive."""
 
@@ -51,8 +55,8 @@ class PeerConnection(asyncio.Protocol):
         self.is_open = False
         self._transport: asyncio.Transport | None = None
         self._parser: Any = None
-        self._chunks: deque[bytes] = deque()
-        self._unread_bytes = 0
+        self._unread = bytearray()
+        self._bodiless_bytes = 0
         self._has_head = False
         self._complete = False
         self._changed = asyncio.Event()
@@ -61,8 +65,8 @@ class PeerConnection(asyncio.Protocol):
         """Send a whole request."""
         assert self._transport is not None
         self.status, self.headers = 0, []
-        self._chunks.clear()
-        self._unread_bytes = 0
+        self._unread.clear()
+        self._bodiless_bytes = 0
         self._has_head = self._complete = False
         self._parser = httptools.HttpResponseParser(self)
         self._transport.write(request)
@@ -76,13 +80,13 @@ class PeerConnection(asyncio.Protocol):
 
     async def chunk(self, is_live: Callable[[], bool]) -> bytes:
         """The next piece of the body; empty at its end. Raises ``PeerLost`` when it is cut short."""
-        while not self._chunks:
+        while not self._unread:
             if self._complete:
                 return b""
             await self._more(is_live)
-        piece = self._chunks.popleft()
-        self._unread_bytes -= len(piece)
-        if self._transport is not None and self._unread_bytes <= UNREAD_BYTES_MAX // 2:
+        piece = bytes(self._unread)
+        self._unread.clear()
+        if self._transport is not None:
             self._transport.resume_reading()
         return piece
 
@@ -92,7 +96,7 @@ class PeerConnection(asyncio.Protocol):
         return (
             self.is_open
             and self._complete
-            and not self._chunks
+            and not self._unread
             and self._transport is not None
             and self._transport.get_write_buffer_size() == 0
             and bool(self._parser.should_keep_alive())
@@ -129,11 +133,18 @@ class PeerConnection(asyncio.Protocol):
             self.close()
             return
         try:
-            self._parser.feed_data(data)
+            # In pieces: the parser itself keeps a header until it is whole.
+            for start in range(0, len(data), HEAD_BYTES_MAX):
+                piece = data[start : start + HEAD_BYTES_MAX]
+                self._bodiless_bytes += len(piece)
+                self._parser.feed_data(piece)
+                if self._bodiless_bytes > HEAD_BYTES_MAX:
+                    self.close()
+                    break
         except httptools.HttpParserError:
             self.close()
         self._changed.set()
-        if self._unread_bytes > UNREAD_BYTES_MAX and self._transport is not None:
+        if len(self._unread) > UNREAD_BYTES_MAX and self._transport is not None:
             self._transport.pause_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio names it
@@ -143,19 +154,30 @@ class PeerConnection(asyncio.Protocol):
 
     # The parser's
 
+    def on_message_begin(self) -> None:
+        """An answer begins; a second one is none."""
+        if self._has_head:
+            raise ValueError("more than one answer")
+
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header of the answer."""
+        """One header of the answer; trailers are dropped."""
+        if self._has_head:
+            return
+        if len(self.headers) == HEADERS_MAX:
+            raise ValueError("too many headers")
         self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """The head is there."""
         self.status = self._parser.get_status_code()
+        if self.status < 200:
+            raise ValueError("no gateway sends an interim answer")
         self._has_head = True
 
     def on_body(self, body: bytes) -> None:
         """A piece of the answer."""
-        self._chunks.append(body)
-        self._unread_bytes += len(body)
+        self._unread += body
+        self._bodiless_bytes = 0
 
     def on_message_complete(self) -> None:
         """The answer is whole."""

@@ -11,6 +11,7 @@ from typing import Final, ParamSpec, TypeVar
 from gateway.engine.pool import Pool
 from gateway.memory_budget import MemoryBudget
 from log_format import limits
+from log_format.bounded_read import read_bounded
 from log_format.change import NewId
 from log_format.errors import (
     BackOff,
@@ -30,6 +31,7 @@ from log_format.staged_records import (
     decode_staged,
     encode_staged,
     parse_names,
+    staged_key,
     staged_name,
     staged_prefix,
 )
@@ -116,7 +118,7 @@ class Staging:
 
         async def one(name: str) -> StagedRecords | StagedOffsets:
             async with turns:
-                return await self._call(self._read, f"{staged_prefix(transaction_id)}{name}")
+                return await self._call(self._read, staged_key(transaction_id, name))
 
         staged = Staged([], [])
         for found in await asyncio.gather(*map(one, names)):
@@ -170,7 +172,7 @@ class Staging:
 
     def _read(self, key: str) -> StagedRecords | StagedOffsets:
         try:
-            data = self._store.get(key)
+            data = read_bounded(self._store, key, limits.TRANSACTION_BYTES_MAX)
         except ObjectMissing as problem:
             raise CorruptData(f"The staged records {problem.key} are missing.", object=problem.key) from problem
         return decode_offsets(data, key) if key.endswith(SUFFIX) else decode_staged(data, key)

@@ -13,18 +13,25 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import threading
 from collections import OrderedDict
 from pathlib import Path
 
 from log_format.limits import DIRECTORIES_REMEMBERED_MAX
+from log_format.stores.beneath import link_error
+from log_format.stores.permissions import PRIVATE, Permissions
 
 
 class DurableDirectories:
-    """Makes and syncs the directories below ``root``, safe from any thread. Raises the file system's ``OSError``."""
+    """Makes and syncs the directories below ``root``, safe from any thread. Raises the file system's ``OSError``.
 
-    def __init__(self, root: Path, *, fsync: bool) -> None:
+    Below the root a symbolic link is no directory.
+    """
+
+    def __init__(self, root: Path, *, fsync: bool, permissions: Permissions = PRIVATE) -> None:
         self._root = root
+        self._permissions = permissions
         self._fsync = fsync
         self._lock = threading.Lock()
         self._remembered: OrderedDict[Path, int] = OrderedDict()
@@ -36,18 +43,18 @@ class DurableDirectories:
 
     def make(self, path: Path) -> None:
         """Make ``path`` (the root or a directory below it) with its parents; after this a crash does not lose it."""
-        if not self._fsync:
-            _make_directory(path, parents=True)
+        if not self._fsync and path.is_dir():
             return
-        if self._is_remembered(path):
+        if self._fsync and self._is_remembered(path):
             return
         if path == self._root:
-            _make_root(path)
+            self._make_root(path)
         else:
             self.make(path.parent)
-            _make_directory(path, parents=False)
+            _make_directory(path, self._permissions)
             self.sync(path.parent)
-        self._remember(path)
+        if self._fsync:
+            self._remember(path)
 
     def sync(self, path: Path) -> None:
         """Return once what is in the directory ``path`` now is durable."""
@@ -69,6 +76,16 @@ class DurableDirectories:
         """Sync the directory ``path`` once more when its last sync failed."""
         if self._doubtful and path in self._doubtful:
             self.sync(path)
+
+    def _make_root(self, path: Path) -> None:
+        """Make the root. Directories above it that are there already are the user's matter, and may be links."""
+        missing = []
+        while not path.is_dir():
+            missing.append(path)
+            path = path.parent
+        for directory in reversed(missing):
+            _make_directory(directory, PRIVATE)
+            self.sync(directory.parent)
 
     def _is_remembered(self, path: Path) -> bool:
         with self._lock:
@@ -105,19 +122,15 @@ def sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-def _make_directory(path: Path, *, parents: bool) -> None:
+def _make_directory(path: Path, permissions: Permissions) -> None:
     try:
-        path.mkdir(parents=parents, exist_ok=True)
-    except FileExistsError as error:  # an object has this name; the caller knows FileExistsError as something else
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from error
-
-
-def _make_root(path: Path) -> None:
-    """Make the root. Directories above it that are there already are the user's matter."""
-    missing = []
-    while not path.is_dir():
-        missing.append(path)
-        path = path.parent
-    for directory in reversed(missing):
-        _make_directory(directory, parents=False)
-        sync_directory(directory.parent)
+        path.mkdir(mode=permissions.directory_mode)
+    except FileExistsError as error:
+        mode = path.lstat().st_mode  # FileNotFoundError when a delete removed it in between
+        if stat.S_ISLNK(mode):
+            raise link_error(path) from error
+        if not stat.S_ISDIR(mode):  # an object has this name; the caller knows FileExistsError as something else
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from error
+    else:
+        if permissions.shared:
+            path.chmod(permissions.directory_mode | (path.stat().st_mode & stat.S_ISGID))

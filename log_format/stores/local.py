@@ -4,10 +4,12 @@
    ``link``, which fails when the name is taken (put_if_absent), among all processes of the machine.
 2. The directory is synced before a put returns, and each directory above it (``durable_directory``).
 3. ``.tmp/`` is never shown. What a killed process left there is removed when a store is opened an hour later.
-4. A directory without objects is nothing: it is not shown, and ``delete`` removes it; a put that meets this makes it
+4. What is written is for the store's user alone, and for its group where the directory is shared with one (``permissions``).
+5. Below the directory no symbolic link is followed; an operation that meets one on its way is refused (``beneath``).
+6. A directory without objects is nothing: it is not shown, and ``delete`` removes it; a put that meets this makes it
    anew.
 
-What is no object is not shown either: symbolic links, names that are no valid keys. Absent: locking, hence network file
+What is no object is not shown either: symbolic links, pipes, names that are no valid keys. Absent: locking, hence network file
 systems whose ``link`` is not atomic are not supported.
 """
 
@@ -24,12 +26,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from log_format.errors import ObjectExists, ObjectMissing, StoreUnavailable
+from log_format.errors import ObjectExists, ObjectMissing, ObjectTooLarge, StoreUnavailable
 from log_format.limits import DIRECTORY_ATTEMPTS_MAX, TEMPORARY_FILE_AGE_MAX_MS
 from log_format.store import ObjectInfo
+from log_format.stores.beneath import link_error, parent_of
 from log_format.stores.durable_directory import DurableDirectories
 from log_format.stores.keys import TEMPORARY, check_directory, check_key, check_prefix, check_range
 from log_format.stores.local_list import list_directories, list_objects
+from log_format.stores.permissions import permissions_below
 
 _OUTCOME_UNKNOWN: Final = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT}
 """What ``rename`` and ``link`` may answer although they were carried out."""
@@ -40,6 +44,7 @@ _HINTS: Final = {
     errno.EROFS: "the file system is read-only",
     errno.EACCES: "permission denied",
     errno.EPERM: "not permitted here (the file system must offer hard links)",
+    errno.ELOOP: "a symbolic link is in the way: below the store's directory none is followed",
     errno.EISDIR: "a directory has this name",
     errno.ENOTDIR: "an object has the name of a directory of this key",
 }
@@ -56,7 +61,8 @@ class LocalStore:
             raise ValueError(f"{self._root} is not a directory")
         self._temporary = self._root / TEMPORARY
         self._fsync = fsync
-        self._directories = DurableDirectories(self._root, fsync=fsync)
+        self._permissions = permissions_below(self._root)
+        self._directories = DurableDirectories(self._root, fsync=fsync, permissions=self._permissions)
         self._remove_stale()
 
     @property
@@ -74,9 +80,15 @@ class LocalStore:
         """The absolute path of the root."""
         return self._root
 
-    def get(self, key: str) -> bytes:
+    def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
         """See ``ObjectStore.get``."""
-        return self._read(key, lambda descriptor, size_bytes: _read_range(descriptor, 0, size_bytes))
+
+        def read(descriptor: int, size_bytes: int) -> bytes:
+            if bytes_max is not None and size_bytes > bytes_max:
+                raise ObjectTooLarge(key, size_bytes, bytes_max)
+            return _read_range(descriptor, 0, size_bytes)
+
+        return self._read(key, read)
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
         """See ``ObjectStore.get_range``."""
@@ -88,9 +100,11 @@ class LocalStore:
         path = self._path(key)
         try:
             self._directories.settle(path.parent)
-            status = path.stat()
+            status = self._status(key)
         except OSError as error:
             raise _reading_failed(key, error) from error
+        if stat.S_ISLNK(status.st_mode):
+            raise _refused(key, link_error(path))
         if not stat.S_ISREG(status.st_mode):
             raise ObjectMissing(key)
         return ObjectInfo(key=key, size_bytes=status.st_size, modified_at_ms=status.st_mtime_ns // 1_000_000)
@@ -98,16 +112,19 @@ class LocalStore:
     def put(self, key: str, data: bytes) -> None:
         """See ``ObjectStore.put``."""
         path = self._path(key)
-        self._write(key, path, data, lambda temporary: temporary.rename(path))
+        self._write(key, path, data, lambda temporary, parent: os.rename(temporary, path.name, dst_dir_fd=parent))
 
     def put_if_absent(self, key: str, data: bytes) -> None:
         """See ``ObjectStore.put_if_absent``."""
         path = self._path(key)
-        if path.is_file():  # spares the upload; the link below decides
-            raise self._exists(key, path)
+        with suppress(OSError):
+            if stat.S_ISREG(self._status(key).st_mode):  # spares the upload; the link below decides
+                raise self._exists(key, path)
         try:
-            self._write(key, path, data, lambda temporary: os.link(temporary, path))
+            self._write(key, path, data, lambda temporary, parent: os.link(temporary, path.name, dst_dir_fd=parent))
         except FileExistsError as error:
+            if path.is_symlink():
+                raise _refused(key, link_error(path)) from error
             if path.is_dir():
                 raise _refused(key, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))) from error
             raise self._exists(key, path) from None
@@ -125,12 +142,15 @@ class LocalStore:
     def delete(self, key: str) -> None:
         """See ``ObjectStore.delete``."""
         path = self._path(key)
-        if path.is_dir():
-            return
         try:
-            path.unlink(missing_ok=True)
+            with parent_of(self._root, key) as (descriptor, name):
+                if stat.S_ISDIR(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
+                    return
+                os.unlink(name, dir_fd=descriptor)
         except NotADirectoryError:
             return
+        except FileNotFoundError:
+            pass
         except OSError as error:
             raise _refused(key, error) from error
         try:
@@ -146,11 +166,17 @@ class LocalStore:
     def _path(self, key: str) -> Path:
         return self._root / check_key(key)
 
+    def _status(self, key: str) -> os.stat_result:
+        with parent_of(self._root, key) as (parent, name):
+            return os.stat(name, dir_fd=parent, follow_symlinks=False)
+
     def _read(self, key: str, read: Callable[[int, int], bytes]) -> bytes:
         path = self._path(key)
         try:
             self._directories.settle(path.parent)
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            with parent_of(self._root, key) as (parent, name):
+                # Not blocking: a pipe in place of an object must not stop the reader.
+                descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=parent)
             try:
                 status = os.fstat(descriptor)
                 if not stat.S_ISREG(status.st_mode):
@@ -161,8 +187,9 @@ class LocalStore:
         except OSError as error:
             raise _reading_failed(key, error) from error
 
-    def _write(self, key: str, path: Path, data: bytes, place: Callable[[Path], object]) -> None:
-        """Write ``data`` to a temporary file and let ``place`` give it its name, or raise ``FileExistsError``."""
+    def _write(self, key: str, path: Path, data: bytes, place: Callable[[Path, int], object]) -> None:
+        """Write ``data`` to a temporary file and let ``place`` give it its name in the directory of this descriptor, or raise
+        ``FileExistsError``."""
         temporary = self._temporary / f"{os.getpid()}-{uuid.uuid4().hex}"
         try:
             try:
@@ -170,7 +197,7 @@ class LocalStore:
             except OSError as error:
                 raise _refused(key, error) from error
             try:
-                self._place(path, temporary, place)
+                self._place(key, path, temporary, place)
             except FileExistsError:
                 raise
             except OSError as error:
@@ -187,8 +214,10 @@ class LocalStore:
 
     def _write_temporary(self, temporary: Path, data: bytes) -> None:
         self._directories.make(self._temporary)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
+            if self._permissions.shared:
+                os.fchmod(descriptor, self._permissions.file_mode)
             remaining = memoryview(data)
             while remaining:
                 remaining = remaining[os.write(descriptor, remaining) :]
@@ -197,11 +226,12 @@ class LocalStore:
         finally:
             os.close(descriptor)
 
-    def _place(self, path: Path, temporary: Path, place: Callable[[Path], object]) -> None:
+    def _place(self, key: str, path: Path, temporary: Path, place: Callable[[Path, int], object]) -> None:
         for attempt in range(DIRECTORY_ATTEMPTS_MAX):
             try:
                 self._directories.make(path.parent)
-                place(temporary)
+                with parent_of(self._root, key) as (parent, _):
+                    place(temporary, parent)
             except FileNotFoundError:  # a delete removed the directory in between
                 if attempt + 1 == DIRECTORY_ATTEMPTS_MAX or not temporary.exists():
                     raise
@@ -217,11 +247,11 @@ class LocalStore:
 
     def _remove_stale(self) -> None:
         oldest = time.time() - TEMPORARY_FILE_AGE_MAX_MS / 1000
-        with suppress(OSError), os.scandir(self._temporary) as entries:
-            for entry in entries:
-                if entry.stat(follow_symlinks=False).st_mtime < oldest:
-                    with suppress(OSError):
-                        (self._temporary / entry.name).unlink()
+        with suppress(OSError), parent_of(self._root, f"{TEMPORARY}/any") as (descriptor, _):
+            for name in os.listdir(self._temporary):  # noqa: PTH208 - names alone
+                with suppress(OSError):
+                    if os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mtime < oldest:
+                        os.unlink(name, dir_fd=descriptor)
 
 
 def _read_range(descriptor: int, start: int, end: int) -> bytes:

@@ -7,12 +7,14 @@ of the prefix or before the start are never opened. What goes away during the wa
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from log_format.errors import StoreUnavailable
 from log_format.store import ObjectInfo
+from log_format.stores.beneath import check_way
 from log_format.stores.keys import check_key
 
 
@@ -23,6 +25,7 @@ def list_objects(root: Path, prefix: str, start_after: str, visit: Callable[[Pat
     """
     wanted, after = prefix.encode(), start_after.encode()
     directory = prefix.rpartition("/")[0]
+    _check_way(root, directory)
     stack = [_entries(root, f"{directory}/" if directory else "", wanted, after, visit)]
     while stack:
         found = next(stack[-1], None)
@@ -44,9 +47,20 @@ def list_objects(root: Path, prefix: str, start_after: str, visit: Callable[[Pat
 
 def list_directories(root: Path, prefix: str) -> Iterator[str]:
     """The directories right below ``prefix`` in which an object lies, however deep. Raises ``StoreUnavailable``."""
+    _check_way(root, prefix)
     for key, _ in _entries(root, prefix, prefix.encode(), b"", _nothing):
         if key.endswith("/") and _holds_object(root, key):
             yield key[len(prefix) : -1]
+
+
+def _check_way(root: Path, directory: str) -> None:
+    """Raise ``StoreUnavailable`` where a symbolic link leads to the directory. One that is not there has no entries."""
+    try:
+        check_way(root, directory)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            detail = "a symbolic link is in the way: below the store's directory none is followed (ELOOP)"
+            raise StoreUnavailable(directory, detail, may_have_happened=False) from error
 
 
 def _entries(

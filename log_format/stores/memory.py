@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from log_format.clock import Clock, SystemClock
-from log_format.errors import ObjectExists, ObjectMissing
+from log_format.errors import ObjectExists, ObjectMissing, ObjectTooLarge
 from log_format.store import ObjectInfo
 from log_format.stores.keys import check_directory, check_key, check_prefix, check_range
 
@@ -41,9 +41,12 @@ class MemoryStore:
         """As it was made: false, to be taken for a directory."""
         return self._lists_from_key
 
-    def get(self, key: str) -> bytes:
+    def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
         """See ``ObjectStore.get``."""
-        return self._find(key)[0]
+        data = self._find(key)[0]
+        if bytes_max is not None and len(data) > bytes_max:
+            raise ObjectTooLarge(key, len(data), bytes_max)
+        return data
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
         """See ``ObjectStore.get_range``."""

@@ -38,7 +38,7 @@ import botocore.handlers
 import botocore.parsers
 
 from log_format.clock import Clock
-from log_format.errors import ObjectExists, ObjectMissing
+from log_format.errors import ObjectExists, ObjectMissing, ObjectTooLarge
 from log_format.limits import S3_CONNECT_TIMEOUT_MS, S3_CONNECTIONS, S3_READ_TIMEOUT_MS, STORE_RETRY_MS_MAX
 from log_format.store import ObjectInfo
 from log_format.stores.keys import check_directory, check_key, check_prefix, check_range
@@ -130,12 +130,16 @@ class S3Store:
         """But for directory buckets."""
         return not self._is_directory_bucket
 
-    def get(self, key: str) -> bytes:
+    def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
         """See ``ObjectStore.get``."""
         full = self._full(key)
 
         def request() -> bytes:
-            return self._client.get_object(Bucket=self._bucket, Key=full)["Body"].read()
+            answer = self._client.get_object(Bucket=self._bucket, Key=full)
+            if bytes_max is not None and answer["ContentLength"] > bytes_max:
+                answer["Body"].close()  # and with it the connection: nothing more of it is taken
+                raise ObjectTooLarge(key, answer["ContentLength"], bytes_max)
+            return answer["Body"].read()
 
         return self._read(key, request)
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from log_format.errors import ObjectExists, ObjectMissing
+from log_format.errors import ObjectExists, ObjectMissing, ObjectTooLarge
 from log_format.store import ObjectStore
 
 RIVALS = 64
@@ -355,3 +355,13 @@ def test_no_half_objects_while_one_is_replaced(any_store: ObjectStore) -> None:
             reader.result()
     assert seen
     assert set(seen) <= set(versions)
+
+
+def test_an_object_that_is_too_large_is_not_read(any_store: ObjectStore) -> None:
+    """One byte above what the caller takes: refused, with its size, and the store goes on."""
+    any_store.put("a", b"0123456789")
+    assert any_store.get("a", bytes_max=10) == b"0123456789"
+    for _ in range(5):
+        with pytest.raises(ObjectTooLarge, match="10 bytes, more than 9"):
+            any_store.get("a", bytes_max=9)
+    assert any_store.get("a") == b"0123456789"

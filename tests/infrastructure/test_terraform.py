@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from log_format import layout
 
 pytestmark = pytest.mark.xdist_group("terraform")
 
@@ -29,6 +32,8 @@ PRODUCTION = {
     "collector_image": f"{IMAGES}/collector:0.43.3",
     "emr_image": f"{IMAGES}/tidelog-emr:0.1.0",
     "fast_zone_id": "euc1-az2",
+    "kms_key_arn": "arn:aws:kms:eu-central-1:123456789012:key/00000000-0000-0000-0000-000000000000",
+    "log_bucket": "tidelog-test-logs",
     "certificate_arn": "arn:aws:acm:eu-central-1:123456789012:certificate/00000000-0000-0000-0000-000000000000",
     "scripts_bucket": "tidelog-test-scripts",
     "emails": ["on-call@example.com"],
@@ -68,10 +73,11 @@ def test_modules_pass_their_own_tests(module: str, workspace: Callable[[str], An
     assert re.search(r"Success! [2-9] passed, 0 failed", used.run("test"))
 
 
-def test_the_bucket_is_encrypted_and_closed(plan: Changes) -> None:
+def test_the_bucket_is_encrypted_and_closed(plan: Changes, request: pytest.FixtureRequest) -> None:
     """Encrypted by default, no public access in any of four ways, TLS only, not deleted with its records."""
     (encryption,) = of_type(plan, "aws_s3_bucket_server_side_encryption_configuration")
-    assert encryption["rule"][0]["apply_server_side_encryption_by_default"][0]["sse_algorithm"] == "AES256"
+    algorithm = "aws:kms" if "production" in request.node.name else "AES256"
+    assert encryption["rule"][0]["apply_server_side_encryption_by_default"][0]["sse_algorithm"] == algorithm
     (block,) = of_type(plan, "aws_s3_bucket_public_access_block")
     assert {name for name, value in block.items() if value is True} >= {
         "block_public_acls", "block_public_policy", "ignore_public_acls", "restrict_public_buckets",
@@ -91,6 +97,38 @@ def test_nothing_but_unfinished_uploads_expires(plan: Changes) -> None:
     assert not rule["expiration"]
     assert not rule.get("transition")
     assert rule["abort_incomplete_multipart_upload"] == [{"days_after_initiation": 1}]
+
+
+def test_commits_are_never_replaced(plan: Changes) -> None:
+    """No role, whatever it may write, puts a commit without saying that there must be none; what is replaced by design is no
+    commit. (That S3 enforces it is AWS's word: MinIO and moto don't know the condition.)"""
+    (policy,) = of_type(plan, "aws_s3_bucket_policy")
+    (statement,) = [
+        each for each in json.loads(policy["policy"])["Statement"] if each["Sid"] == "CommitsAreNeverReplaced"
+    ]
+    assert (statement["Effect"], statement["Principal"], statement["Action"]) == ("Deny", "*", "s3:PutObject")
+    assert statement["Condition"] == {"Null": {"s3:if-none-match": "true"}}
+    roots = [layout.topic_root("orders"), layout.TRANSACTIONS_ROOT, layout.CONSUMER_OFFSETS_ROOT]
+    commits = [layout.table_commit_key(root, 7) for root in roots]
+    others = [layout.CLUSTER_KEY, f"{layout.GATEWAYS}a.json", f"{roots[0]}segments/a.parquet"]
+    for root in roots:
+        others += [
+            layout.table_checkpoint_key(root, 7), layout.table_last_checkpoint_key(root), layout.table_cleaned_key(root, 7)
+        ]  # fmt: skip
+    denied = [
+        key for key in commits + others
+        if any(fnmatch.fnmatchcase(f"arn:aws:s3:::tidelog-test/log/{key}", each) for each in statement["Resource"])
+    ]  # fmt: skip
+    assert denied == commits
+
+
+def test_logs_are_by_choice(plan: Changes, request: pytest.FixtureRequest) -> None:
+    """Access logs of bucket and balancer, and flow logs of the network: where a bucket for them is named."""
+    is_asked_for = "production" in request.node.name
+    kinds = [each["type"] for each in plan]
+    balancers = {bool(each["access_logs"]) for each in of_type(plan, "aws_lb")}
+    assert balancers == {is_asked_for}
+    assert ("aws_flow_log" in kinds, "aws_s3_bucket_logging" in kinds) == (is_asked_for,) * 2
 
 
 def documents(plan: Changes) -> Iterator[dict[str, Any]]:

@@ -70,9 +70,9 @@ class PausingStore:
         self.uri = objects.uri
         self.lists_from_key = objects.lists_from_key
 
-    def get(self, key: str) -> bytes:
+    def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
         self._pause()
-        return self._objects.get(key)
+        return self._objects.get(key, bytes_max=bytes_max)
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
         self._pause()

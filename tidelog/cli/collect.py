@@ -50,6 +50,13 @@ StateOption = Annotated[
 FromOption = Annotated[
     Start, typer.Option("--from", help="Where to begin in files that are there at the very first start.")
 ]
+LinksOption = Annotated[
+    bool,
+    typer.Option(
+        "--follow-links",
+        help="Read what symbolic links lead to. Only where no other user can make a link that the patterns match.",
+    ),
+]
 OnceOption = Annotated[bool, typer.Option("--once", help="Send what is there now, and exit.")]
 MultilineOption = Annotated[
     str | None,
@@ -76,6 +83,7 @@ def collect(
     topic: TopicOption,
     state: StateOption = None,
     from_: FromOption = Start.BEGINNING,
+    follow_links: LinksOption = False,
     once: OnceOption = False,
     multiline_start: MultilineOption = None,
     key_regex: KeyOption = None,
@@ -114,6 +122,7 @@ def collect(
             topic=topic,
             state=state or _state_directory() / f"collect-{topic}.state",
             from_end=from_ is Start.END,
+            follow_links=follow_links,
             once=once,
             rules=rules,
             url=url,

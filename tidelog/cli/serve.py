@@ -26,8 +26,9 @@ def serve(
     ],
     host: Annotated[str, typer.Option(envvar="TIDELOG_HOST", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(min=0, max=65535, envvar="TIDELOG_PORT", help="The port; 0: any free one.")
-    ] = 8080,
+        int | None,
+        typer.Option(min=0, max=65535, help="The port; 0: any free one. Default: that in TIDELOG_PORT, else 8080."),
+    ] = None,
 ) -> None:
     """Serve a store over HTTP, until Ctrl-C or SIGTERM, which finish what is under way first.
 
@@ -45,6 +46,9 @@ def serve(
             f"The gateway needs {', '.join(missing)}: pip install 'tidelog[gateway]' (with s3 too: 'tidelog[gateway,s3]')"
         )
         raise typer.Exit(ExitCode.FAILED)
-    arguments = [sys.executable, "-m", "gateway", "--store", store, "--host", host, "--port", str(port), *context.args]
+    arguments = [sys.executable, "-m", "gateway", "--store", store, "--host", host]
+    # Without the option the gateway reads the variable itself: it knows what Kubernetes puts there.
+    arguments += [] if port is None else ["--port", str(port)]
+    arguments += context.args
     # In place of this process, so that signals and the exit code are the gateway's own.
     os.execv(sys.executable, arguments)  # noqa: S606

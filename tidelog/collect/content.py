@@ -35,10 +35,11 @@ class _Stream(Protocol):
 class Content:
     """An open file. ``device`` and ``inode`` are those of the open file, whatever its name leads to meanwhile."""
 
-    def __init__(self, path: str, compression: str | None) -> None:
-        """Raises ``OSError`` when it can't be opened or is no regular file."""
+    def __init__(self, path: str, compression: str | None, *, follow_links: bool = False) -> None:
+        """Raises ``OSError`` when it can't be opened or is no regular file; with ``follow_links`` that may be behind a link."""
         # Not blocking: a pipe in place of a file must not stop the agent.
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow_links else os.O_NOFOLLOW)
+        self._descriptor = os.open(path, flags)
         status = os.fstat(self._descriptor)
         if not stat.S_ISREG(status.st_mode):
             os.close(self._descriptor)

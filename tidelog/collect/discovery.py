@@ -1,19 +1,32 @@
-"""Which files the patterns name now."""
+"""Which files the patterns name now.
+
+A symbolic link is left out, unless links are followed: a user who may write to a collected directory could publish by a link any
+file that the agent may read. The directories that a pattern names before its first wildcard are the operator's own word, and may
+be links.
+"""
 
 from __future__ import annotations
 
+import errno
 import glob
+import os
+import re
 import stat
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
+from log_format.stores.beneath import parent_of
 from tidelog.collect.content import compression_of
+
+_WILDCARD: Final = re.compile(r"[*?[]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A regular file under one of its names; a symbolic link is the file that it leads to."""
+    """A regular file under one of its names; where links are followed, a symbolic link is the file that it leads to."""
 
     path: str
     device: int
@@ -22,20 +35,31 @@ class Found:
     compression: str | None
 
 
-def find(patterns: Iterable[str]) -> dict[tuple[int, int], Found]:
-    """Every file that a pattern matches, by device and inode; of several names the first in order.
+Files = dict[tuple[int, int], Found]
+"""By device and inode."""
+
+
+def find(patterns: Iterable[str], *, follow_links: bool) -> tuple[Files, list[str]]:
+    """Every file that a pattern matches, of several names the first in order; and the links that were left out for being links.
 
     ``*``, ``?``, ``[…]`` and ``**`` (any number of directories) are taken; names that begin with a dot must be written out.
     """
-    # Not pathlib: it takes no absolute patterns.
-    paths = sorted({path for pattern in patterns for path in glob.iglob(pattern, recursive=True)})  # noqa: PTH207
-    return _described(paths)
+    # Not pathlib: it takes no absolute patterns. Of a path that several patterns match the longest directory is the named one.
+    named: dict[str, str] = {}
+    for pattern in patterns:
+        directory = _WILDCARD.split(pattern, maxsplit=1)[0].rpartition("/")
+        for path in glob.iglob(pattern, recursive=True):  # noqa: PTH207
+            named[path] = max(named.get(path, ""), directory[0] + directory[1], key=len)
+    links: list[str] = []
+    files = _described(sorted(named.items()), follow_links, links)
+    return files, [path for path in links if _target(path) not in files]
 
 
-def find_beside(paths: Iterable[str]) -> dict[tuple[int, int], Found]:
+def find_beside(paths: Iterable[str], *, follow_links: bool) -> Files:
     """Every file in the directories of ``paths``: where what was renamed while nobody looked is likely to be."""
     directories = sorted({Path(path).parent for path in paths})
-    return _described([str(path) for directory in directories for path in _entries(directory)])
+    beside = [(str(path), f"{directory}/") for directory in directories for path in _entries(directory)]
+    return _described(beside, follow_links, [])
 
 
 def may_be_copy(path: str, originals: Sequence[str]) -> bool:
@@ -54,14 +78,19 @@ def _entries(directory: Path) -> list[Path]:
         return []
 
 
-def _described(paths: Sequence[str]) -> dict[tuple[int, int], Found]:
-    files: dict[tuple[int, int], Found] = {}
-    for path in paths:
+def _described(named: Sequence[tuple[str, str]], follow_links: bool, links: list[str]) -> Files:
+    """The regular files among paths, each with its directory that may be reached by links; ``links`` gets what is none."""
+    files: Files = {}
+    for path, directory in named:
         try:
-            status = Path(path).stat()
-        except OSError:
-            continue  # deleted meanwhile, or a link that leads nowhere
-        if stat.S_ISREG(status.st_mode):
+            status = Path(path).stat() if follow_links else _status(path, directory)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                links.append(path)
+            continue  # else deleted meanwhile, or a link that leads nowhere
+        if stat.S_ISLNK(status.st_mode):
+            links.append(path)
+        elif stat.S_ISREG(status.st_mode):
             found = Found(
                 path=path,
                 device=status.st_dev,
@@ -71,3 +100,17 @@ def _described(paths: Sequence[str]) -> dict[tuple[int, int], Found]:
             )
             files.setdefault((status.st_dev, status.st_ino), found)
     return files
+
+
+def _status(path: str, directory: str) -> os.stat_result:
+    """Raises ``OSError``: ``ELOOP`` where a directory below ``directory`` is a link."""
+    below = "/".join(name for name in path[len(directory) :].split("/") if name)
+    with parent_of(Path(directory), below) as (parent, name):
+        return os.stat(name, dir_fd=parent, follow_symlinks=False)
+
+
+def _target(path: str) -> tuple[int, int] | None:
+    with suppress(OSError):
+        status = Path(path).stat()
+        return status.st_dev, status.st_ino
+    return None

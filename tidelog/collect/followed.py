@@ -17,8 +17,9 @@ class Truncated(Exception):
 class Followed:
     """``state`` is what is in the topic for certain; ``read`` and ``tail`` are ahead of it by what is on its way there."""
 
-    def __init__(self, state: FileState) -> None:
+    def __init__(self, state: FileState, *, follow_links: bool) -> None:
         self.state = state
+        self._follow_links = follow_links
         self.read = state.position
         self.tail = state.tail
         self.content: Content | None = None
@@ -64,7 +65,7 @@ class Followed:
         """Open it by its newest name. Raises ``Truncated`` when that is another file by now, ``OSError``."""
         if self.content is not None:
             return
-        content = Content(self.state.last_path, self.state.compression)
+        content = Content(self.state.last_path, self.state.compression, follow_links=self._follow_links)
         try:
             if (content.device, content.inode) != (self.state.device, self.state.inode):
                 raise FileNotFoundError(f"{self.state.last_path} is another file by now")

@@ -26,7 +26,10 @@ from tidelog.collect.state import FileState
 
 
 class Following:
-    """The files that ``patterns`` name, and those that they named. ``from_end``: begin at the end of what is there at first."""
+    """The files that ``patterns`` name, and those that they named.
+
+    ``from_end``: begin at the end of what is there at first. ``follow_links``: read what symbolic links lead to, too.
+    """
 
     def __init__(
         self,
@@ -36,18 +39,22 @@ class Following:
         journal: Journal,
         *,
         from_end: bool = False,
+        follow_links: bool = False,
     ) -> None:
-        self.files = {state.id: Followed(state) for state in known}
+        self.files = {state.id: Followed(state, follow_links=follow_links) for state in known}
         self.next_file_id = next_file_id
         self._patterns = tuple(patterns)
         self._journal = journal
         self._from_end = from_end
+        self._follow_links = follow_links
         self._first = True
         self._unreadable: dict[str, str] = {}
+        self._left_out: set[str] = set()
 
     def scan(self, now_s: float, now_ms: int) -> None:
         """Match the patterns again: new files, new names, files that are gone. ``now_s`` on any clock that never goes back."""
-        found = find(self._patterns)
+        found, links = find(self._patterns, follow_links=self._follow_links)
+        self._leave_out(links)
         for followed in [each for each in self.files.values() if not each.detached]:
             seen = found.pop((followed.state.device, followed.state.inode), None)
             followed.present = seen is not None
@@ -147,7 +154,8 @@ class Following:
     def _find_moved(self, found: dict[tuple[int, int], Found], now_s: float, now_ms: int) -> None:
         """What was rotated out of the patterns while no agent ran is finished where it is now."""
         missing = [followed for followed in self.files.values() if not followed.present]
-        beside = find_beside(followed.state.last_path for followed in missing)
+        last_paths = [followed.state.last_path for followed in missing]
+        beside = find_beside(last_paths, follow_links=self._follow_links)
         for followed in missing:
             seen = beside.pop((followed.state.device, followed.state.inode), None)
             if seen is not None:
@@ -162,7 +170,7 @@ class Following:
     def _consider(self, seen: Found, now_s: float, *, only_copies: bool = False) -> None:
         """A file that is not known by its inode: new, or a copy of a known one."""
         try:
-            content = Content(seen.path, seen.compression)
+            content = Content(seen.path, seen.compression, follow_links=self._follow_links)
         except OSError as error:
             self._complain(seen.path, str(error))
             return
@@ -204,7 +212,7 @@ class Following:
             tail=tail,
         )
         self.next_file_id += 1
-        followed = Followed(state)
+        followed = Followed(state, follow_links=self._follow_links)
         self._adopt(followed, content, now_s)
         self._journal.tell(Level.INFO, "File is followed", file=seen.path, from_offset=position.offset)
         return True
@@ -262,6 +270,19 @@ class Following:
             closable = sorted((each for each in opened if each.present), key=lambda e: (e.has_unread, e.grown_at_s))
             for followed in closable[:excess]:
                 followed.close()
+
+    def _leave_out(self, links: Iterable[str]) -> None:
+        """Say of each link, once, that it is not read."""
+        for path in links:
+            if path in self._left_out:
+                continue
+            if len(self._left_out) >= limits.FILES_MAX:
+                self._left_out.clear()
+            self._left_out.add(path)
+            self._journal.tell(
+                Level.WARNING, "Symbolic link is left out", file=path,
+                reason="--follow-links reads what links lead to, for directories in which no other user can make one",
+            )  # fmt: skip
 
     def _complain(self, path: str, reason: str) -> None:
         """Once for each reason."""

@@ -28,6 +28,7 @@ class Options:
     topic: str
     state: Path
     from_end: bool = False
+    follow_links: bool = False
     once: bool = False
     rules: RecordRules
     url: str | None = None
@@ -52,7 +53,12 @@ def start(options: Options, journal: Journal, show: Callable[[Counts], None]) ->
             stack.callback(server.shutdown)
             journal.tell(Level.INFO, "Metrics are served", url=f"http://127.0.0.1:{server.server_port}/metrics")
         following = Following(
-            options.patterns, state.files, state.next_file_id, journal, from_end=options.from_end and not state.files
+            options.patterns,
+            state.files,
+            state.next_file_id,
+            journal,
+            from_end=options.from_end and not state.files,
+            follow_links=options.follow_links,
         )
         collector = Collector(options.topic, following, options.rules)
         stack.callback(collector.close)

@@ -7,9 +7,11 @@ import fcntl
 import os
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from tidelog.collect.state import State, StateDamaged, decode_state, encode_state
+
+_NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 class StateFileError(Exception):
@@ -19,13 +21,14 @@ class StateFileError(Exception):
 class StateFile:
     """A state file held by this process.
 
-    After ``save`` returns the state survives a crash of the process and of the machine. ``FILE.lock`` beside it is locked for as
-    long as the process lives, and stays there.
+    The file is for its user alone: with the producer id in it a request passes for this agent's. After ``save`` returns the state
+    survives a crash of the process and of the machine. ``FILE.lock`` beside it is locked for as long as the process lives, and
+    stays there.
     """
 
     def __init__(self, path: Path) -> None:
         """Raises ``StateFileError`` when another agent holds it, ``OSError`` when the directory can't be written."""
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path = path
         self._lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -62,7 +65,9 @@ class StateFile:
     def save(self, state: State) -> None:
         """Replace it. Raises ``OSError``; the old state is then still there."""
         temporary = Path(f"{self.path}.new")
-        with temporary.open("wb", buffering=0) as file:
+        # What a crash left there may have another mode, or be a link.
+        temporary.unlink(missing_ok=True)
+        with os.fdopen(os.open(temporary, _NEW_FILE, 0o600), "wb", buffering=0) as file:
             data = memoryview(encode_state(state))
             while data:
                 data = data[file.write(data) :]

@@ -76,3 +76,39 @@ def test_a_damaged_segment(gateway: Any, damage: str) -> None:
     report = verify_topic(store, topic)
     assert not report.ok
     assert any(segment.name in str(problem) for problem in report.problems), report.problems
+
+
+HOSTILE_PATHS = {
+    "above": "../victim/segments/{name}",
+    "encoded": "%2e%2e/victim/segments/{name}",
+    "absolute": "/etc/passwd",
+    "elsewhere": "s3://other/{name}",
+    "nul": "segments/a%00.parquet",
+    "huge": "segments/" + "a" * 100_000,
+}
+
+
+def test_a_commit_that_names_what_is_no_segment(gateway: Any, start_gateway: Callable[..., Any]) -> None:
+    """Paths that lead out of the table: 500 ``CORRUPT_SEGMENT`` with the segment, and the verifier says so; never another
+    topic's records, never ``INTERNAL``."""
+    from log_format.verify import verify_topic
+
+    victim = gateway.topic("victim")
+    assert gateway.produce(victim, "secret").status_code == 200
+    (secret,) = segments(gateway.directory, victim)
+    topics = gateway.directory / "store" / "topics"
+    for name, path in HOSTILE_PATHS.items():
+        gateway.topic(name)
+        assert gateway.produce(name, "mine").status_code == 200
+        (own,) = segments(gateway.directory, name)
+        newest = max((topics / name / "_delta_log").glob("*.json"))
+        newest.write_text(newest.read_text().replace(f"segments/{own.name}", path.format(name=secret.name)))
+    other = start_gateway(str(gateway.directory / "store"), "--forwarding", "off")
+    for name in HOSTILE_PATHS:
+        answers = [other.fetch(name), other.produce(name, "more")]
+        found = {(each.status_code, each.json().get("error_code"), "segment" in each.json()) for each in answers}
+        assert found == {(500, "CORRUPT_SEGMENT", True)}, (name, [answer.text[:500] for answer in answers])
+        assert all(len(answer.content) < 2_000 for answer in answers)
+        report = verify_topic(open_store(str(gateway.directory / "store")), name)
+        assert any("as a segment" in str(problem) for problem in report.problems), report.problems
+    assert other.read(victim) == [(0, "secret")]

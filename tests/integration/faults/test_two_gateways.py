@@ -58,7 +58,8 @@ def test_a_gateway_that_slept_through_a_topics_end(
     """G3: stopped while it is sent records, it goes on in the topic that was made anew; of the old one nothing is there,
     and what it acknowledged to requests that came after the old topic's end is.
     """
-    awake, sleeper = start_gateway(store_uri), start_gateway(store_uri)
+    # Neither sends the other anything: what is sent to one that sleeps is in doubt, and that is another test's.
+    awake, sleeper = (start_gateway(store_uri, "--forwarding", "off") for _ in range(2))
     awake.topic("log", 2)
     senders = send([sleeper.url], "log", 2, 6)
     assert eventually(lambda: senders.acknowledged_since(0) > 20)

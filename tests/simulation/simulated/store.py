@@ -60,8 +60,8 @@ class Client:
     def lists_from_key(self) -> bool:
         return self._server.objects.lists_from_key
 
-    def get(self, key: str) -> bytes:
-        return self._request("get", key, lambda: self._server.objects.get(key))
+    def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
+        return self._request("get", key, lambda: self._server.objects.get(key, bytes_max=bytes_max))
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
         return self._request("get_range", key, lambda: self._server.objects.get_range(key, start, end))

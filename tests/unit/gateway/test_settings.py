@@ -17,6 +17,12 @@ def test_the_command_line_wins_over_the_environment_over_the_default() -> None:
     assert (settings.store, settings.port, settings.host, settings.log_level) == ("memory://a", 99, "127.0.0.1", "info")
 
 
+def test_addresses_of_kubernetes_services_are_no_settings() -> None:
+    """A Service called tidelog sets TIDELOG_PORT=tcp://... in every pod beside it: the gateway starts, with its default."""
+    assert Settings.read({"TIDELOG_STORE": "a", "TIDELOG_PORT": "tcp://10.96.0.12:8080"}, {}).port == 8080
+    assert Settings.read({"TIDELOG_STORE": "a", "TIDELOG_PORT": "udp://[fd00::1]:9"}, {"port": 1}).port == 1
+
+
 @pytest.mark.parametrize(
     ("environment", "named"),
     [

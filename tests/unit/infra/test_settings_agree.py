@@ -142,12 +142,37 @@ def test_pods_may_do_little(manifest: str) -> None:
         pod = deployment["spec"]["template"]["spec"]
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["automountServiceAccountToken"] is False
+        assert pod["enableServiceLinks"] is False
         for container in pod["containers"]:
             assert container["securityContext"] == {
                 "allowPrivilegeEscalation": False,
                 "readOnlyRootFilesystem": True,
                 "capabilities": {"drop": ["ALL"]},
             }
+
+
+def test_pods_speak_to_few() -> None:
+    """Each Deployment's pods have a policy in both directions; outwards DNS, the store's port, and gateways for gateways."""
+    policies = {
+        name: each["spec"] for (kind, name), each in _documents("network.yaml").items() if kind == "NetworkPolicy"
+    }
+    assert set(policies) == {"tidelog-gateway", "tidelog-maintenance"}
+    for name, policy in policies.items():
+        assert policy["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": name}
+        assert set(policy["policyTypes"]) == {"Ingress", "Egress"}
+        assert all(rule.get("to") and rule.get("ports") for rule in policy["egress"])
+        ports = {port["port"] for rule in policy["egress"] for port in rule["ports"]}
+        assert ports == {53, 443} | ({"http"} if name == "tidelog-gateway" else set())
+
+
+def test_what_is_fetched_has_a_version() -> None:
+    """No image and no program is whatever is newest on the day."""
+    compose = yaml.safe_load((INFRA / "local/compose.yaml").read_text())["services"]
+    fetched = [each["image"] for each in compose.values() if "build" not in each and "/" in each["image"]]
+    assert fetched
+    assert [image for image in fetched if not re.search(r":[A-Za-z.]*v?[0-9]+[.-][0-9]", image)] == []
+    scripts = [*(ROOT / "scripts").glob("*.sh"), *INFRA.rglob("*.sh")]
+    assert [path.name for path in scripts if "@latest" in path.read_text()] == []
 
 
 def test_nothing_of_compose_is_reachable_from_outside() -> None:

@@ -56,8 +56,9 @@ class ScriptedStore(MemoryStore):
         self.script: dict[str, list[Any]] = {}
         self.requests: list[tuple[str, str]] = []
 
-    def get(self, key: str) -> bytes:
-        return self._perform("get", super().get, key)
+    def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
+        real = super().get
+        return self._perform("get", lambda key: real(key, bytes_max=bytes_max), key)
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
         return self._perform("get_range", super().get_range, key, start, end)

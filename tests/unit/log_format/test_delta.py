@@ -187,3 +187,36 @@ def test_the_schema_is_sparks() -> None:
         (name, True) for name in ("partition", "offset", "timestamp", "key", "value", "headers")
     ]
     assert [field["type"] for field in schema["fields"]][:5] == ["integer", "long", "timestamp", "binary", "binary"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../../other/segments/a.parquet",
+        "segments/../../../system/cluster.json",
+        "%2e%2e/%2E%2E/a.parquet",
+        "segments%2F..%2F..%2Fa.parquet",
+        "/etc/passwd",
+        "%2fetc%2fpasswd",
+        "s3://other-bucket/a.parquet",
+        "file:/etc/passwd",
+        "S3A:a",
+        "segments//a.parquet",
+        "./a.parquet",
+        "",
+        "segments/",
+        "segments/a%00.parquet",
+        "segments/a\n.parquet",
+        "segments/" + "a" * 256,
+        "a/" * 300 + "a",
+        "a" * 10_000_000,
+    ],
+    ids=lambda path: path[:40],
+)
+def test_a_segment_lies_below_its_table(path: str) -> None:
+    """Whatever a commit says, no other object is named: it is corrupt, and the message is short."""
+    with pytest.raises(CorruptData) as raised:
+        segment_of_add(path, 1, "[[0,0,1,1,1,1,1]]", "[1,1]")
+    assert raised.value.code == "CORRUPT_SEGMENT"
+    assert len(raised.value.fields["segment"]) <= 200
+    assert len(raised.value.detail) < 1_000

@@ -33,9 +33,9 @@ class CountingStore(MemoryStore):
         self.requests: list[tuple] = []
         self.down = False
 
-    def get(self, key: str) -> bytes:
+    def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
         self._note("get")
-        return super().get(key)
+        return super().get(key, bytes_max=bytes_max)
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
         self._note("get_range", start, end)

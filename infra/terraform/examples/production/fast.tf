@@ -14,9 +14,11 @@ module "fast_gateway" {
   subnet_ids      = module.network.subnet_ids
   client_cidrs    = concat([module.network.cidr], var.client_cidrs)
   certificate_arn = var.certificate_arn
-  is_protected    = true
-  count_min       = length(var.zones)
-  count_max       = var.count_max
+  # Its logs lie beside the bucket's and the network's.
+  access_log_bucket = var.log_bucket
+  is_protected      = true
+  count_min         = length(var.zones)
+  count_max         = var.count_max
 }
 
 module "fast_maintenance" {

@@ -2,9 +2,11 @@
 # fast_zone_id, a second log for topics that can't wait: in one zone, with gateways and maintenance of its own (fast.tf).
 
 module "storage" {
-  source       = "../../modules/storage"
-  bucket       = var.bucket
-  fast_zone_id = var.fast_zone_id
+  source            = "../../modules/storage"
+  bucket            = var.bucket
+  fast_zone_id      = var.fast_zone_id
+  kms_key_arn       = var.kms_key_arn
+  access_log_bucket = var.log_bucket
 }
 
 module "access" {
@@ -12,14 +14,16 @@ module "access" {
   bucket_arn      = module.storage.bucket_arn
   prefix          = module.storage.prefix
   fast_bucket_arn = module.storage.fast_bucket_arn
+  kms_key_arn     = var.kms_key_arn
 }
 
 module "network" {
-  source          = "../../modules/network"
-  name            = var.name
-  region          = var.region
-  zones           = var.zones
-  has_fast_bucket = var.fast_zone_id != null
+  source              = "../../modules/network"
+  name                = var.name
+  region              = var.region
+  zones               = var.zones
+  has_fast_bucket     = var.fast_zone_id != null
+  flow_log_bucket_arn = var.log_bucket == null ? null : "arn:aws:s3:::${var.log_bucket}"
 }
 
 module "gateway" {
@@ -35,9 +39,11 @@ module "gateway" {
   subnet_ids      = module.network.subnet_ids
   client_cidrs    = concat([module.network.cidr], var.client_cidrs)
   certificate_arn = var.certificate_arn
-  is_protected    = true
-  count_min       = length(var.zones)
-  count_max       = var.count_max
+  # Its logs lie beside the bucket's and the network's.
+  access_log_bucket = var.log_bucket
+  is_protected      = true
+  count_min         = length(var.zones)
+  count_max         = var.count_max
 }
 
 module "maintenance" {

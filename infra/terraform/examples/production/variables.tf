@@ -61,6 +61,18 @@ variable "collector_image" {
   default     = null
 }
 
+variable "kms_key_arn" {
+  description = "Key in KMS with which the bucket encrypts; null: S3's own keys."
+  type        = string
+  default     = null
+}
+
+variable "log_bucket" {
+  description = "Name of a bucket of yours that takes access logs of the bucket and of the load balancer, and flow logs; null: none."
+  type        = string
+  default     = null
+}
+
 variable "client_cidrs" {
   description = "Networks from which clients come, beside this one: peered or by VPN."
   type        = list(string)

@@ -37,9 +37,37 @@ variable "fast_bucket_arn" {
   }
 }
 
+variable "kms_key_arn" {
+  description = "Key in KMS with which the bucket encrypts, as the module storage takes it; null: none."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.kms_key_arn == null ? true : can(regex("^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$", var.kms_key_arn))
+    error_message = "kms_key_arn must be the ARN of a key, not of an alias."
+  }
+}
+
 locals {
   names     = { bucket_arn = var.bucket_arn, prefix = var.prefix }
-  documents = { for role in ["gateway", "maintenance", "reader", "writer"] : role => templatefile("${path.module}/policies/${role}.json.tftpl", local.names) }
+  templates = { for role in ["gateway", "maintenance", "reader", "writer"] : role => templatefile("${path.module}/policies/${role}.json.tftpl", local.names) }
+  # The key serves these roles through S3 alone.
+  key_statements = {
+    for role in keys(local.templates) : role => [
+      for action in(role == "reader" ? ["kms:Decrypt"] : ["kms:Decrypt", "kms:GenerateDataKey"]) : {
+        Sid       = action == "kms:Decrypt" ? "ReadEncrypted" : "WriteEncrypted"
+        Effect    = "Allow"
+        Action    = action
+        Resource  = var.kms_key_arn
+        Condition = { StringLike = { "kms:ViaService" = "s3.*.amazonaws.com" } }
+      }
+    ]
+  }
+  documents = {
+    for role, document in local.templates : role => var.kms_key_arn == null ? document : jsonencode(merge(
+      jsondecode(document), { Statement = concat(jsondecode(document).Statement, local.key_statements[role]) }
+    ))
+  }
 }
 
 output "gateway_policy" {

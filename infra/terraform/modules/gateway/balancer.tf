@@ -103,6 +103,16 @@ resource "aws_lb" "this" {
   drop_invalid_header_fields = true
   enable_deletion_protection = var.is_protected
   tags                       = var.tags
+
+  dynamic "access_logs" {
+    for_each = var.access_log_bucket[*]
+
+    content {
+      enabled = true
+      bucket  = access_logs.value
+      prefix  = var.name
+    }
+  }
 }
 
 resource "aws_lb_target_group" "gateway" {

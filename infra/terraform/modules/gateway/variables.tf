@@ -134,6 +134,17 @@ variable "certificate_arn" {
   }
 }
 
+variable "access_log_bucket" {
+  description = "Name of a bucket that takes the load balancer's access logs, and whose policy lets logdelivery.elasticloadbalancing.amazonaws.com write there; null: none."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.access_log_bucket == null ? true : can(regex("^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$", var.access_log_bucket))
+    error_message = "access_log_bucket must be the name of a bucket."
+  }
+}
+
 variable "is_protected" {
   description = "Whether terraform destroy is refused for the load balancer until this is false."
   type        = bool

@@ -86,3 +86,13 @@ resource "aws_vpc_endpoint" "interface" {
   security_group_ids  = [aws_security_group.endpoints[0].id]
   tags                = merge(var.tags, { Name = "${var.name}-${each.key}" })
 }
+
+# Who spoke to whom, one object every ten minutes.
+resource "aws_flow_log" "this" {
+  count                = var.flow_log_bucket_arn == null ? 0 : 1
+  vpc_id               = aws_vpc.this.id
+  traffic_type         = "ALL"
+  log_destination_type = "s3"
+  log_destination      = var.flow_log_bucket_arn
+  tags                 = merge(var.tags, { Name = var.name })
+}

@@ -58,6 +58,17 @@ variable "has_fast_bucket" {
   nullable    = false
 }
 
+variable "flow_log_bucket_arn" {
+  description = "ARN of a bucket, with a path if need be, that takes flow logs, and whose policy lets delivery.logs.amazonaws.com write there; null: none."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.flow_log_bucket_arn == null ? true : can(regex("^arn:aws[a-z-]*:s3:::[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?$", var.flow_log_bucket_arn))
+    error_message = "flow_log_bucket_arn must be the ARN of a bucket."
+  }
+}
+
 variable "tags" {
   description = "Tags of everything."
   type        = map(string)

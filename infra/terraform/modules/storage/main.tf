@@ -26,8 +26,12 @@ resource "aws_s3_bucket_server_side_encryption_configuration" "log" {
   bucket = aws_s3_bucket.log.id
 
   rule {
+    # A key of the bucket's own, made of the one in KMS: else each object would be a request to KMS, and paid for.
+    bucket_key_enabled = var.kms_key_arn != null
+
     apply_server_side_encryption_by_default {
-      sse_algorithm = "AES256"
+      sse_algorithm     = var.kms_key_arn == null ? "AES256" : "aws:kms"
+      kms_master_key_id = var.kms_key_arn
     }
   }
 }
@@ -57,10 +61,18 @@ resource "aws_s3_bucket_lifecycle_configuration" "log" {
   }
 }
 
+resource "aws_s3_bucket_logging" "log" {
+  count         = var.access_log_bucket == null ? 0 : 1
+  bucket        = aws_s3_bucket.log.id
+  target_bucket = var.access_log_bucket
+  target_prefix = "${var.bucket}/"
+}
+
 locals {
+  log_arn    = "arn:${var.partition}:s3:::${var.bucket}/${var.prefix}"
   everything = ["arn:${var.partition}:s3:::${var.bucket}", "arn:${var.partition}:s3:::${var.bucket}/*"]
 
-  tls_only = {
+  policy = {
     Version = "2012-10-17"
     Statement = [
       {
@@ -79,12 +91,22 @@ locals {
         Resource  = local.everything
         Condition = { NumericLessThan = { "s3:TlsVersion" = "1.2" } }
       },
+      {
+        # A commit is put once, and only where there is none: a role that writes can not change what was acknowledged.
+        # Uploads in parts can't say so at their beginning, and are refused there altogether.
+        Sid       = "CommitsAreNeverReplaced"
+        Effect    = "Deny"
+        Principal = "*"
+        Action    = "s3:PutObject"
+        Resource  = ["${local.log_arn}/topics/*/_delta_log/*.json", "${local.log_arn}/system/*/_delta_log/*.json"]
+        Condition = { Null = { "s3:if-none-match" = "true" } }
+      },
     ]
   }
 }
 
 resource "aws_s3_bucket_policy" "log" {
   bucket     = aws_s3_bucket.log.id
-  policy     = jsonencode(local.tls_only)
+  policy     = jsonencode(local.policy)
   depends_on = [aws_s3_bucket_public_access_block.log]
 }

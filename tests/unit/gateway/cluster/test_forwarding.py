@@ -108,3 +108,68 @@ def test_an_answer_that_breaks_off_is_a_lost_one(method: str, may_repeat: bool) 
             asyncio.run(scenario())
     assert sent == []
     assert served == (["here"] if may_repeat else [])
+
+
+def test_only_headers_of_the_contract_cross() -> None:
+    """Credentials and whatever else a client sends stay here; what a peer says beyond the contract does not reach the client."""
+    heads: list[bytes] = []
+    sent: list[Any] = []
+
+    async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Type: application/json\r\nTidelog-Next-Offset: 7\r\n"
+            b"Retry-After: 1\r\nVary: Accept-Encoding\r\nSet-Cookie: a=b\r\nAccess-Control-Allow-Origin: *\r\n"
+            b"Location: http://evil\r\nDate: now\r\nX-Request-Id: theirs\r\n\r\n{}"
+        )
+        await writer.drain()
+        writer.close()
+
+    crossing = [(b"accept", b"*/*"), (b"content-type", b"application/json"), (b"content-encoding", b"gzip"),
+                (b"tidelog-producer-id", b"p"), (b"tidelog-expected-offset", b"7")]  # fmt: skip
+    staying = [(b"authorization", b"Bearer secret"), (b"cookie", b"secret"), (b"x-api-key", b"secret"),
+               (b"proxy-authorization", b"secret"), (b"x-amz-security-token", b"secret"), (b"origin", b"http://x"),
+               (b"forwarded", b"for=secret"), (b"expect", b"100-continue"), (b"connection", b"close")]  # fmt: skip
+
+    async def scenario() -> None:
+        server = await asyncio.start_server(answers, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        settings = SimpleNamespace(gateway_id="a", connections_max=10, request_bytes_max=1_000)
+        shell: Any = SimpleNamespace(settings=settings, request_memory=MemoryBudget(1_000, "tests"))
+        membership: Any = SimpleNamespace(is_live=lambda _: True, rest=lambda _: None)
+        absent: Any = None
+        forwarding = Forwarding(shell, membership, absent, mode="preferred", registry=CollectorRegistry())
+        bodies = iter([{"type": "http.request", "body": b"", "more_body": False}])
+
+        async def peer(_: Any) -> Any:
+            return SimpleNamespace(id="b", url=url)
+
+        async def receive() -> Any:
+            message = next(bodies, None)
+            return message if message is not None else await asyncio.Event().wait()
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        forwarding._peer_for = peer  # type: ignore[method-assign]
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "raw_path": b"/v1/x",
+            "query_string": b"",
+            "headers": crossing + staying,
+        }
+        try:
+            await forwarding(absent, {**scope, "tidelog.request_id": "r", "path": "/v1/x"}, receive, send)
+        finally:
+            forwarding.close()
+            server.close()
+
+    asyncio.run(scenario())
+    lines = dict(line.split(b": ", 1) for line in heads[0].split(b"\r\n")[1:-2])
+    own = {b"host": lines[b"host"], b"x-request-id": b"r", b"x-tidelog-forwarded": b"a"}
+    assert lines == dict(crossing) | own
+    assert dict(sent[0]["headers"]) == {
+        b"content-length": b"2", b"content-type": b"application/json", b"tidelog-next-offset": b"7", b"retry-after": b"1",
+        b"vary": b"Accept-Encoding",
+    }  # fmt: skip

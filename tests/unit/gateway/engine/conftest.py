@@ -48,7 +48,7 @@ class FaultyStore:
         self.after(operation, key)
         return result
 
-    def get(self, key: str) -> bytes:
+    def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
         data: bytes = self._do("get", key)
         return data
 

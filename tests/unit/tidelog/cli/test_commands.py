@@ -346,6 +346,9 @@ def test_serve_becomes_the_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
          "--log-level", "debug"],
     ]  # fmt: skip
     assert run("serve").exit_code == ExitCode.USAGE
+    monkeypatch.setenv("TIDELOG_PORT", "tcp://10.96.0.12:8080")
+    assert run("serve", "--store", "/data").exit_code == 0
+    assert calls[1][3:] == ["gateway", "--store", "/data", "--host", "127.0.0.1"]
     monkeypatch.setattr("tidelog.cli.serve.NEEDED", ("no_such_package",))
     result = run("serve", "--store", "/data")
     assert result.exit_code == ExitCode.FAILED

@@ -131,6 +131,7 @@ class Workbench:
         headers: bool = True,
         record_bytes_max: int = 1 << 20,
         from_end: bool = False,
+        follow_links: bool = False,
     ) -> None:
         self.directory = directory
         self.logs = directory / "logs"
@@ -143,6 +144,7 @@ class Workbench:
             unfinished_s=5.0,
         )
         self.from_end = from_end
+        self.follow_links = follow_links
         self.journal = Journal()
         self.now_s = 1_000.0
         self.crash_before_save: Callable[[], None] = lambda: None
@@ -159,6 +161,7 @@ class Workbench:
             state.next_file_id,
             self.journal,
             from_end=self.from_end and not state.files,
+            follow_links=self.follow_links,
         )
         self.collector = Collector("topic", self.following, self.rules)
         self.counts = Counts()

@@ -192,8 +192,9 @@ def test_an_inode_that_is_used_again(bench: Any) -> None:
     assert bench.values() == [b"the old file", b"the new file, longer than the old one"]
 
 
-def test_links(bench: Any) -> None:
-    """A file with several names is read once; a link that leads elsewhere later is followed there."""
+def test_links(tmp_path: Path, workbench: Any) -> None:
+    """With --follow-links a file with several names is read once; a link that leads elsewhere later is followed there."""
+    bench = workbench(tmp_path, follow_links=True)
     (bench.directory / "data").mkdir()
     first, second = bench.directory / "data" / "1", bench.directory / "data" / "2"
     first.write_bytes(b"1\n")

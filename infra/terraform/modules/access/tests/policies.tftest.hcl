@@ -57,6 +57,27 @@ run "with_a_directory_bucket" {
   }
 }
 
+run "with_a_key" {
+  command = apply
+
+  variables {
+    kms_key_arn = "arn:aws:kms:eu-central-1:123456789012:key/00000000-0000-0000-0000-000000000000"
+  }
+
+  assert {
+    condition = alltrue([
+      for policy in [output.gateway_policy, output.maintenance_policy, output.writer_policy] :
+      toset([for each in jsondecode(policy).Statement : each.Action if each.Resource == var.kms_key_arn]) == toset(["kms:Decrypt", "kms:GenerateDataKey"])
+    ])
+    error_message = "Who writes may use the key to write."
+  }
+
+  assert {
+    condition     = [for each in jsondecode(output.reader_policy).Statement : each.Action if each.Resource == var.kms_key_arn] == ["kms:Decrypt"]
+    error_message = "A reader may only decrypt."
+  }
+}
+
 run "wildcards_are_refused" {
   command = plan
 
@@ -64,7 +85,8 @@ run "wildcards_are_refused" {
     bucket_arn      = "arn:aws:s3:::*"
     prefix          = "*"
     fast_bucket_arn = "*"
+    kms_key_arn     = "*"
   }
 
-  expect_failures = [var.bucket_arn, var.prefix, var.fast_bucket_arn]
+  expect_failures = [var.bucket_arn, var.prefix, var.fast_bucket_arn, var.kms_key_arn]
 }

@@ -79,6 +79,11 @@ run "draining" {
   }
 
   assert {
+    condition     = length(aws_lb.this.access_logs) == 0
+    error_message = "Access logs are by choice."
+  }
+
+  assert {
     condition     = length(aws_appautoscaling_policy.in_flight_bytes) == 0
     error_message = "Without a collector nothing measures the bytes in flight."
   }
@@ -90,6 +95,13 @@ run "with_a_collector_and_a_certificate" {
   variables {
     collector_image = "123456789012.dkr.ecr.eu-central-1.amazonaws.com/collector:v1"
     certificate_arn = "arn:aws:acm:eu-central-1:123456789012:certificate/00000000-0000-0000-0000-000000000000"
+    # By choice, as a certificate is.
+    access_log_bucket = "logs"
+  }
+
+  assert {
+    condition     = aws_lb.this.access_logs[0].enabled && aws_lb.this.access_logs[0].bucket == "logs"
+    error_message = "Access logs go where they should."
   }
 
   assert {

@@ -44,6 +44,59 @@ run "bucket" {
   }
 }
 
+run "commits" {
+  command = apply
+
+  assert {
+    condition = anytrue([
+      for statement in jsondecode(aws_s3_bucket_policy.log.policy).Statement :
+      statement.Effect == "Deny" && statement.Principal == "*" && statement.Action == "s3:PutObject"
+      && statement.Condition == { Null = { "s3:if-none-match" = "true" } }
+      && toset(statement.Resource) == toset(["arn:aws:s3:::tidelog-test/log/topics/*/_delta_log/*.json", "arn:aws:s3:::tidelog-test/log/system/*/_delta_log/*.json"])
+    ])
+    error_message = "A commit is put with If-None-Match, or not at all."
+  }
+
+  assert {
+    condition     = length(aws_s3_bucket_logging.log) == 0 && !one(aws_s3_bucket_server_side_encryption_configuration.log.rule).bucket_key_enabled
+    error_message = "A key in KMS and access logs are by choice."
+  }
+}
+
+run "with_a_key_and_access_logs" {
+  command = apply
+
+  variables {
+    kms_key_arn       = "arn:aws:kms:eu-central-1:123456789012:key/00000000-0000-0000-0000-000000000000"
+    access_log_bucket = "logs"
+  }
+
+  assert {
+    condition = (
+      one(aws_s3_bucket_server_side_encryption_configuration.log.rule).bucket_key_enabled
+      && one(one(aws_s3_bucket_server_side_encryption_configuration.log.rule).apply_server_side_encryption_by_default).sse_algorithm == "aws:kms"
+      && one(one(aws_s3_bucket_server_side_encryption_configuration.log.rule).apply_server_side_encryption_by_default).kms_master_key_id == var.kms_key_arn
+    )
+    error_message = "The bucket encrypts with the key, by a bucket key."
+  }
+
+  assert {
+    condition     = aws_s3_bucket_logging.log[0].target_bucket == "logs"
+    error_message = "Access logs go where they should."
+  }
+}
+
+run "a_bucket_that_logs_into_itself_is_refused" {
+  command = plan
+
+  variables {
+    access_log_bucket = "tidelog-test"
+    kms_key_arn       = "alias/mine"
+  }
+
+  expect_failures = [var.access_log_bucket, var.kms_key_arn]
+}
+
 run "dots_are_refused" {
   command = plan
 

@@ -1,0 +1,79 @@
+"""The keys by which the gateways of one store know each other's heartbeats.
+
+1. With ``cluster_key_file`` the keys are its lines: one, or two while keys change. The first signs; each is accepted.
+2. Without it the key follows from the producers' key in ``system/cluster.json``. It keeps out a writer of ``system/gateways/``
+   that can't read the rest of the store. A reader of ``system/cluster.json`` can forge it.
+3. A MAC (HMAC-SHA256) covers its purpose, the cluster's id and the bytes, so that of one store is worth nothing in another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import stat
+from dataclasses import dataclass, field
+from typing import Final
+
+from log_format.cluster import Cluster
+
+KEY_CHARACTERS_MIN: Final = 32
+KEY_CHARACTERS_MAX: Final = 256
+KEYS_MAX: Final = 2
+"""The new key and the old one."""
+_FILE_BYTES_MAX: Final = 4096
+_DEFAULT_KEY: Final = b"tidelog cluster key"
+_HEARTBEAT: Final = b"tidelog heartbeat"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterKeys:
+    """The first of ``keys`` signs, each is accepted."""
+
+    cluster_id: str
+    keys: tuple[bytes, ...] = field(repr=False)
+
+    def sign_heartbeat(self, data: bytes) -> str:
+        """The MAC of a heartbeat's bytes, 64 hexadecimal digits."""
+        return self._mac(self.keys[0], data)
+
+    def is_heartbeat(self, data: bytes, mac: str) -> bool:
+        """Whether a gateway of this cluster signed these bytes; takes the same time wherever they differ."""
+        found = [hmac.compare_digest(self._mac(key, data), mac) for key in self.keys]
+        return any(found)
+
+    def _mac(self, key: bytes, data: bytes) -> str:
+        signed = b"\0".join((_HEARTBEAT, self.cluster_id.encode(), data))
+        return hmac.new(key, signed, hashlib.sha256).hexdigest()
+
+
+def cluster_keys(cluster: Cluster, from_file: tuple[bytes, ...] | None) -> ClusterKeys:
+    """The keys of ``cluster``: those of ``cluster_key_file``, or the one that its producers' key gives."""
+    default = hmac.new(cluster.producer_key, _DEFAULT_KEY, hashlib.sha256).digest()
+    return ClusterKeys(cluster.cluster_id, from_file or (default,))
+
+
+def read_key_file(path: str) -> tuple[bytes, ...]:
+    """The keys in the file. Raises ``ValueError``, whose text says what to do and shows no key."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            mode = os.fstat(descriptor).st_mode
+            data = os.read(descriptor, _FILE_BYTES_MAX + 1)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise ValueError(f"{path} can't be read: {error.strerror}") from error
+    if mode & stat.S_IROTH:
+        raise ValueError(f"{path} can be read by every user of this machine: chmod o-r it, and make new keys")
+    keys = data.split()
+    if (
+        len(data) > _FILE_BYTES_MAX
+        or not 1 <= len(keys) <= KEYS_MAX
+        or not all(KEY_CHARACTERS_MIN <= len(key) <= KEY_CHARACTERS_MAX for key in keys)
+    ):
+        raise ValueError(
+            f"{path} must hold one key, or two while keys change, each on a line of its own and of {KEY_CHARACTERS_MIN} to "
+            f"{KEY_CHARACTERS_MAX} characters: openssl rand -hex 32"
+        )
+    return tuple(keys)

@@ -1,0 +1,17 @@
+"""Reading an object whole, but never more than it can be: a writer of the bucket must not fill its readers' memory."""
+
+from __future__ import annotations
+
+from log_format.errors import CorruptData, ObjectTooLarge
+from log_format.store import ObjectStore
+
+
+def read_bounded(store: ObjectStore, key: str, bytes_max: int) -> bytes:
+    """The object. Raises ``CorruptData`` for a larger one, of which nothing is read; ``ObjectMissing``, ``StoreUnavailable``."""
+    try:
+        return store.get(key, bytes_max=bytes_max)
+    except ObjectTooLarge as problem:
+        raise CorruptData(
+            f"{key} has {problem.size_bytes} bytes, and Tidelog writes at most {bytes_max} there: it was replaced.",
+            object=key,
+        ) from problem

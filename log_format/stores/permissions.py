@@ -1,0 +1,36 @@
+"""Who may read what a store in a directory writes: its user, and a group that the directory is shared with.
+
+A directory is shared with its group by ``chmod g+w`` or ``chmod g+s``. Its group then has the same rights to everything that is
+written below it, whatever the umask: ``chmod 2770`` for several users that write, ``chmod 2750`` for some that only read. Any
+other directory, and one that the store makes, is for its user alone. Everybody else never gets a right.
+"""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """The modes of new files and directories. ``shared``: they hold whatever the umask takes away."""
+
+    file_mode: int
+    directory_mode: int
+    shared: bool
+
+
+PRIVATE = Permissions(0o600, 0o700, shared=False)
+
+
+def permissions_below(root: Path) -> Permissions:
+    """Those of a store in ``root``, which need not be there yet."""
+    try:
+        mode = root.stat().st_mode
+    except OSError:
+        return PRIVATE
+    if not mode & (stat.S_IWGRP | stat.S_ISGID):
+        return PRIVATE
+    group = mode & stat.S_IRWXG
+    return Permissions(0o600 | (group & 0o060), 0o700 | group, shared=True)

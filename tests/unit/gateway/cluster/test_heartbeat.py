@@ -1,0 +1,100 @@
+"""What counts as a heartbeat: plain values, signed by a gateway of the same cluster, of late."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from gateway.cluster.heartbeat import CLOCK_ERROR_MS_MAX, Heartbeat, decode_heartbeat, encode_heartbeat, heartbeat_key
+from gateway.cluster.keys import ClusterKeys, cluster_keys
+from log_format.cluster import Cluster
+
+NOW_MS = 1_700_000_000_000
+CLUSTER = Cluster("c", b"secret")
+KEYS = cluster_keys(CLUSTER, None)
+OLD, NEW = b"o" * 32, b"n" * 32
+
+
+def beat(*, url: str = "http://h:1") -> Heartbeat:
+    return Heartbeat(id="a", instance="i", beat=1, url=url, started_at=0, version="1", owned_topics=0, issued_at=NOW_MS)
+
+
+def read(data: bytes, *, name: str = "a", keys: ClusterKeys = KEYS, now_ms: int = NOW_MS) -> Heartbeat | None:
+    return decode_heartbeat(heartbeat_key(name), data, keys, now_ms)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://h:1/path",
+        "http://user@h",
+        "http://h:1?x",
+        "http://h#x",
+        "file:///etc",
+        "ftp://h",
+        "http://h:1\r\nx: y",
+        "http://",
+        "http://h:123456",
+        "http://[::1",
+    ],
+)
+def test_a_heartbeat_can_name_nothing_but_a_host_and_a_port(url: str) -> None:
+    """A writer of the store can't make a gateway ask for anything else."""
+    assert read(encode_heartbeat(beat(url=url), KEYS)) is None
+
+
+@pytest.mark.parametrize("url", ["http://h", "https://h.example:8443", "http://[::1]:80/", "http://10.0.0.1:80"])
+def test_heartbeats_round_trip(url: str) -> None:
+    """What a gateway writes every other reads."""
+    heartbeat = beat(url=url)
+    assert read(encode_heartbeat(heartbeat, KEYS)) == heartbeat
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"\xff", b'{"id":"a"}', b" " * 5_000])
+def test_what_is_no_heartbeat_is_passed_over(data: bytes) -> None:
+    """Nor is one that lies under another's name."""
+    assert read(data) is None
+    assert read(encode_heartbeat(beat(), KEYS), name="b") is None
+
+
+def test_what_is_not_signed_is_passed_over() -> None:
+    """Without a MAC, with that of another key, of another cluster, of other bytes."""
+    signed = encode_heartbeat(beat(), KEYS)
+    members = json.loads(signed)
+    unsigned = json.dumps({name: value for name, value in members.items() if name != "mac"})
+    assert read(signed) is not None
+    forged = [
+        unsigned.encode(),
+        json.dumps(members | {"mac": "0" * 64}, separators=(",", ":")).encode(),
+        signed.replace(b"http://h:1", b"http://h:2"),
+        signed + b" ",
+        encode_heartbeat(beat(), cluster_keys(CLUSTER, (NEW,))),
+        encode_heartbeat(beat(), cluster_keys(Cluster("other", b"secret"), None)),
+    ]
+    assert [read(data) for data in forged] == [None] * len(forged)
+
+
+def test_members_of_a_later_release_are_no_forgery() -> None:
+    """What a later release adds is signed with the rest, and ignored."""
+    later = b'{"added":1,' + encode_heartbeat(beat(), KEYS)[1:-74] + b"}"
+    assert read(later[:-1] + b',"mac":"' + KEYS.sign_heartbeat(later).encode() + b'"}') == beat()
+
+
+def test_a_recorded_heartbeat_is_soon_worth_nothing() -> None:
+    """Put there again after a quarter of an hour, or by a gateway whose clock is further off than S3 allows."""
+    data = encode_heartbeat(beat(), KEYS)
+    for off_ms, is_one in [(CLOCK_ERROR_MS_MAX, True), (CLOCK_ERROR_MS_MAX + 1, False)]:
+        assert [read(data, now_ms=NOW_MS + sign * off_ms) is not None for sign in (1, -1)] == [is_one] * 2
+
+
+def test_keys_change_without_a_gap() -> None:
+    """Old, both with either one first, new: each neighbour in this row of steps reads the other's heartbeats."""
+    steps = [replace(KEYS, keys=keys) for keys in [(OLD,), (OLD, NEW), (NEW, OLD), (NEW,)]]
+    for one, other in pairwise(steps):
+        assert (
+            read(encode_heartbeat(beat(), one), keys=other) == read(encode_heartbeat(beat(), other), keys=one) == beat()
+        )
+    assert read(encode_heartbeat(beat(), steps[0]), keys=steps[-1]) is None

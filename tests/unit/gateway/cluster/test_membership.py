@@ -1,0 +1,181 @@
+"""What a writer of ``system/gateways/`` can do to the gateways of a store: nothing but hide what it deletes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from gateway.cluster.membership import Membership
+from log_format.clock import SystemClock
+from log_format.errors import StoreError
+from log_format.stores.memory import MemoryStore
+
+BEAT_MS = 100
+FORGED = 300
+HEARTBEAT_BYTES_MAX = 4096
+
+
+class WatchedStore(MemoryStore):
+    """Notes the largest object that is read of ``system/gateways/``, and how often any is."""
+
+    largest_bytes = 0
+    read_count = 0
+
+    def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
+        return self._noted(key, super().get(key, bytes_max=bytes_max))
+
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        return self._noted(key, super().get_range(key, start, end))
+
+    def _noted(self, key: str, data: bytes) -> bytes:
+        if key.startswith("system/gateways/"):
+            self.largest_bytes = max(self.largest_bytes, len(data))
+            self.read_count += 1
+        return data
+
+
+def forged(name: str, number: int = 1) -> bytes:
+    """As an earlier release wrote it, and as anyone can."""
+    return json.dumps(
+        {"id": name, "instance": "x", "beat": number, "url": "http://127.0.0.1:1", "started_at": 0, "version": "1",
+         "owned_topics": 0, "issued_at": time.time_ns() // 1_000_000}
+    ).encode()  # fmt: skip
+
+
+@pytest.fixture
+def join() -> Iterator[Callable[..., Membership]]:
+    """Make a gateway's membership; their threads end with the test."""
+    with ExitStack() as ended:
+
+        def joined(store: MemoryStore, name: str, **more: Any) -> Membership:
+            shell: Any = SimpleNamespace(
+                settings=SimpleNamespace(gateway_id=name),
+                url=f"http://{name}:1",
+                clock=SystemClock(),
+                started_at_ms=0,
+                engine=SimpleNamespace(owned_topic_count=0),
+            )
+            membership = Membership(store, beat_ms=BEAT_MS, registry=CollectorRegistry(), **more)
+            membership.start(shell)
+            ended.callback(membership._thread.shutdown)
+            return membership
+
+        yield joined
+
+
+def run(scenario: Callable[[], Any]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(30):
+            await scenario()
+
+    asyncio.run(bounded())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110 - what is waited for happens in threads and in the store
+        await asyncio.sleep(0.01)
+
+
+async def beats(store: MemoryStore, name: str, count: int) -> None:
+    """Return when the gateway has written ``count`` more heartbeats."""
+
+    def beat() -> int:
+        with suppress(StoreError):
+            return int(json.loads(MemoryStore.get(store, f"system/gateways/{name}.json"))["beat"])
+        return 0
+
+    last = beat() + count
+    await until(lambda: beat() >= last)
+
+
+def test_forged_heartbeats_neither_count_nor_hide_anybody(join: Callable[..., Membership]) -> None:
+    """300 of them, with names before and behind those of the two gateways, and one object of 8 MiB: the gateways find each other,
+    and nobody else; they read no more of anything than a heartbeat has; and what stays as it is is read once."""
+    store = WatchedStore("forged")
+    names = [f"{letter}{number:03d}" for letter in "az" for number in range(FORGED // 2)]
+    for name in names:
+        store.put(f"system/gateways/{name}.json", forged(name))
+    store.put("system/gateways/large.json", b" " * (8 << 20))
+
+    async def scenario() -> None:
+        one, other = join(store, "m-one"), join(store, "m-other")
+        await until(lambda: bool(one.candidates()) and bool(other.candidates()))
+        await beats(store, "m-one", 8)
+        assert one.candidates() == {"m-other": "http://m-other:1"}
+        assert other.candidates() == {"m-one": "http://m-one:1"}
+        assert store.largest_bytes <= HEARTBEAT_BYTES_MAX + 1
+        read_before = store.read_count
+        await beats(store, "m-one", 3)
+        assert store.read_count - read_before < 30
+        await one.leave()
+        await other.leave()
+
+    run(scenario)
+
+
+def test_a_heartbeat_that_is_overwritten_is_not_lost_at_once(join: Callable[..., Membership]) -> None:
+    """Junk under a live gateway's name, between two of its beats: it is neither believed nor taken for the gateway's leave."""
+    store = WatchedStore("overwritten")
+
+    async def scenario() -> None:
+        one, other = join(store, "one"), join(store, "other")
+        await until(lambda: bool(one.candidates()))
+        for number in range(20):
+            store.put("system/gateways/other.json", forged("other", number) if number % 2 else b"junk")
+            await asyncio.sleep(BEAT_MS / 1000 / 4)
+            assert one.candidates() == {"other": "http://other:1"}
+        await one.leave()
+        await other.leave()
+
+    run(scenario)
+
+
+def test_litter_is_removed(join: Callable[..., Membership], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an older release's gateway left when it was killed goes after a while, and so does anything else of that name's shape.
+    A gateway that still beats stays, and so does what has another shape."""
+    monkeypatch.setattr("gateway.cluster.membership.LEASES_UNTIL_ABANDONED", 1)
+    store = WatchedStore("litter")
+    store.put("system/gateways/killed.json", forged("killed"))
+    store.put("system/gateways/large.json", b" " * 10_000)
+    store.put("system/gateways/notes.txt", b"not ours")
+
+    async def scenario() -> None:
+        one, other = join(store, "one"), join(store, "other")
+        await until(lambda: bool(one.candidates()))
+        await until(lambda: len(list(store.list("system/gateways/"))) == 3)
+        assert [info.key for info in store.list("system/gateways/")] == [
+            "system/gateways/notes.txt", "system/gateways/one.json", "system/gateways/other.json",
+        ]  # fmt: skip
+        await one.leave()
+        await other.leave()
+
+    run(scenario)
+
+
+def test_a_key_of_their_own_keeps_out_readers_of_the_store(join: Callable[..., Membership]) -> None:
+    """A gateway without the key file's key is one of another cluster, whatever it read in the store."""
+    store = WatchedStore("keys")
+    with_key = {"key_file": (b"k" * 32,)}
+
+    async def scenario() -> None:
+        one, other, stranger = join(store, "one", **with_key), join(store, "other", **with_key), join(store, "stranger")
+        await until(lambda: bool(one.candidates()) and bool(other.candidates()))
+        await beats(store, "stranger", 3)
+        await beats(store, "one", 3)
+        assert (list(one.candidates()), list(other.candidates()), list(stranger.candidates())) == (
+            ["other"],
+            ["one"],
+            [],
+        )
+        for each in (one, other, stranger):
+            await each.leave()
+
+    run(scenario)
