@@ -179,7 +179,7 @@ class Producer:
         pairs: Headers = ()
         if headers:
             pairs = _pairs(headers)
-            size_bytes += sum(len(name.encode()) + len(held or b"") for name, held in pairs)
+            size_bytes += headers_bytes(pairs)
         if partition is None:
             partition = CHOOSE
         elif not 0 <= partition <= limits.PARTITION_MAX:
