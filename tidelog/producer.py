@@ -24,7 +24,7 @@ from tidelog.encode import Compression
 from tidelog.errors import BufferFull, DeliveryFailed
 from tidelog.group import GroupMetadata
 from tidelog.numbering import Numbering
-from tidelog.record import Headers, ProduceResult, RecordMetadata, TopicPartition
+from tidelog.record import Headers, ProduceResult, RecordMetadata, TopicPartition, headers_bytes
 from tidelog.record_columns import CHOOSE
 from tidelog.send_buffer import SendBuffer
 from tidelog.sender import Sender

@@ -201,4 +201,6 @@ class _Sink(io.RawIOBase):
 
 
 def _too_many(name: str, parts: str) -> RequestRefused:
-    return malformed(f"The {name} stream of the body has more than {MEMBERS_MAX} {parts}: send fewer, larger ones.", _HEADER)
+    return malformed(
+        f"The {name} stream of the body has more than {MEMBERS_MAX} {parts}: send fewer, larger ones.", _HEADER
+    )

@@ -115,6 +115,8 @@ def object_members(text: bytes, where: str = "") -> dict[str, bytes]:
         msgspec.json.Decoder(msgspec.Raw).decode(text)
     except msgspec.DecodeError as error:
         raise malformed_at(text, error_position(text, error), error_reason(error)) from None
+    except RecursionError:
+        raise malformed("The body nests too deeply.", where) from None
     what = "body" if not where else f"object at {where}"
     if text.lstrip(b" \t\r\n")[:1] != b"{":
         raise malformed(f"The {what} must be an object.", where)
