@@ -1,8 +1,8 @@
 """Dictionary-encoded columns of an Arrow stream: many batches may name one dictionary, so each is looked at once.
 
 1. What a dictionary's values come to, and those taken of it, is known before anything is copied.
-2. Full validation as Arrow has it begins anew with each batch, and a dictionary of millions of values costs a batch next to nothing to
-   name. So here the dictionary is validated once, the indices for each batch, and ``take`` refuses those that are out of bounds.
+2. Arrow's full validation begins anew with each batch, and naming a dictionary of millions of values costs a batch nothing. So
+   here the dictionary is validated once, the indices for each batch, and ``take`` refuses those that are out of bounds.
 """
 
 from __future__ import annotations

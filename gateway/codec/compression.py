@@ -176,6 +176,7 @@ class _Zstd:
     def ends_here(self) -> bool:
         end = _Output(len(_END_MARK))
         self._sink.output = end
+        self._sink.short_pieces_left += len(_END_FRAME)
         try:
             for byte in _END_FRAME:
                 self._writer.write(bytes((byte,)))

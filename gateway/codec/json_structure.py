@@ -90,10 +90,10 @@ def elements(text: bytes, records_max: int, bytes_max: int) -> Iterator[tuple[in
 def names(text: bytes) -> Iterator[tuple[int, int, int]]:
     """The brackets of objects and the members' names in a valid ``text``: kind, start and end (exclusive), in order."""
     before = np.zeros(0, np.int64)
-    for positions, kinds, quotes in _structure(text):
-        quotes = np.concatenate((before, quotes))
-        wanted = np.isin(kinds, (OPENING, CLOSING, NAME))
-        positions, kinds = positions[wanted], kinds[wanted]
+    for all_positions, all_kinds, new_quotes in _structure(text):
+        quotes = np.concatenate((before, new_quotes))
+        wanted = np.isin(all_kinds, (OPENING, CLOSING, NAME))
+        positions, kinds = all_positions[wanted], all_kinds[wanted]
         is_name = kinds == NAME
         starts, ends = positions.copy(), positions + 1
         closing = np.searchsorted(quotes, positions[is_name]) - 1
