@@ -161,7 +161,9 @@ def test_a_dictionary_is_looked_at_once() -> None:
 def test_dictionaries_of_headers_are_counted() -> None:
     """Those that would be looked through again and again are refused before they are."""
     names = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), DICTIONARY)
-    headers = pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), pa.StructArray.from_arrays([names] * 2, ["key", "value"]))
+    headers = pa.ListArray.from_arrays(
+        pa.array([0, 1], pa.int32()), pa.StructArray.from_arrays([names] * 2, ["key", "value"])
+    )
     batch = pa.RecordBatch.from_arrays([pa.array([b""]), headers], ["value", "headers"])
     assert len(decode_arrow(arrow(batch.schema, [batch] * 3), bytes_max=BYTES_MAX)) == 3
     assert refusal(lambda: decode_arrow(arrow(batch.schema, [batch] * 100), bytes_max=BYTES_MAX)).status == 400
@@ -177,7 +179,10 @@ def test_values_without_bytes_are_only_claims(place: str) -> None:
         columns = {"value": pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), nothing, safe=False)}
     elif place == "headers":
         pairs = pa.StructArray.from_arrays([nothing, nothing], ["key", "value"])
-        columns = {"value": pa.array([b""]), "headers": pa.ListArray.from_arrays(pa.array([0, count], pa.int32()), pairs)}
+        columns = {
+            "value": pa.array([b""]),
+            "headers": pa.ListArray.from_arrays(pa.array([0, count], pa.int32()), pairs),
+        }
     batch = pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
     body = arrow(batch.schema, [batch])
     assert len(body) < 2_000
