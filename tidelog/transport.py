@@ -211,11 +211,12 @@ class Transport:
             error = GatewayUnreachable(str(failure), urls=list(self.urls))
             error.__cause__ = failure
         except AnswerTooLarge as failure:
+            endpoint.rest()
             # The next gateway would say the same, so that who reads need not wait to learn it.
             error = (
                 UnexpectedAnswer(str(failure)) if request.reads else OutcomeUnknown(f"The answer was lost: {failure}")
             )
-            error.retryable = not request.reads
+            error.retryable = error.may_have_happened = not request.reads
             error.request_id = request_id
         except AnswerLost as failure:
             endpoint.rest()
