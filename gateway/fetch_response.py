@@ -19,6 +19,8 @@ INLINE_BYTES_MAX: Final = 64 * 1024
 """Records of more are encoded in a thread."""
 WHOLE_BYTES_MAX: Final = 2 * 1024 * 1024
 """An answer of more records is made and sent piece by piece: as JSON they may become six times as long."""
+SENT_BYTES_MIN: Final = 64 * 1024
+"""Pieces up to here are sent together."""
 PIECE_TEXT_BYTES: Final = 4 * 1024 * 1024
 """What such a piece comes to at most: 512 KiB of records as JSON, or 1 MiB as Arrow."""
 
@@ -90,7 +92,7 @@ class RecordsResponse:
         self._reservation.cover(self._size_bytes + PIECE_TEXT_BYTES)
         pieces = self._taken()
         # Before the headers, so that records that can't be encoded are a problem of their own and not half an answer.
-        first = await asyncio.get_running_loop().run_in_executor(self._pool, next, pieces, b"")
+        first = await asyncio.get_running_loop().run_in_executor(self._pool, _some, pieces)
         await self._send_on(send, pieces, first)
 
     async def _send_on(self, send: Send, pieces: Iterator[bytes], piece: bytes | None) -> None:
@@ -98,7 +100,7 @@ class RecordsResponse:
         await send({"type": "http.response.start", "status": 200, "headers": self._headers})
         while piece is not None:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
-            piece = await loop.run_in_executor(self._pool, next, pieces, None)
+            piece = await loop.run_in_executor(self._pool, _some, pieces)
         await send({"type": "http.response.body", "body": b""})
 
     def _taken(self) -> Iterator[bytes]:
@@ -142,6 +144,13 @@ class EventStreamResponse:
         async with aclosing(self._events):
             async for event in self._events:
                 await send({"type": "http.response.body", "body": event, "more_body": True})
+
+
+def _some(pieces: Iterator[bytes]) -> bytes | None:
+    """The next pieces, together where they are short, since each costs a change of threads; None after the last."""
+    chunks: list[bytes] = []
+    _gather(pieces, chunks, SENT_BYTES_MIN - 1)
+    return b"".join(chunks) if chunks else None
 
 
 def _gather(pieces: Iterator[bytes], chunks: list[bytes], room: int) -> bool:

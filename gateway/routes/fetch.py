@@ -56,6 +56,8 @@ PARTITIONS_MAX: Final = 10_000
 """Partitions of one fetch."""
 _RECORD_TEXT_BYTES: Final = 96
 """About what JSON adds to a record's own bytes."""
+_PARTITION_TEXT_BYTES: Final = 160
+"""About what a partition takes in an answer without its records: thousands are written in a thread."""
 
 _START_WORDS: Final = ("earliest", "latest")
 LIMITS: Final = (
@@ -205,7 +207,7 @@ def many_response(
                 yield from json_pieces(part.topic, part.partition, _table(part.records), _positions(part))
         yield b"]}"
 
-    size = found.size_bytes + _RECORD_TEXT_BYTES * found.record_count
+    size = found.size_bytes + _RECORD_TEXT_BYTES * found.record_count + _PARTITION_TEXT_BYTES * len(found.parts)
     return RecordsResponse(
         pieces, size_bytes=size, media_type=JSON, headers={}, reservation=found.reservation, pool=shell.codec_pool
     )
