@@ -13,11 +13,16 @@ from starlette.types import Receive, Scope, Send
 
 from gateway.disconnect import unless_disconnected
 from gateway.memory_budget import Reservation
+from log_format.errors import BackOff
 
 INLINE_BYTES_MAX: Final = 64 * 1024
 """Records of more are encoded in a thread."""
 WHOLE_BYTES_MAX: Final = 2 * 1024 * 1024
 """An answer of more records is made and sent piece by piece: as JSON they may become six times as long."""
+SENT_BYTES_MIN: Final = 64 * 1024
+"""Pieces up to here are sent together."""
+PIECE_TEXT_BYTES: Final = 4 * 1024 * 1024
+"""What such a piece comes to at most: 512 KiB of records as JSON, or 1 MiB as Arrow."""
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -53,25 +58,49 @@ class RecordsResponse:
             self._reservation.release()
 
     async def _send_whole(self, send: Send) -> None:
-        if self._size_bytes <= INLINE_BYTES_MAX:
-            body = b"".join(self._taken())
-        else:
-            body = await asyncio.get_running_loop().run_in_executor(self._pool, b"".join, self._taken())
+        pieces = self._taken()
+        chunks: list[bytes] = []
+        while not await self._gathered(pieces, chunks):
+            if not self._has_grown():
+                await self._send_on(send, pieces, b"".join(chunks))
+                return
+        body = b"".join(chunks)
         # From here on only the bytes are held, not the records that they were made of.
         self._reservation.shrink_to(len(body))
         headers = [*self._headers, (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
+    async def _gathered(self, pieces: Iterator[bytes], chunks: list[bytes]) -> bool:
+        """Make pieces until there are no more, or no more than the reservation has room for; whether all are there."""
+        room = max(self._reservation.size_bytes, INLINE_BYTES_MAX)
+        if self._size_bytes <= INLINE_BYTES_MAX:
+            return _gather(pieces, chunks, room)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, _gather, pieces, chunks, room)
+
+    def _has_grown(self) -> bool:
+        """Make more room: as JSON records may be many times as long. False when there is none."""
+        before = self._reservation.size_bytes
+        try:
+            self._reservation.cover(2 * max(before, INLINE_BYTES_MAX))
+        except BackOff:
+            return False
+        return self._reservation.size_bytes > before
+
     async def _send_pieces(self, send: Send) -> None:
-        loop = asyncio.get_running_loop()
+        # The first record of an answer comes whatever its size, and may be larger than what was reserved before.
+        self._reservation.cover(self._size_bytes + PIECE_TEXT_BYTES)
         pieces = self._taken()
-        piece = await loop.run_in_executor(self._pool, next, pieces, None)
-        # Only now, so that records that can't be encoded are a problem of their own and not half an answer.
+        # Before the headers, so that records that can't be encoded are a problem of their own and not half an answer.
+        first = await asyncio.get_running_loop().run_in_executor(self._pool, _some, pieces)
+        await self._send_on(send, pieces, first)
+
+    async def _send_on(self, send: Send, pieces: Iterator[bytes], piece: bytes | None) -> None:
+        loop = asyncio.get_running_loop()
         await send({"type": "http.response.start", "status": 200, "headers": self._headers})
         while piece is not None:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
-            piece = await loop.run_in_executor(self._pool, next, pieces, None)
+            piece = await loop.run_in_executor(self._pool, _some, pieces)
         await send({"type": "http.response.body", "body": b""})
 
     def _taken(self) -> Iterator[bytes]:
@@ -115,6 +144,25 @@ class EventStreamResponse:
         async with aclosing(self._events):
             async for event in self._events:
                 await send({"type": "http.response.body", "body": event, "more_body": True})
+
+
+def _some(pieces: Iterator[bytes]) -> bytes | None:
+    """The next pieces, together where they are short, since each costs a change of threads; None after the last."""
+    chunks: list[bytes] = []
+    _gather(pieces, chunks, SENT_BYTES_MIN - 1)
+    return b"".join(chunks) if chunks else None
+
+
+def _gather(pieces: Iterator[bytes], chunks: list[bytes], room: int) -> bool:
+    """Add pieces to ``chunks`` until they have more than ``room`` bytes; whether there are no more."""
+    size = sum(map(len, chunks))
+    while size <= room:
+        piece = next(pieces, None)
+        if piece is None:
+            return True
+        chunks.append(piece)
+        size += len(piece)
+    return False
 
 
 def _encoded(headers: Mapping[str, int]) -> Headers:

@@ -31,6 +31,12 @@ class Reservation:
         self._budget.take(by_bytes)
         self.size_bytes += by_bytes
 
+    def cover(self, size_bytes: int) -> None:
+        """Reserve as much as is missing to ``size_bytes``, or to the whole budget. Raises ``BackOff``, keeping what there was."""
+        missing = min(size_bytes, self._budget.bytes_max) - self.size_bytes
+        if missing > 0:
+            self.grow(missing)
+
     def shrink_to(self, size_bytes: int) -> None:
         """Give back what is above ``size_bytes``; nothing happens when less is held."""
         surplus = self.size_bytes - size_bytes

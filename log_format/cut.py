@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from log_format.record_bytes import record_bytes
+from log_format.record_bytes import record_bytes, record_bytes_at_most
 
 
 def cut(table: pa.Table, *, bytes_max: int, records_max: int) -> pa.Table:
@@ -17,8 +17,7 @@ def cut(table: pa.Table, *, bytes_max: int, records_max: int) -> pa.Table:
     if records_max < 1:
         raise ValueError(f"records_max is {records_max}, not at least 1")
     head = table.slice(0, records_max)
-    # The columns' own bytes bound the records' from above, so that most tails need no count of each record.
-    if head.num_rows <= 1 or head.nbytes <= bytes_max:
+    if head.num_rows <= 1 or record_bytes_at_most(head) <= bytes_max:
         return head
     fitting = int(np.searchsorted(np.cumsum(record_bytes(head)), bytes_max, side="right"))
     return head.slice(0, max(1, fitting))

@@ -16,6 +16,15 @@ REQUEST_BYTES_MAX: Final = 16 * 1024 * 1024
 RECORD_BYTES_DEFAULT: Final = 1024 * 1024
 """Default of ``max.message.bytes``, Kafka's."""
 
+HEADERS_PER_RECORD_MAX: Final = 65_536
+"""Headers of one record that a gateway takes: records have a few, and who reads one holds all of its headers."""
+
+HEADER_BYTES_MIN: Final = 16
+"""What a header counts at least where sizes are limited: about what an empty one takes in memory and in a segment."""
+
+HEADERS_FREE: Final = 8
+"""So many headers of a record count their bytes only, however few those are."""
+
 REPORTED_ERRORS_MAX: Final = 20
 """Entries in a problem's ``errors``: enough to mend a batch, few enough to read."""
 

@@ -1,6 +1,7 @@
 """How large records are, as every limit of the contract counts them: the bytes of key, value and headers.
 
-A null and an empty value both count nothing; a header counts its key's UTF-8 bytes and its value's.
+A null and an empty value both count nothing; a header counts its key's UTF-8 bytes and its value's. Since an empty header takes
+memory all the same, the headers of a record count at least ``HEADER_BYTES_MIN`` for each beyond the first ``HEADERS_FREE``.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from log_format.limits import HEADER_BYTES_MIN, HEADERS_FREE
 
 
 def record_bytes(records: pa.Table) -> npt.NDArray[np.int64]:
@@ -24,6 +27,12 @@ def record_bytes(records: pa.Table) -> npt.NDArray[np.int64]:
     return sizes
 
 
+def record_bytes_at_most(records: pa.Table) -> int:
+    """No less than the sizes of ``records`` together, without a look at each."""
+    # An empty header takes 8 bytes of its column.
+    return int(records.nbytes + records.column("headers").nbytes)
+
+
 def _lengths(lengths: pa.ChunkedArray | pa.Array) -> npt.NDArray[np.int64]:
     if lengths.null_count:
         lengths = pc.fill_null(lengths, 0)
@@ -36,8 +45,9 @@ def _header_bytes(headers: pa.ListArray) -> npt.NDArray[np.int64]:
     elements = headers.flatten()
     if len(elements) == 0:
         return np.zeros(len(headers), dtype=np.int64)
-    ends = np.cumsum(_lengths(pc.list_value_length(headers)))
+    counts = _lengths(pc.list_value_length(headers))
+    ends = np.cumsum(counts)
     key, value = elements.flatten()
     totals = np.zeros(len(elements) + 1, dtype=np.int64)
     np.cumsum(_lengths(pc.binary_length(key)) + _lengths(pc.binary_length(value)), out=totals[1:])
-    return np.diff(totals[ends], prepend=0)
+    return np.maximum(np.diff(totals[ends], prepend=0), (counts - HEADERS_FREE) * HEADER_BYTES_MIN)

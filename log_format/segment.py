@@ -159,6 +159,25 @@ def decode_row_groups(
     """
     ref = footer.segment
     groups = footer.row_groups[indices.start : indices.stop]
+    file = checked_file(footer, indices, data)
+    schema = RECORD_SCHEMA if columns is None else _narrowed(columns)
+    try:
+        source = pq.ParquetFile(file, metadata=footer.metadata)
+        decoded = source.read_row_groups(list(indices), columns=schema.names, use_threads=False)
+        table = pa.Table.from_arrays(decoded.columns, schema=schema)
+        if "headers" in schema.names:
+            table.column("headers").validate(full=True)
+    except PARQUET_ERRORS as problem:
+        where = f"bytes [{groups[0].start}, {groups[-1].end}) of it"
+        raise corruption(ref, f"{where} can't be decoded: {problem}") from problem
+    _check_places(ref, groups, table)
+    return table
+
+
+def checked_file(footer: Footer, indices: range, data: bytes | memoryview) -> pa.BufferReader:
+    """A file with the row groups at their places, whose checksums are right. Arguments and errors: ``decode_row_groups``."""
+    ref = footer.segment
+    groups = footer.row_groups[indices.start : indices.stop]
     start, end = groups[0].start, groups[-1].end
     origin = 0 if len(data) == end else start
     if len(data) != end - origin:
@@ -167,17 +186,7 @@ def decode_row_groups(
     for group in groups:
         if zlib.crc32(view[group.start - origin : group.end - origin]) != group.crc32:
             corrupt(ref, f"bytes [{group.start}, {group.end}) of it do not match their checksum")
-    schema = RECORD_SCHEMA if columns is None else _narrowed(columns)
-    try:
-        source = pq.ParquetFile(_sparse(view, start) if origin else pa.BufferReader(data), metadata=footer.metadata)
-        decoded = source.read_row_groups(list(indices), columns=schema.names, use_threads=False)
-        table = pa.Table.from_arrays(decoded.columns, schema=schema)
-        if "headers" in schema.names:
-            table.column("headers").validate(full=True)
-    except PARQUET_ERRORS as problem:
-        raise corruption(ref, f"bytes [{start}, {end}) of it can't be decoded: {problem}") from problem
-    _check_places(ref, groups, table)
-    return table
+    return _sparse(view, start) if origin else pa.BufferReader(data)
 
 
 def _narrowed(columns: Sequence[str]) -> pa.Schema:

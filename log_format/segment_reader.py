@@ -11,6 +11,7 @@ a store that fails raises its ``StoreUnavailable``. Safe from any thread; nothin
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from log_format.run import SegmentRef
 from log_format.segment import decode_row_groups
 from log_format.segment_bytes import read_footer, read_segment
 from log_format.segment_footer import MAGIC, Footer, RowGroup, corrupt, decode_footer, decode_magic
+from log_format.segment_parts import DECODED_BYTES_MAX, decode_parts, decoded_bytes
 from log_format.store import ObjectStore
 
 _OFFSET_END: Final = 2**63 - 1
@@ -73,6 +75,7 @@ class SegmentReader:
         self._store = store
         self._footers = FooterCache(footer_cache_bytes)
         self._whole_object_bytes_max = whole_object_bytes_max
+        self._heavy = threading.Lock()
 
     def read(
         self,
@@ -102,12 +105,16 @@ class SegmentReader:
             record_count = bytes_count = 0
             while indices and record_count < records_max and (bytes_count < bytes_max or record_count == 0):
                 span = _span(opened.footer, indices, start_offset, bytes_max - bytes_count, records_max - record_count)
-                part = _between(opened.decode(span), start_offset, end)
                 indices = indices[len(span) :]
-                parts.append(part)
-                record_count += part.num_rows
-                if indices:
+                for decoded in self._decoded(opened, span):
+                    part = _between(decoded, start_offset, end)
+                    if not part.num_rows:
+                        continue  # what it was cut from is not to be kept
+                    parts.append(part)
+                    record_count += part.num_rows
                     bytes_count += int(record_bytes(part).sum())
+                    if record_count >= records_max or (record_count and bytes_count >= bytes_max):
+                        break
             if not parts:
                 return RECORD_SCHEMA.empty_table()
             return cut(pa.concat_tables(parts), bytes_max=bytes_max, records_max=records_max)
@@ -156,13 +163,22 @@ class SegmentReader:
             for index in opened.footer.select(partition, start_offset, _OFFSET_END):
                 if opened.footer.row_groups[index].max_timestamp_ms < timestamp_ms:
                     continue
-                records = opened.decode(range(index, index + 1))
+                records = opened.decode(range(index, index + 1), columns=())
                 offsets = records.column("offset").to_numpy()
                 timestamps = records.column("timestamp").to_numpy().view(np.int64)
                 found = np.flatnonzero((offsets >= start_offset) & (timestamps >= timestamp_ms * 1000))
                 if len(found):
                     return int(offsets[found[0]])
             return None
+
+    def _decoded(self, opened: _OpenSegment, span: range) -> Iterator[pa.Table]:
+        """The records of ``span``: as one table, unless it is a row group that becomes too large by that."""
+        if not _is_heavy(opened.footer, span[0]):
+            yield opened.decode(span)
+            return
+        # One at a time: a single record of such a row group may take a hundred megabytes while it is decoded.
+        with self._heavy:
+            yield from decode_parts(opened.footer, span[0], opened.bytes_of(span))
 
     def _open(self, topic: str, segment: SegmentRef, partition: int) -> _OpenSegment:
         """The segment with its footer. Raises ``CorruptData``, also when it has nothing of ``partition``."""
@@ -192,21 +208,29 @@ class _OpenSegment:
 
     def decode(self, indices: range, columns: Sequence[str] | None = None) -> pa.Table:
         """The records of adjacent row groups."""
+        return decode_row_groups(self.footer, indices, self.bytes_of(indices), columns=columns)
+
+    def bytes_of(self, indices: range) -> memoryview:
+        """The bytes of adjacent row groups, as ``decode_row_groups`` takes them."""
         start, end = _bytes_of(self.footer, indices)
         if self.body is not None:
-            data = self.body[:end]
-        else:
-            # The first row group begins right behind the magic: with it nothing has to be copied.
-            data = memoryview(self.store.get_range(self.key, 0 if start == len(MAGIC) else start, end))
-        return decode_row_groups(self.footer, indices, data, columns=columns)
+            return self.body[:end]
+        # The first row group begins right behind the magic: with it nothing has to be copied.
+        return memoryview(self.store.get_range(self.key, 0 if start == len(MAGIC) else start, end))
 
 
 def _bytes_of(footer: Footer, indices: range) -> tuple[int, int]:
     return footer.row_groups[indices[0]].start, footer.row_groups[indices[-1]].end
 
 
+def _is_heavy(footer: Footer, index: int) -> bool:
+    return decoded_bytes(footer, index) > DECODED_BYTES_MAX
+
+
 def _span(footer: Footer, indices: range, start_offset: int, bytes_max: int, records_max: int) -> range:
     """The head of ``indices`` that is expected to reach the limits: at least one row group, at most ``READ_SPAN_BYTES_MAX``.
+
+    A row group that would become too large by being decoded as a whole is alone.
 
     Of a row group that begins before ``start_offset`` only the share behind it counts. A guess too low costs another
     request, one too high costs bytes.
@@ -216,8 +240,10 @@ def _span(footer: Footer, indices: range, start_offset: int, bytes_max: int, rec
     for count, index in enumerate(indices):
         group = footer.row_groups[index]
         reached = bytes_expected >= bytes_max or records_expected >= records_max
-        if count and (reached or group.end - start > READ_SPAN_BYTES_MAX):
+        if count and (reached or group.end - start > READ_SPAN_BYTES_MAX or _is_heavy(footer, index)):
             return indices[:count]
+        if _is_heavy(footer, index):
+            return indices[:1]
         share = (group.end_offset - max(start_offset, group.base_offset)) / (group.end_offset - group.base_offset)
         bytes_expected += share * group.uncompressed_bytes
         records_expected += share * group.record_count

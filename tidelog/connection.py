@@ -4,7 +4,8 @@ What a caller may conclude from a failure is the point of this module:
 
 1. ``NeverSent``: no byte of the request left this machine. It may be sent again, anywhere.
 2. ``AnswerLost``: the request may have been read and done; its answer did not come, or not whole.
-3. An ``Answer`` is whole: as long as its Content-Length or its chunks say, decompressed without a fault.
+3. An ``Answer`` is whole: as long as its Content-Length or its chunks say, decompressed without a fault. What would be longer
+   than the caller allows is given up at that length, compressed or not (``AnswerTooLarge``).
 
 A connection is used again only when it has been idle for a moment and nothing waits to be read on it. ``abort`` cuts every
 exchange short from another thread. Absent on purpose: redirects, cookies, proxies, HTTP/2.
@@ -39,6 +40,10 @@ class AnswerLost(Exception):
     """The request may have been sent; there is no whole answer."""
 
 
+class AnswerTooLarge(AnswerLost):
+    """An answer was sent, and is larger than any that the request may have, as it came or decompressed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """Status, headers (names in lower case) and the decompressed body of one exchange."""
@@ -66,9 +71,16 @@ class Address:
         self._aborted = threading.Event()
 
     def exchange(
-        self, method: str, target: str, *, body: bytes | None, headers: Mapping[str, str], timeout_ms: float
+        self,
+        method: str,
+        target: str,
+        *,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        timeout_ms: float,
+        answer_bytes_max: int = limits.ANSWER_BYTES_MAX,
     ) -> Answer:
-        """One request and its whole answer within ``timeout_ms``. Raises ``NeverSent``, ``AnswerLost``."""
+        """One request and its whole answer within ``timeout_ms``. Raises ``NeverSent``, ``AnswerLost``, ``AnswerTooLarge``."""
         deadline = Deadline(timeout_ms)
         connection = self._take(deadline)
         reusable = False
@@ -76,12 +88,15 @@ class Address:
             connection.timeout = deadline.remaining_s()
             sent = _send(connection, method, self._prefix + target, body, headers)
             response = connection.getresponse()
-            received = _read(response, connection, deadline)
+            received = _read(response, connection, deadline, answer_bytes_max)
             reusable = sent and connection.sock is not None
             lowered = {name.lower(): value for name, value in response.headers.items()}
-            return Answer(
-                status=response.status, headers=lowered, body=_decompress(received, lowered.get("content-encoding"))
-            )
+            data = _decompress(received, lowered.get("content-encoding"), answer_bytes_max)
+            return Answer(status=response.status, headers=lowered, body=data)
+        except _TooLarge:
+            reusable = False
+            what = f"the answer is longer than {answer_bytes_max} bytes, more than this request may have"
+            raise AnswerTooLarge(f"{self.url}: {what}") from None
         except _EXCHANGE_ERRORS as error:
             reusable = False
             reason = (
@@ -159,6 +174,10 @@ class Address:
             connection.close()
 
 
+class _TooLarge(Exception):
+    """More than the bound."""
+
+
 _EXCHANGE_ERRORS = (OSError, urllib3.exceptions.HTTPError, http.client.HTTPException, zlib.error, zstandard.ZstdError)
 
 
@@ -191,7 +210,7 @@ def _reason(error: BaseException) -> str:
     return str(error).rpartition("): ")[2]
 
 
-def _read(response: urllib3.HTTPResponse, connection: HTTPConnection, deadline: Deadline) -> bytes:
+def _read(response: urllib3.HTTPResponse, connection: HTTPConnection, deadline: Deadline, bytes_max: int) -> bytes:
     parts: list[bytes] = []
     size_bytes = 0
     while True:
@@ -204,16 +223,30 @@ def _read(response: urllib3.HTTPResponse, connection: HTTPConnection, deadline: 
             return b"".join(parts)
         parts.append(part)
         size_bytes += len(part)
-        if size_bytes > limits.ANSWER_BYTES_MAX:
-            raise urllib3.exceptions.ProtocolError(f"the answer is above {limits.ANSWER_BYTES_MAX} bytes")
+        if size_bytes > bytes_max:
+            raise _TooLarge
 
 
-def _decompress(body: bytes, encoding: str | None) -> bytes:
+def _decompress(body: bytes, encoding: str | None, bytes_max: int) -> bytes:
     if encoding in {None, "", "identity"}:
         return body
     if encoding == "gzip":
-        return zlib.decompress(body, wbits=31)
+        stream = zlib.decompressobj(wbits=31)
+        data = stream.decompress(body, bytes_max + 1)
+        if len(data) > bytes_max:
+            raise _TooLarge
+        if not stream.eof:
+            raise urllib3.exceptions.DecodeError("the gzip stream is cut")
+        return data
     if encoding == "zstd":
-        with zstandard.ZstdDecompressor().stream_reader(body, read_across_frames=True) as reader:
-            return reader.read()
+        decompressor = zstandard.ZstdDecompressor(max_window_size=limits.ZSTD_WINDOW_BYTES_MAX)
+        with decompressor.stream_reader(body, read_across_frames=True) as reader:
+            parts: list[bytes] = []
+            left = bytes_max
+            while part := reader.read(limits.READ_BYTES):
+                left -= len(part)
+                if left < 0:
+                    raise _TooLarge
+                parts.append(part)
+            return b"".join(parts)
     raise urllib3.exceptions.DecodeError(f"unknown content encoding {encoding!r}")

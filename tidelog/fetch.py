@@ -12,6 +12,7 @@ from tidelog.deadline import Deadline
 from tidelog.encode import ARROW, JSON
 from tidelog.errors import GatewayError
 from tidelog.json_record import JsonRecord
+from tidelog.limits import fetched_bytes_max
 from tidelog.owners import Owned
 from tidelog.problem import error_from_problem
 from tidelog.record import TopicPartition
@@ -72,6 +73,7 @@ def fetch_arrow(
         repeatable=True,
         reads=True,
         about=about,
+        answer_bytes_max=fetched_bytes_max(limits.bytes_max, limits.records_max, as_json=False),
         wait_ms=limits.wait_ms,
     )
     reply = transport.call(request, deadline, patient=True)
@@ -116,6 +118,7 @@ def fetch_many(
         repeatable=True,
         reads=True,
         about=about,
+        answer_bytes_max=fetched_bytes_max(limits.bytes_max, limits.records_max, as_json=True),
         wait_ms=limits.wait_ms,
     )
     reply = transport.call(request, deadline, patient=True)

@@ -31,8 +31,17 @@ BACKOFF_LAST_MS: Final = 3_000
 LATE_MS_MAX: Final = 100
 """A request that changes something is not begun with less time left: cut off, nobody would know whether it happened."""
 
-ANSWER_BYTES_MAX: Final = 1024 * 1024 * 1024
-"""An answer above this is not read: 64 MiB of records, each byte escaped as JSON does at worst, is far below."""
+ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
+"""An answer without records that is above this, as it comes or decompressed, is given up: a page of topics has some megabytes."""
+
+FETCHED_RECORD_BYTES: Final = 512
+"""What a fetched record takes in an answer besides its bytes, at most, with eight short headers."""
+
+JSON_ESCAPED_BYTES: Final = 6
+"""What a byte takes in JSON at worst."""
+
+ZSTD_WINDOW_BYTES_MAX: Final = 8 * 1024 * 1024
+"""What answers may make a decoder remember (RFC 9659)."""
 
 READ_BYTES: Final = 256 * 1024
 """Taken from the socket at a time; the deadline is looked at between two."""
@@ -102,6 +111,13 @@ JSON_FETCH_RECORDS_MAX: Final = 20_000
 
 FETCH_BYTES_LARGEST: Final = 64 * 1024 * 1024
 """The contract's bound on ``max_bytes``."""
+
+
+def fetched_bytes_max(bytes_max: int, records_max: int, *, as_json: bool) -> int:
+    """Bytes of the longest answer to a fetch with these limits: the first record comes whatever its size."""
+    factor = JSON_ESCAPED_BYTES if as_json else 2
+    return factor * (bytes_max + REQUEST_BYTES_MAX) + FETCHED_RECORD_BYTES * records_max
+
 
 ITERATION_WAIT_MS: Final = 10_000
 """How long one poll of an endless iteration waits; new partitions are looked for between two."""

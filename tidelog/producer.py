@@ -24,7 +24,7 @@ from tidelog.encode import Compression
 from tidelog.errors import BufferFull, DeliveryFailed
 from tidelog.group import GroupMetadata
 from tidelog.numbering import Numbering
-from tidelog.record import Headers, ProduceResult, RecordMetadata, TopicPartition
+from tidelog.record import Headers, ProduceResult, RecordMetadata, TopicPartition, headers_bytes
 from tidelog.record_columns import CHOOSE
 from tidelog.send_buffer import SendBuffer
 from tidelog.sender import Sender
@@ -179,7 +179,7 @@ class Producer:
         pairs: Headers = ()
         if headers:
             pairs = _pairs(headers)
-            size_bytes += sum(len(name.encode()) + len(held or b"") for name, held in pairs)
+            size_bytes += headers_bytes(pairs)
         if partition is None:
             partition = CHOOSE
         elif not 0 <= partition <= limits.PARTITION_MAX:

@@ -6,8 +6,16 @@ from typing import Any
 
 import msgspec
 
+from log_format.limits import HEADER_BYTES_MIN, HEADERS_FREE
+
 Headers = tuple[tuple[str, bytes | None], ...]
 """In order, duplicates kept."""
+
+
+def headers_bytes(headers: Headers) -> int:
+    """What a record's headers count, as gateways count them (``log_format.record_bytes``)."""
+    size = sum(len(name.encode()) + len(value or b"") for name, value in headers)
+    return max(size, (len(headers) - HEADERS_FREE) * HEADER_BYTES_MIN)
 
 
 class TopicPartition(msgspec.Struct, frozen=True, order=True):

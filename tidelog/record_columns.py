@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tidelog.partitioner import partition_for_key
-from tidelog.record import Headers
+from tidelog.record import Headers, headers_bytes
 
 CHOOSE = -1
 """In ``named``: no partition was."""
@@ -57,12 +57,8 @@ class RecordColumns:
 
     def size_bytes(self, index: int) -> int:
         """Bytes of key, value and headers of one record, as ``max.message.bytes`` counts them."""
-        headers = self.headers.get(index, ())
-        return (
-            len(self.keys[index] or b"")
-            + len(self.values[index] or b"")
-            + sum(len(name.encode()) + len(value or b"") for name, value in headers)
-        )
+        headers = headers_bytes(self.headers.get(index, ()))
+        return len(self.keys[index] or b"") + len(self.values[index] or b"") + headers
 
     def assign(self, partition_count: int, keyless_partition: int) -> None:
         """Fill ``assigned``: the named partition, else the key's, else ``keyless_partition``."""

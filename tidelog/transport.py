@@ -28,7 +28,7 @@ import msgspec
 from log_format.errors import TidelogError
 from log_format.version import __version__
 from tidelog import limits
-from tidelog.connection import Answer, AnswerLost, NeverSent
+from tidelog.connection import Answer, AnswerLost, AnswerTooLarge, NeverSent
 from tidelog.deadline import Deadline
 from tidelog.endpoints import Endpoint, Endpoints
 from tidelog.errors import ClientClosed, GatewayError, GatewayUnreachable, OutcomeUnknown, UnexpectedAnswer
@@ -62,6 +62,8 @@ class Request:
     """Which errors are raised although they could be followed by another try."""
     about: Owned | None = None
     """It goes to the gateway that is preferred for this, where that is known and well."""
+    answer_bytes_max: int = limits.ANSWER_BYTES_MAX
+    """A longer answer, as it comes or decompressed, is none."""
     wait_ms: float = 0
     """How long the gateway was asked to wait before it answers, on top of ``request_timeout_ms``."""
 
@@ -196,13 +198,26 @@ class Transport:
         error: GatewayError
         try:
             answer = endpoint.address.exchange(
-                request.method, request.target, body=request.body, headers=headers, timeout_ms=timeout_ms
+                request.method,
+                request.target,
+                body=request.body,
+                headers=headers,
+                timeout_ms=timeout_ms,
+                answer_bytes_max=request.answer_bytes_max,
             )
         except NeverSent as failure:
             endpoint.rest()
             self._owners.doubt()
             error = GatewayUnreachable(str(failure), urls=list(self.urls))
             error.__cause__ = failure
+        except AnswerTooLarge as failure:
+            endpoint.rest()
+            # The next gateway would say the same, so that who reads need not wait to learn it.
+            error = (
+                UnexpectedAnswer(str(failure)) if request.reads else OutcomeUnknown(f"The answer was lost: {failure}")
+            )
+            error.retryable = error.may_have_happened = not request.reads
+            error.request_id = request_id
         except AnswerLost as failure:
             endpoint.rest()
             self._owners.doubt()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import pyarrow as pa
 
+from gateway.codec.record_json import pieces
 from log_format.records import RECORD_SCHEMA
 
 ANSWER_SCHEMA: Final = RECORD_SCHEMA.set(
@@ -13,13 +15,18 @@ ANSWER_SCHEMA: Final = RECORD_SCHEMA.set(
 )
 BATCH_ROWS_MAX: Final = 65_536
 """Rows in one batch of the stream: readers that go batch by batch need not hold more."""
+BATCH_BYTES: Final = 1024 * 1024
+"""Bytes in one batch, unless a record alone has more: no more is written at a time, nor held for a client that reads slowly."""
 
 
-def arrow_answer(records: pa.Table) -> bytes:
-    """``records`` (``RECORD_SCHEMA``) as a stream with ``ANSWER_SCHEMA``, which is there also without rows."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, ANSWER_SCHEMA) as writer:
-        if records.num_rows:
-            writer.write_table(records.cast(ANSWER_SCHEMA), max_chunksize=BATCH_ROWS_MAX)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
+_SCHEMA_MESSAGE: Final = ANSWER_SCHEMA.serialize().to_pybytes()
+_END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+
+
+def arrow_pieces(records: pa.Table) -> Iterator[bytes]:
+    """``records`` (``RECORD_SCHEMA``) as a stream with ``ANSWER_SCHEMA``, which is there also without rows, in pieces."""
+    yield _SCHEMA_MESSAGE
+    for piece in pieces(records, BATCH_BYTES):
+        for batch in piece.cast(ANSWER_SCHEMA).to_batches(max_chunksize=BATCH_ROWS_MAX):
+            yield batch.serialize().to_pybytes()
+    yield _END_OF_STREAM

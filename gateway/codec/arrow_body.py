@@ -18,14 +18,15 @@ import pyarrow.compute as pc
 
 from gateway.codec.arrow_columns import (
     Mask,
-    as_binary,
     as_partitions,
     as_timestamps,
-    decoded_bytes,
     is_bytes,
     is_headers,
     is_timestamp,
+    plain,
+    plain_bytes,
 )
+from gateway.codec.arrow_dictionary import Dictionary, validate
 from gateway.codec.arrow_messages import check_messages, first_line
 from gateway.codec.incoming import PARTITION_MAX, IncomingRecords, PlaceKind, Places
 from gateway.codec.record_columns import RecordColumns, header_lists, incoming
@@ -42,6 +43,8 @@ _ALLOWED: Final[dict[str, tuple[Callable[[pa.DataType], bool], str]]] = {
     "timestamp": (is_timestamp, "a timestamp or int64 milliseconds"),
     "partition": (pa.types.is_integer, "an integer"),
 }
+_ROW_BYTES_MIN: Final = 8
+"""A body of ``bytes_max`` may have a record for each so many: as a record even one of nulls takes three times that."""
 _LENGTHS: Final = 4
 """Bytes that a value takes besides its own: its place among the others."""
 
@@ -66,6 +69,12 @@ def decode_arrow(body: bytes, *, bytes_max: int) -> IncomingRecords:
     return incoming([records], places)
 
 
+def _check_rows(count: int, bytes_max: int) -> None:
+    rows_max = bytes_max // _ROW_BYTES_MIN
+    if count > rows_max:
+        raise too_large(f"The Arrow stream has more than {rows_max} records.", bytes_max)
+
+
 def _read(buffer: pa.Buffer) -> dict[str, pa.ChunkedArray]:
     """The columns that matter, validated; those of type null, which say nothing, only where they are the values."""
     try:
@@ -73,7 +82,8 @@ def _read(buffer: pa.Buffer) -> dict[str, pa.ChunkedArray]:
             _check_schema(reader.schema)
             names = [name for name in reader.schema.names if name in _ALLOWED]
             table = reader.read_all().select(names)
-        table.validate(full=True)
+        for column in table.columns:
+            validate(column)
     except RequestRefused:
         raise
     except (pa.ArrowException, OSError, MemoryError, ValueError, KeyError, NotImplementedError) as error:
@@ -113,6 +123,7 @@ def _check_schema(schema: pa.Schema) -> None:
 
 def _convert(given: dict[str, pa.ChunkedArray], bytes_max: int, bad: BadRecords, places: Places) -> RecordColumns:
     budget = _Budget(bytes_max)
+    _check_rows(len(given["value"]), bytes_max)
     # First of all: how many rows there are is only a claim until something in the body is counted for each.
     values = budget.binary(given["value"])
     timestamps = partitions = None
@@ -145,20 +156,35 @@ class _Budget:
         if pa.types.is_null(column.type):
             return pa.nulls(len(column), pa.binary())
         pieces = []
+        dictionary: Dictionary | None = None
         for chunk in column.chunks:
-            self._spend(decoded_bytes(chunk))
-            pieces.append(as_binary(chunk))
+            if not pa.types.is_dictionary(chunk.type):
+                self._spend(plain_bytes(chunk))
+                pieces.append(plain(chunk))
+                continue
+            if dictionary is None or not dictionary.is_of(chunk):
+                self._spend(_LENGTHS * len(chunk.dictionary))
+                dictionary = Dictionary(chunk.dictionary)
+                self._spend(dictionary.size_bytes)
+            self._spend(dictionary.taken_bytes(chunk.indices))
+            pieces.append(dictionary.taken(chunk.indices))
         return _one_piece(pa.chunked_array(pieces, pa.binary()))
 
     def _spend(self, size: int) -> None:
+        self.check(size)
         self._left -= size
-        if self._left < 0:
+
+    def check(self, size: int) -> None:
+        """Raise ``RequestRefused`` (413) unless so much is left."""
+        if size > self._left:
             detail = f"The Arrow stream's records come to more than {self._bytes_max} bytes."
             raise too_large(detail, self._bytes_max)
 
 
 def _headers(column: pa.Array, budget: _Budget, bad: BadRecords, places: Places) -> pa.Array | None:
     counts = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    # Here, too, their number is only a claim yet.
+    budget.check(2 * _LENGTHS * int(counts.sum()))
     elements = column.flatten()
     if len(elements) == 0:
         return None

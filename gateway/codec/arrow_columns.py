@@ -1,7 +1,7 @@
 """Arrow columns of every kind that the contract takes, as the one kind that is stored.
 
-1. Nothing grows unseen: a dictionary's or a view's values may be named any number of times, so the size that they come to is
-   summed up before they are copied (``decoded_bytes``).
+1. Nothing grows unseen: a view's values may be named any number of times, so the size that they come to is summed up before they
+   are copied (``plain_bytes``). Dictionaries are ``arrow_dictionary``'s.
 2. Columns passed in were validated in full; nothing here reads memory that validation did not vouch for.
 """
 
@@ -52,23 +52,13 @@ def is_headers(type_: pa.DataType) -> bool:
     return all(is_bytes(field.type) for field in header)
 
 
-def decoded_bytes(column: pa.Array) -> int:
-    """What a column of bytes takes when every value is written out; of a dictionary, its values as well."""
-    if pa.types.is_dictionary(column.type):
-        lengths = _lengths(column.dictionary)
-        taken = pc.sum(pc.take(pa.array(lengths), column.indices)).as_py() or 0
-        return int(lengths.sum()) + int(taken)
-    return int(_lengths(column).sum())
+def plain_bytes(column: pa.Array) -> int:
+    """What a column of bytes takes when every value is written out; not for dictionaries."""
+    return int(lengths(column).sum())
 
 
-def as_binary(column: pa.Array) -> pa.Array:
-    """A column of bytes as plain ``binary``."""
-    if pa.types.is_dictionary(column.type):
-        return pc.take(_plain(column.dictionary), column.indices)
-    return _plain(column)
-
-
-def _plain(column: pa.Array) -> pa.Array:
+def plain(column: pa.Array) -> pa.Array:
+    """A column of bytes as plain ``binary``; not for dictionaries."""
     if pa.types.is_binary(column.type):
         return column
     if _is_view(column.type):
@@ -100,13 +90,13 @@ def _without_null_views(column: pa.Array) -> pa.Array:
     )
 
 
-def _lengths(column: pa.Array) -> npt.NDArray[np.int64]:
+def lengths(column: pa.Array) -> npt.NDArray[np.int64]:
     """The length of each value, 0 where it is null."""
     if _is_view(column.type):
-        lengths = _views(column)[column.offset :, 0].astype(np.int64)
+        words = _views(column)[column.offset :, 0].astype(np.int64)
         if column.null_count:
-            lengths[column.is_null().to_numpy(zero_copy_only=False)] = 0
-        return lengths
+            words[column.is_null().to_numpy(zero_copy_only=False)] = 0
+        return words
     return np.asarray(pc.fill_null(pc.binary_length(column), 0)).astype(np.int64)
 
 

@@ -14,6 +14,6 @@ def decode_base64(text: str) -> bytes | None:
     return data if encode_base64(data) == text else None
 
 
-def encode_base64(data: bytes) -> str:
+def encode_base64(data: bytes | memoryview) -> str:
     """The text of ``data``, padded, without line breaks."""
     return binascii.b2a_base64(data, newline=False).decode("ascii")

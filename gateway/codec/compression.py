@@ -3,7 +3,7 @@
 1. At most ``bytes_max`` decompressed bytes come out, and at no time is there more than a piece beyond that, whatever the stream
    claims.
 2. A stream that is cut, corrupt, or followed by something else is refused; several members (gzip) or frames (zstd) one after
-   another are one stream, as both formats say.
+   another are one stream, as both formats say, up to ``MEMBERS_MAX``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,12 @@ from log_format.errors import ErrorCode, RequestRefused
 
 ZSTD_WINDOW_BYTES_MIN: Final = 8 * 1024 * 1024
 """A window that every zstd decoder must offer (RFC 8878); a larger one is offered only up to the bound on the output."""
+MEMBERS_MAX: Final = 65_536
+"""Members or frames of one stream: each costs about 2 µs, also an empty one of gzip. Empty frames of zstd cost next to nothing
+and are not counted."""
 _PIECE_BYTES: Final = 256 * 1024
+_FED_BYTES: Final = 16 * 1024
+"""What zlib is given at a time: it copies whatever of that lies behind a member's end."""
 _GZIP_WINDOW: Final = 31
 """zlib's number for the largest window with a gzip header."""
 _HEADER: Final = "Content-Encoding"
@@ -121,14 +126,24 @@ class _Gzip:
         self._output = output
         self._member = zlib.decompressobj(_GZIP_WINDOW)
         self._begun = False
+        self._members = 1
 
     def write(self, chunk: bytes) -> None:
-        while chunk:
+        left = memoryview(chunk)
+        while left:
             if self._member.eof:
-                self._member = zlib.decompressobj(_GZIP_WINDOW)
+                self._next_member()
+            fed = left[:_FED_BYTES]
             self._begun = True
-            self._output.write(self._member.decompress(chunk, _PIECE_BYTES))
-            chunk = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
+            self._output.write(self._member.decompress(fed, _PIECE_BYTES))
+            rest = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
+            left = left[len(fed) - len(rest) :]
+
+    def _next_member(self) -> None:
+        self._members += 1
+        if self._members > MEMBERS_MAX:
+            raise _too_many("gzip", "members")
+        self._member = zlib.decompressobj(_GZIP_WINDOW)
 
     def ends_here(self) -> bool:
         # What the bound on a piece held back comes out with the next byte of input or, without one, here.
@@ -154,11 +169,14 @@ class _Zstd:
     def write(self, chunk: bytes) -> None:
         if chunk:
             self._begun = True
+            # One piece may be short since the chunk ends, each other one since a frame does.
+            self._sink.short_pieces_left += 1
             self._writer.write(chunk)
 
     def ends_here(self) -> bool:
         end = _Output(len(_END_MARK))
         self._sink.output = end
+        self._sink.short_pieces_left += len(_END_FRAME)
         try:
             for byte in _END_FRAME:
                 self._writer.write(bytes((byte,)))
@@ -173,6 +191,17 @@ class _Sink(io.RawIOBase):
     def __init__(self, output: _Output) -> None:
         super().__init__()
         self.output = output
+        self.short_pieces_left = MEMBERS_MAX
 
     def write(self, piece: Any) -> int:
+        if len(piece) < _PIECE_BYTES:
+            self.short_pieces_left -= 1
+            if self.short_pieces_left < 0:
+                raise _too_many("zstd", "frames")
         return self.output.write(piece)
+
+
+def _too_many(name: str, parts: str) -> RequestRefused:
+    return malformed(
+        f"The {name} stream of the body has more than {MEMBERS_MAX} {parts}: send fewer, larger ones.", _HEADER
+    )

@@ -6,26 +6,31 @@ that the client wants next, which it sends back as ``Last-Event-ID``.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gateway.codec.record_json import join_rows, pieces, record_objects, text_of
+from gateway.codec.large_record import object_pieces
+from gateway.codec.record_json import is_large, join_rows, pieces, record_objects, text_of
 
 PING: Final = b": ping\n\n"
 """A comment, which clients skip: it tells both sides that the connection lives."""
 
 
-def record_events(records: pa.Table) -> bytes:
-    """An event for each row of ``records`` (``RECORD_SCHEMA``)."""
-    events = []
+def record_events(records: pa.Table) -> Iterator[bytes]:
+    """An event for each row of ``records`` (``RECORD_SCHEMA``), in pieces."""
     for piece in pieces(records):
+        if is_large(piece):
+            yield b"id: %d\nevent: record\ndata: " % (piece.column("offset")[0].as_py() + 1)
+            yield from object_pieces(piece)
+            yield b"\n\n"
+            continue
         ids = pc.add(piece.column("offset").combine_chunks(), 1).cast(pa.string())
         rows = join_rows(["id: ", ids, "\nevent: record\ndata: ", record_objects(piece), "\n\n"])
-        events.append(bytes(text_of(rows)))
-    return b"".join(events)
+        yield bytes(text_of(rows))
 
 
 def end_event(reason: str, next_offset: int | None = None) -> bytes:

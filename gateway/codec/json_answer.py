@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import msgspec
 import pyarrow as pa
 
-from gateway.codec.record_json import join_rows, pieces, record_objects, text_of
+from gateway.codec.large_record import object_pieces
+from gateway.codec.record_json import is_large, join_rows, pieces, record_objects, text_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,9 +26,13 @@ def json_pieces(topic: str, partition: int, records: pa.Table, positions: Positi
     yield b'{"topic":%b,"partition":%d,"records":[' % (msgspec.json.encode(topic), partition)
     separator = b""
     for piece in pieces(records):
-        objects = record_objects(piece)
-        yield separator + bytes(text_of(join_rows([objects.slice(0, len(objects) - 1), ","])))
-        yield bytes(text_of(objects.slice(len(objects) - 1)))
+        if is_large(piece):
+            yield separator
+            yield from object_pieces(piece)
+        else:
+            objects = record_objects(piece)
+            yield separator + bytes(text_of(join_rows([objects.slice(0, len(objects) - 1), ","])))
+            yield bytes(text_of(objects.slice(len(objects) - 1)))
         separator = b","
     yield b'],"next_offset":%d,"high_watermark":%d,"log_start_offset":%d}' % (
         positions.next_offset,
@@ -49,7 +54,11 @@ def failed_partition(topic: str, partition: int, problem: bytes) -> bytes:
 def ndjson_pieces(records: pa.Table) -> Iterator[bytes]:
     """``records`` (``RECORD_SCHEMA``), one JSON object a line, each line ended, in pieces."""
     for piece in pieces(records):
-        yield bytes(text_of(join_rows([record_objects(piece), "\n"])))
+        if is_large(piece):
+            yield from object_pieces(piece)
+            yield b"\n"
+        else:
+            yield bytes(text_of(join_rows([record_objects(piece), "\n"])))
 
 
 def ndjson_answer(records: pa.Table) -> bytes:

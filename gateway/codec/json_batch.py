@@ -11,8 +11,8 @@ says what is wrong. So nothing here is a judgement, and only what is common need
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import pyarrow as pa
@@ -30,6 +30,9 @@ OBJECTS_MAX: Final = 524_288
 """Commas and brackets in a longer text: a denser one would become many times its size in Python objects."""
 
 _MINUS_ZERO: Final = re.compile(rb"-0(?=[ \t\r\n,\]}])(?<=[ \t\r\n:,\[]-0)")
+_STRING_OR_MINUS_ZERO: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")|-0(?=[ \t\r\n,\]}])', re.DOTALL)
+_STAND_IN: Final = b"-0E-00000"
+"""Written for -0 where that is: the parser would make 0 of it, but keeps the text of this."""
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -54,10 +57,23 @@ class _Envelope(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     records: list[_Record]
 
 
-# Raw as the hook for floats keeps their text.
-_envelope_decoder: Final = msgspec.json.Decoder(_Envelope, float_hook=msgspec.Raw)
-_record_decoder: Final = msgspec.json.Decoder(_Record, float_hook=msgspec.Raw)
-_list_decoder: Final = msgspec.json.Decoder(list[_Record], float_hook=msgspec.Raw)
+def _number(text: str) -> msgspec.Raw:
+    return msgspec.Raw(b"-0" if text == _STAND_IN.decode() else text.encode())
+
+
+class _Decoders:
+    """``float_hook`` gets the text of a number that is no integer."""
+
+    def __init__(self, float_hook: Callable[[str], msgspec.Raw]) -> None:
+        envelope = msgspec.json.Decoder(_Envelope, float_hook=float_hook)
+        self.envelope: Callable[[bytes], list[_Record]] = lambda text: envelope.decode(text).records
+        self.list = msgspec.json.Decoder(list[_Record], float_hook=float_hook).decode
+        self.lines = msgspec.json.Decoder(_Record, float_hook=float_hook).decode_lines
+
+
+# Raw as the hook keeps a number's text.
+_DECODERS: Final = _Decoders(msgspec.Raw)
+_DECODERS_OF_STAND_INS: Final = _Decoders(_number)
 
 
 class _Unsure(Exception):
@@ -66,12 +82,12 @@ class _Unsure(Exception):
 
 def decode_envelope(body: bytes) -> RecordColumns | None:
     """The records of ``{"records": [...]}``, or None when they have to be looked at one by one."""
-    return _decode(body, lambda: _envelope_decoder.decode(body).records, 2)
+    return _decode(body, "envelope", 2)
 
 
 def decode_list(text: bytes) -> RecordColumns | None:
     """The records of a JSON array, or None."""
-    return _decode(text, lambda: _list_decoder.decode(text), 0)
+    return _decode(text, "list", 0)
 
 
 def decode_lines(text: bytes) -> RecordColumns | None:
@@ -79,16 +95,27 @@ def decode_lines(text: bytes) -> RecordColumns | None:
 
     That the parser's values are the lines is for the caller to see to: it takes any white space between them.
     """
-    return _decode(text, lambda: _record_decoder.decode_lines(text), 0)
+    return _decode(text, "lines", 0)
 
 
-def _decode(text: bytes, records: Any, quotes: int) -> RecordColumns | None:
+def _decode(text: bytes, form: Literal["envelope", "list", "lines"], quotes: int) -> RecordColumns | None:
     if len(text) > UNCOUNTED_BYTES_MAX and text.count(b",") + text.count(b"{") + text.count(b"[") > OBJECTS_MAX:
         return None
+    parsed, decoders = text, _DECODERS
+    if b"-0" in text and _MINUS_ZERO.search(text):
+        if _STAND_IN in text or len(text) > UNCOUNTED_BYTES_MAX:
+            return None
+        parsed, decoders = _STRING_OR_MINUS_ZERO.sub(_with_stand_in, text), _DECODERS_OF_STAND_INS
     try:
-        return _Assembly(text, records(), quotes).columns()
+        records: list[_Record] = getattr(decoders, form)(parsed)
+        return _Assembly(text, records, quotes).columns()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError, _Unsure):
         return None
+
+
+def _with_stand_in(found: re.Match[bytes]) -> bytes:
+    string: bytes | None = found.group(1)
+    return _STAND_IN if string is None else string
 
 
 class _Assembly:
@@ -178,8 +205,6 @@ class _Assembly:
 
     def _documents(self, values: list[Any]) -> pa.Array:
         """Values some of which are neither text nor null: those are written as JSON again."""
-        if b"-0" in self._text and _MINUS_ZERO.search(self._text):
-            raise _Unsure  # the parser makes 0 of it, and the text is to be kept
         stored: list[bytes | str | None] = []
         documents: list[bytes] = []
         texts = 0

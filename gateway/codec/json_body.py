@@ -14,13 +14,8 @@ import msgspec
 from gateway.codec import json_batch
 from gateway.codec.incoming import IncomingRecords, PlaceKind, Places
 from gateway.codec.json_record import ReadRecords
-from gateway.codec.json_text import (
-    error_position,
-    error_reason,
-    line_and_column,
-    structural_quotes,
-    without_lone_surrogates,
-)
+from gateway.codec.json_structure import commas, elements
+from gateway.codec.json_text import error_position, error_reason, line_and_column, without_lone_surrogates
 from gateway.codec.record_columns import RecordColumns, incoming
 from gateway.codec.refusal import BadRecords, malformed
 from log_format.errors import RequestRefused
@@ -28,6 +23,8 @@ from log_format.errors import RequestRefused
 GROUP_RECORDS: Final = 1024
 GROUP_BYTES: Final = 256 * 1024
 """A group ends at whichever of the two comes first."""
+MEMBERS_MAX: Final = 16
+"""Of an envelope: more than any has."""
 
 _read_object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _read_list: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -72,54 +69,63 @@ def malformed_at(body: bytes, position: int, reason: str) -> RequestRefused:
 def _decode_in_groups(body: bytes, places: Places) -> list[RecordColumns]:
     check_utf8(body)
     text, surrogate = without_lone_surrogates(body)
-    records = _records(text)
     bad = BadRecords()
     pieces: list[RecordColumns] = []
     start = 0
-    while start < len(records) and not bad.full:
-        group: list[bytes] = []
-        size = 0
-        for raw in records[start : start + GROUP_RECORDS]:
-            if size > GROUP_BYTES:
-                break
-            group.append(bytes(raw))
-            size += len(group[-1])
-        piece = None if surrogate is not None else json_batch.decode_list(b"[%b]" % b",".join(group))
+    for count, group in elements(_records(text), GROUP_RECORDS, GROUP_BYTES):
+        is_suspect = surrogate is not None and surrogate in group.lower()
+        piece = None if is_suspect else json_batch.decode_list(b"[%b]" % group)
         pieces.append(piece if piece is not None else _one_by_one(group, start, places, bad, surrogate))
-        start += len(group)
+        start += count
+        if bad.full:
+            break
     bad.refuse()
     return pieces
 
 
-def _one_by_one(
-    group: list[bytes], start: int, places: Places, bad: BadRecords, surrogate: bytes | None
-) -> RecordColumns:
+def _one_by_one(group: bytes, start: int, places: Places, bad: BadRecords, surrogate: bytes | None) -> RecordColumns:
     read = ReadRecords()
-    for index, text in enumerate(group, start):
-        read.read(text, partial(places.note, bad, index), surrogate)
+    for index, text in enumerate(_read_list(b"[%b]" % group), start):
+        read.read(bytes(text), partial(places.note, bad, index), surrogate)
         if bad.full:
             break
     return read.columns()
 
 
-def _records(text: bytes) -> list[msgspec.Raw]:
-    """The records' texts. Raises ``RequestRefused`` when the envelope is wrong."""
-    try:
-        msgspec.json.Decoder(msgspec.Raw).decode(text)
-    except msgspec.DecodeError as error:
-        raise malformed_at(text, error_position(text, error), error_reason(error)) from None
-    if text.lstrip(b" \t\r\n")[:1] != b"{":
-        raise malformed('The body must be an object with the member "records".')
-    members = _read_object(text)
-    if 2 * len(members) + sum(structural_quotes(bytes(raw)) for raw in members.values()) != structural_quotes(text):
-        raise malformed("The body has a member more than once.")
+def _records(text: bytes) -> bytes:
+    """The text of the list of records. Raises ``RequestRefused`` when the envelope is wrong."""
+    members = object_members(text)
     for name in members:
         if name != "records":
             shown = name[:100]
             raise malformed(f"The body has an unknown member {shown!r}.", f"/{shown}", "is not a member of the body")
     if "records" not in members:
-        raise malformed('The body lacks the member "records".', "/records", "is missing")
-    records = bytes(members["records"])
-    if records[:1] != b"[":
+        raise malformed('The body must be an object with the member "records".', "/records", "is missing")
+    if members["records"][:1] != b"[":
         raise malformed("The member records must be a list.", "/records", "must be a list")
-    return _read_list(records)
+    return members["records"]
+
+
+def object_members(text: bytes, where: str = "") -> dict[str, bytes]:
+    """The texts of the members of the object that ``text`` is; ``where`` is its JSON pointer in the body.
+
+    Raises ``RequestRefused`` (400 ``INVALID_REQUEST``) unless it is valid JSON, an object, and has each of a few members once.
+    """
+    try:
+        msgspec.json.Decoder(msgspec.Raw).decode(text)
+    except msgspec.DecodeError as error:
+        raise malformed_at(text, error_position(text, error), error_reason(error)) from None
+    except RecursionError:
+        raise malformed("The body nests too deeply.", where) from None
+    what = "body" if not where else f"object at {where}"
+    if text.lstrip(b" \t\r\n")[:1] != b"{":
+        raise malformed(f"The {what} must be an object.", where)
+    count = 1
+    for found in commas(text):
+        count += len(found)
+        if count > MEMBERS_MAX:
+            raise malformed(f"The {what} has more than {MEMBERS_MAX} members.", where)
+    members = {name: bytes(raw) for name, raw in _read_object(text).items()}
+    if members and len(members) < count:
+        raise malformed(f"The {what} has a member more than once.", where)
+    return members

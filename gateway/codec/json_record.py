@@ -15,8 +15,10 @@ import pyarrow as pa
 
 from gateway.codec.base64_text import decode_base64
 from gateway.codec.incoming import PARTITION_MAX
+from gateway.codec.json_structure import elements_exceed
 from gateway.codec.json_text import MEMBER_NAMES_MAX, TooManyMembers, compact, repeated_member
-from gateway.codec.record_columns import RecordColumns, header_lists
+from gateway.codec.record_columns import TOO_MANY_HEADERS, RecordColumns, header_lists
+from log_format.limits import HEADERS_PER_RECORD_MAX
 from log_format.records import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 
 Note = Callable[[str, str], None]
@@ -171,6 +173,8 @@ class _Reader:
                     values.append(self._text(where, value))
             if self._surrogate is not None:
                 self._check_surrogates("headers", text)
+        elif text[:1] == b"[" and elements_exceed(text, HEADERS_PER_RECORD_MAX):
+            self._refuse("headers", TOO_MANY_HEADERS)
         elif text[:1] == b"[":
             for index, raw in enumerate(_read_list(text)):
                 self._header(f"headers/{index}", bytes(raw), names, values)

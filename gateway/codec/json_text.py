@@ -6,22 +6,29 @@ All functions take JSON as UTF-8 bytes. Where one says *valid*, a parser must ha
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 import numpy as np
 
+from gateway.codec.json_structure import CLOSING, NAME, OPENING, names
+
 MEMBER_NAMES_MAX: Final = 262_144
 """Different names in one object, kept while looking for one that is given twice: bounds the memory that this takes."""
 
+LARGE_BYTES_MIN: Final = 64 * 1024
+"""Longer texts are looked through in ways that cost more to begin with, and neither much memory nor the interpreter's lock."""
 _QUOTE: Final = 0x22
 _BACKSLASH: Final = 0x5C
 _SIDE_BY_SIDE_BYTES: Final = 2048
 """From this length on numpy counts faster than bytes do."""
-_TOKEN: Final = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")([ \t\r\n]*:)?|[{}]', re.DOTALL)
+_TOKEN: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")([ \t\r\n]*+:)?|[{}]', re.DOTALL)
+"""Possessive: what could be given back is remembered, for a long string in many times its size."""
 _ESCAPE: Final = re.compile(
     rb"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|.)", re.DOTALL
 )
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _SHORT_ESCAPES: Final = {
     0x08: b"\\b",
     0x09: b"\\t",
@@ -64,14 +71,13 @@ def repeated_member(text: bytes) -> tuple[str, int] | None:
     Raises ``TooManyMembers``.
     """
     objects: list[set[bytes]] = []
-    for token in _TOKEN.finditer(text):
-        name = token.group(1)
-        if name is None:
-            if token.group() == b"{":
-                objects.append(set())
-            else:
-                objects.pop()
-        elif token.group(2) is not None:
+    for kind, start, end in _names(text):
+        if kind == OPENING:
+            objects.append(set())
+        elif kind == CLOSING:
+            objects.pop()
+        else:
+            name = text[start:end]
             if b"\\" in name:
                 name = msgspec.json.encode(msgspec.json.decode(name))
             names = objects[-1]
@@ -86,13 +92,25 @@ def repeated_member(text: bytes) -> tuple[str, int] | None:
 def member_position(text: bytes, member: str) -> int:
     """Where in a valid ``text``, an object, the name of ``member`` begins; 0 when it is not there."""
     depth = 0
-    for token in _TOKEN.finditer(text):
-        name = token.group(1)
-        if name is None:
-            depth += 1 if token.group() == b"{" else -1
-        elif depth == 1 and token.group(2) is not None and msgspec.json.decode(name) == member:
-            return token.start()
+    for kind, start, end in _names(text):
+        if kind == NAME:
+            if depth == 1 and msgspec.json.decode(text[start:end]) == member:
+                return start
+        else:
+            depth += 1 if kind == OPENING else -1
     return 0
+
+
+def _names(text: bytes) -> Iterator[tuple[int, int, int]]:
+    """What begins and ends objects of a valid ``text``, and their members' names: kind, start and end of each, in order."""
+    if len(text) > LARGE_BYTES_MIN:
+        yield from names(text)
+        return
+    for token in _TOKEN.finditer(text):
+        if token.group(2) is not None:
+            yield NAME, token.start(1), token.end(1)
+        elif token.group(1) is None:
+            yield text[token.start()], token.start(), token.end()
 
 
 def compact(text: bytes) -> bytes:
@@ -101,7 +119,18 @@ def compact(text: bytes) -> bytes:
     Shortest form: nothing is escaped but quotation marks, backslashes and control characters.
     """
     text = msgspec.json.format(text, indent=-1)
-    return _ESCAPE.sub(_shortest, text) if b"\\" in text else text
+    if b"\\" not in text:
+        return text
+    if len(text) <= LARGE_BYTES_MIN:
+        return _ESCAPE.sub(_shortest, text)
+    # One by one: of millions of escapes ``sub`` would keep each, and what is between, as an object.
+    written = bytearray()
+    start = 0
+    for escape in _ESCAPE.finditer(text):
+        written += text[start : escape.start()]
+        written += _shortest(escape)
+        start = escape.end()
+    return bytes(written + text[start:])
 
 
 def _shortest(escape: re.Match[bytes]) -> bytes:
@@ -121,17 +150,21 @@ def without_lone_surrogates(text: bytes) -> tuple[bytes, bytes | None]:
 
     The escape occurs nowhere else in the text; None when there was nothing to replace.
     """
-    if not any(0xD800 <= int(escape.group(3), 16) <= 0xDFFF for escape in _ESCAPE.finditer(text) if escape.group(3)):
+    if _SURROGATE.search(text) is None:
         return text, None
-    lower = text.lower()
-    marks = (b"\\u%04x" % code for code in range(0xE000, 0xF900))
-    mark = next((mark for mark in marks if mark not in lower), b"\\uf8ff")
-
-    def replaced(escape: re.Match[bytes]) -> bytes:
+    replaced: bytearray | None = None
+    mark = b""
+    for escape in _ESCAPE.finditer(text):
         single = escape.group(3)
-        return mark if single is not None and 0xD800 <= int(single, 16) <= 0xDFFF else escape.group()
-
-    return _ESCAPE.sub(replaced, text), mark
+        if single is not None and 0xD800 <= int(single, 16) <= 0xDFFF:
+            if replaced is None:
+                lower = text.lower()
+                marks = (b"\\u%04x" % code for code in range(0xE000, 0xF900))
+                mark = next((mark for mark in marks if mark not in lower), b"\\uf8ff")
+                replaced = bytearray(text)
+            # As long as what it replaces, so that the text is changed where it stands.
+            replaced[escape.start() : escape.end()] = mark
+    return (text, None) if replaced is None else (bytes(replaced), mark)
 
 
 def error_position(text: bytes, error: msgspec.DecodeError) -> int:

@@ -41,11 +41,11 @@ def decode_ndjson(body: bytes) -> IncomingRecords:
     lines: list[npt.NDArray[np.int64]] = []
     first_line = 1
     for piece in _pieces(body):
-        columns = json_batch.decode_lines(piece) if _is_regular(piece) else None
         count = piece.count(b"\n") + (not piece.endswith(b"\n"))
-        if columns is not None and len(columns) == count:
-            numbers = np.arange(first_line, first_line + len(columns), dtype=np.int64)
-        else:
+        text, indices = _without_blank_lines(piece, count)
+        numbers = first_line + indices
+        columns = json_batch.decode_lines(text) if _is_regular(text) else None
+        if columns is None or len(columns) != len(numbers):
             columns, numbers = _line_by_line(piece, first_line, bad)
         pieces.append(columns)
         lines.append(numbers)
@@ -66,6 +66,22 @@ def _pieces(body: bytes) -> Iterator[bytes]:
         end = body.find(b"\n", start + PIECE_BYTES) + 1 or len(body)
         yield body[start:end]
         start = end
+
+
+def _without_blank_lines(piece: bytes, count: int) -> tuple[bytes, npt.NDArray[np.int64]]:
+    """The text without the lines in which there is nothing, and the indices of the others among the ``count`` lines."""
+    if not (piece.startswith((b"\n", b"\r")) or b"\n\n" in piece or b"\n\r" in piece):
+        return piece, np.arange(count, dtype=np.int64)
+    characters = np.frombuffer(piece, dtype=np.uint8)
+    ends = np.append(np.flatnonzero(characters == _LINE_FEED), len(piece))[:count]
+    starts = np.append(0, ends[:-1] + 1)
+    lengths = ends - starts
+    has_only_return = (lengths == 1) & (characters[np.minimum(starts, len(piece) - 1)] == _CARRIAGE_RETURN)
+    is_blank = (lengths == 0) | has_only_return
+    is_kept = np.ones(len(piece) + 1, np.bool_)
+    is_kept[ends[is_blank]] = False
+    is_kept[starts[has_only_return]] = False
+    return characters[is_kept[:-1]].tobytes(), np.flatnonzero(~is_blank)
 
 
 def _is_regular(piece: bytes) -> bool:

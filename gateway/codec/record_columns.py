@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gateway.codec.incoming import NO_PARTITION, IncomingRecords, Places
+from gateway.codec.refusal import BadRecords
+from log_format.limits import HEADERS_PER_RECORD_MAX, REPORTED_ERRORS_MAX
 from log_format.records import BATCH_SCHEMA, HEADER, HEADERS, TIMESTAMP
+
+TOO_MANY_HEADERS: Final = f"has more than {HEADERS_PER_RECORD_MAX} headers"
 
 Integers = npt.NDArray[np.int64]
 
@@ -50,13 +56,18 @@ def header_lists(counts: Sequence[int] | Integers, names: Sequence[str] | pa.Arr
 
 
 def incoming(pieces: Sequence[RecordColumns], places: Places) -> IncomingRecords:
-    """All pieces as one request's records, in order."""
+    """All pieces as one request's records, in order.
+
+    Raises ``RequestRefused`` (400 ``INVALID_RECORD``) for records with more than ``HEADERS_PER_RECORD_MAX`` headers.
+    """
+    headers = _joined(pieces, "headers", HEADERS)
+    _check_header_counts(headers, places)
     table = pa.Table.from_arrays(
         [
             _timestamps(_joined(pieces, "timestamps", pa.int64())),
             _joined(pieces, "keys", pa.binary()),
             _joined(pieces, "values", pa.binary()),
-            _joined(pieces, "headers", HEADERS),
+            headers,
         ],
         schema=BATCH_SCHEMA,
     )
@@ -66,6 +77,16 @@ def incoming(pieces: Sequence[RecordColumns], places: Places) -> IncomingRecords
         if column.null_count < len(column):
             partitions = column.fill_null(NO_PARTITION).to_numpy().astype(np.int32)
     return IncomingRecords(records=table, partitions=partitions, places=places)
+
+
+def _check_header_counts(headers: pa.Array, places: Places) -> None:
+    if headers.null_count == len(headers) or len(headers.values) <= HEADERS_PER_RECORD_MAX:
+        return
+    bad = BadRecords()
+    counts = pc.list_value_length(headers).fill_null(0).to_numpy()
+    for index in np.flatnonzero(counts > HEADERS_PER_RECORD_MAX)[:REPORTED_ERRORS_MAX].tolist():
+        places.note(bad, index, "headers", TOO_MANY_HEADERS)
+    bad.refuse()
 
 
 def _joined(pieces: Sequence[RecordColumns], name: str, type_: pa.DataType) -> pa.Array:

@@ -10,19 +10,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from gateway.codec.base64_text import encode_base64
+from log_format.record_bytes import record_bytes
 
-PIECE_BYTES: Final = 1024 * 1024
+PIECE_BYTES: Final = 512 * 1024
 """Records are written in pieces of about so many bytes: JSON may be six times as long as what it stands for."""
+_ROW_BYTES: Final = 64
+"""What a row takes beside its bytes."""
 
 _SHORT_ESCAPES: Final = {0x08: "\\b", 0x09: "\\t", 0x0A: "\\n", 0x0C: "\\f", 0x0D: "\\r"}
 
+Rows = TypeVar("Rows", pa.Table, pa.Array)
 Parts = list[str | pa.Array]
 """Text and columns of text, to be joined row by row."""
 
@@ -71,15 +76,27 @@ def text_of(rows: pa.Array) -> memoryview:
 
 
 def pieces(records: pa.Table, piece_bytes: int = PIECE_BYTES) -> Iterator[pa.Table]:
-    """``records`` in order, in slices of about ``piece_bytes``, each of at least one row."""
-    rows = records.num_rows
-    if records.nbytes <= piece_bytes:
-        if rows:
-            yield records
-        return
-    step = max(1, rows * piece_bytes // records.nbytes)
-    for start in range(0, rows, step):
-        yield records.slice(start, step)
+    """``records`` in order, in slices of at most about ``piece_bytes``, each of at least one row."""
+    if records.nbytes > piece_bytes:
+        yield from pieces_of(records, record_bytes(records) + _ROW_BYTES, piece_bytes)
+    elif records.num_rows:
+        yield records
+
+
+def is_large(piece: pa.Table) -> bool:
+    """Whether a slice is one record that is to be written in pieces itself (``large_record``)."""
+    return bool(piece.num_rows == 1 and piece.nbytes > PIECE_BYTES)
+
+
+def pieces_of(rows: Rows, sizes: npt.NDArray[np.int64], piece_bytes: int) -> Iterator[Rows]:
+    """``rows``, whose sizes are given, in slices of at most ``piece_bytes``, each of at least one row."""
+    ends = np.cumsum(sizes)
+    start = 0
+    while start < len(ends):
+        before = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + piece_bytes, side="right")))
+        yield rows.slice(start, stop - start)
+        start = stop
 
 
 def _one_piece(column: pa.ChunkedArray) -> pa.Array:
@@ -94,7 +111,7 @@ def _bytes_member(name: str, column: pa.Array) -> Parts:
         texts = column.cast(pa.string())
     except pa.ArrowInvalid:
         return [_mixed_member(name, column)]
-    parts: Parts = [f'"{name}":"', _escaped(texts), '"']
+    parts: Parts = [f'"{name}":"', escaped(texts), '"']
     return parts if not column.null_count else [pc.coalesce(join_rows(parts), f'"{name}":null')]
 
 
@@ -109,7 +126,7 @@ def _mixed_member(name: str, column: pa.Array) -> pa.Array:
             encoded.append(f'"{name}_base64":"{encode_base64(data)}"')
     members = pa.array(encoded, pa.string())
     texts = pc.if_else(members.is_null(), column, pa.scalar(None, pa.binary())).cast(pa.string())
-    plain = join_rows([f'"{name}":"', _escaped(texts), '"'])
+    plain = join_rows([f'"{name}":"', escaped(texts), '"'])
     return pc.coalesce(members, plain, f'"{name}":null')
 
 
@@ -117,15 +134,20 @@ def _headers_member(column: pa.Array) -> Parts:
     headers = column.flatten()
     if len(headers) == 0:
         return ['"headers":[]']
-    keys, values = headers.flatten()
-    objects = join_rows(['{"key":"', _escaped(keys), '",', *_bytes_member("value", values), "}"])
+    objects = header_objects(headers)
     counts = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
     offsets = np.zeros(len(counts) + 1, dtype=np.int32)
     np.cumsum(counts, out=offsets[1:])
     return ['"headers":[', pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), objects), ","), "]"]
 
 
-def _escaped(texts: pa.Array) -> pa.Array:
+def header_objects(headers: pa.StructArray) -> pa.Array:
+    """Each header as the text of a JSON object."""
+    keys, values = headers.flatten()
+    return join_rows(['{"key":"', escaped(keys), '",', *_bytes_member("value", values), "}"])
+
+
+def escaped(texts: pa.Array) -> pa.Array:
     """Texts as JSON has them between quotation marks."""
     data = np.frombuffer(text_of(texts), dtype=np.uint8)
     if (data == 0x5C).any():

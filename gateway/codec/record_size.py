@@ -8,12 +8,12 @@ from gateway.codec.incoming import IncomingRecords
 from gateway.codec.refusal import BadRecords
 from log_format.errors import ErrorCode
 from log_format.limits import REPORTED_ERRORS_MAX
-from log_format.record_bytes import record_bytes
+from log_format.record_bytes import record_bytes, record_bytes_at_most
 
 
 def refuse_large(incoming: IncomingRecords, message_bytes_max: int) -> None:
     """Raise ``RequestRefused`` (413 ``RECORD_TOO_LARGE``, ``limit_bytes``) naming the records above ``message_bytes_max``."""
-    if incoming.records.nbytes <= message_bytes_max:
+    if record_bytes_at_most(incoming.records) <= message_bytes_max:
         return
     sizes = record_bytes(incoming.records)
     large = np.flatnonzero(sizes > message_bytes_max)
@@ -21,6 +21,6 @@ def refuse_large(incoming: IncomingRecords, message_bytes_max: int) -> None:
         return
     bad = BadRecords()
     for index in large[:REPORTED_ERRORS_MAX].tolist():
-        what = f"has {sizes[index]} bytes of key, value and headers; the topic takes {message_bytes_max}"
+        what = f"counts {sizes[index]} bytes of key, value and headers; the topic takes {message_bytes_max}"
         incoming.places.note(bad, index, "", what)
     raise bad.refusal(ErrorCode.RECORD_TOO_LARGE, limit_bytes=message_bytes_max)

@@ -121,6 +121,8 @@ class Stream:
         done = False
         try:
             records = await self._reading.read(self._topic, state, self._partition, self.offset, _LIMITS)
+            # One record is read whatever its size.
+            reservation.cover(records.size_bytes)
             done = True
         finally:
             if not done:

@@ -10,12 +10,13 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
-from gateway.codec.arrow_answer import arrow_answer
+from gateway.codec.arrow_answer import arrow_pieces
 from gateway.codec.event_stream import PING, end_event, record_events
 from gateway.codec.json_answer import Positions, failed_partition, json_pieces, ndjson_pieces
 from gateway.codec.media_type import ARROW_STREAM, EVENT_STREAM, JSON, NDJSON, negotiate
 from gateway.direct_route import DirectRoute
 from gateway.disconnect import unless_disconnected
+from gateway.engine.bounds import EVENTS_BYTES_MAX
 from gateway.engine.fetching import FetchAnswer, Fetched, FetchFrom, FetchLimits
 from gateway.engine.following import Ended, Silence
 from gateway.engine.open_topic import OpenTopic
@@ -55,6 +56,8 @@ PARTITIONS_MAX: Final = 10_000
 """Partitions of one fetch."""
 _RECORD_TEXT_BYTES: Final = 96
 """About what JSON adds to a record's own bytes."""
+_PARTITION_TEXT_BYTES: Final = 160
+"""About what a partition takes in an answer without its records: thousands are written in a thread."""
 
 _START_WORDS: Final = ("earliest", "latest")
 LIMITS: Final = (
@@ -205,7 +208,7 @@ def many_response(
                 yield from json_pieces(part.topic, part.partition, _table(part.records), _positions(part))
         yield b"]}"
 
-    size = found.size_bytes + _RECORD_TEXT_BYTES * found.record_count
+    size = found.size_bytes + _RECORD_TEXT_BYTES * found.record_count + _PARTITION_TEXT_BYTES * len(found.parts)
     return RecordsResponse(
         pieces, size_bytes=size, media_type=JSON, headers={}, reservation=found.reservation, pool=shell.codec_pool
     )
@@ -226,7 +229,7 @@ def _response(shell: Shell, kind: str, part: Fetched, found: FetchAnswer) -> Rec
     makers: dict[str, Callable[[], Iterator[bytes]]] = {
         JSON: lambda: json_pieces(part.topic, part.partition, table, positions),
         NDJSON: lambda: ndjson_pieces(table),
-        ARROW_STREAM: lambda: iter((arrow_answer(table),)),
+        ARROW_STREAM: lambda: arrow_pieces(table),
     }
     return RecordsResponse(
         makers[kind],
@@ -252,11 +255,16 @@ async def _events(
             else:
                 reservation = event.reservation
                 try:
-                    data = record_events(_table(event.records))
-                    # A slow reader holds the text of the events, not the row groups that they came from.
-                    del event
-                    reservation.shrink_to(len(data))
-                    yield data
+                    if event.records.size_bytes <= EVENTS_BYTES_MAX:
+                        data = b"".join(record_events(_table(event.records)))
+                        # A slow reader holds the text of the events, not the row groups that they came from.
+                        del event
+                        reservation.cover(len(data))
+                        reservation.shrink_to(len(data))
+                        yield data
+                    else:
+                        for piece in record_events(_table(event.records)):
+                            yield piece
                 finally:
                     reservation.release()
 

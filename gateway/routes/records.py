@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -15,7 +15,8 @@ from starlette.responses import Response
 
 from gateway.body import request_body
 from gateway.codec.incoming import IncomingRecords
-from gateway.codec.json_body import decode_json
+from gateway.codec.json_body import check_utf8, decode_json, object_members
+from gateway.codec.json_structure import elements, elements_exceed
 from gateway.codec.media_type import JSON, content_type
 from gateway.direct_route import DirectRoute
 from gateway.engine.registry import is_topic_name
@@ -45,6 +46,7 @@ router = APIRouter(route_class=DirectRoute)
 
 GROUPS_MAX: Final = 100
 """Groups whose offsets one request may bring."""
+_WHITE: Final = b" \t\r\n"
 _BODY: Final = object_of(
     {
         "topics": list_of(object_of({"topic": TOPIC_NAME, "records": list_of(ref("NewRecord"))}, closed=True)),
@@ -64,18 +66,6 @@ _BODY: Final = object_of(
     required=("topics",),
     closed=True,
 )
-
-
-class _Topic(msgspec.Struct):
-    records: msgspec.Raw
-
-
-class _Envelope(msgspec.Struct):
-    topics: list[_Topic]
-
-
-_texts_of: Final = msgspec.json.Decoder(_Envelope).decode
-"""The records' own texts: numbers keep the form in which they were sent."""
 
 
 @router.post(
@@ -140,7 +130,8 @@ async def append_at_once(request: Request) -> Response:
 
 def _parsed(data: bytes) -> tuple[list[tuple[str, bytes]], list[StagedOffsets]]:
     """Each topic with its records' text (an object as produce takes it), and the offsets. Raises ``RequestRefused``."""
-    members = parse_object(data)
+    without_records, texts = _taken_apart(data)
+    members = parse_object(without_records)
     names = []
     for entry in members.objects("topics", count_max=limits.TRANSACTION_REQUESTS_MAX):
         names.append(entry.text("topic"))
@@ -149,8 +140,36 @@ def _parsed(data: bytes) -> tuple[list[tuple[str, bytes]], list[StagedOffsets]]:
         entry.refuse_unknown()
     offsets = _group_offsets(members) if members.has("group_offsets") else []
     members.finish()
-    texts = [b'{"records":%b}' % bytes(entry.records) for entry in _texts_of(data).topics]
     return list(zip(names, texts, strict=True)), offsets
+
+
+def _taken_apart(data: bytes) -> tuple[bytes, list[bytes]]:
+    """The body with empty lists for those of records, and each list's text, as produce takes it: it is never parsed as a whole.
+
+    Numbers keep the form in which they were sent. Raises ``RequestRefused``.
+    """
+    check_utf8(data)
+    members = object_members(data)
+    topics = members.get("topics", b"")
+    if topics[:1] != b"[" or elements_exceed(topics, limits.TRANSACTION_REQUESTS_MAX):
+        return data, []  # it will be refused
+    entries, texts = [], []
+    for index, (_, entry) in enumerate(elements(topics, 1, 0)):
+        if entry.lstrip(_WHITE)[:1] != b"{":
+            entries.append(b"null")
+            continue
+        named = object_members(entry, f"/topics/{index}")
+        records = named.get("records", b"")
+        if records[:1] == b"[":
+            texts.append(b'{"records":%b}' % records)
+            named["records"] = b"[]"
+        entries.append(_object(named))
+    return _object(members | {"topics": b"[%b]" % b",".join(entries)}), texts
+
+
+def _object(members: Mapping[str, bytes]) -> bytes:
+    """An object of members' texts."""
+    return b"{%b}" % b",".join(b"%b:%b" % (msgspec.json.encode(name), text) for name, text in members.items())
 
 
 def _group_offsets(members: Members) -> list[StagedOffsets]:

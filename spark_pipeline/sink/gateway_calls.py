@@ -22,6 +22,9 @@ CALL_MS_MAX: Final = 120_000
 ANSWER_SECONDS_MAX: Final = 60
 """Of one try: a commit waits for every topic's records."""
 CONNECT_SECONDS_MAX: Final = 5
+ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Of one answer: a commit's names every partition of its topics, each in some 100 bytes."""
+_READ_BYTES: Final = 64 * 1024
 _PAUSE_MS_FIRST: Final = 100
 _PAUSE_MS_LAST: Final = 2_000
 
@@ -61,11 +64,11 @@ class GatewayCalls:
             url = self._urls[self._next % len(self._urls)]
             problem, code = "", ""
             try:
-                answer = self._http.request("POST", f"{url}{path}", body=body, headers=sent)
+                answer = self._http.request("POST", f"{url}{path}", body=body, headers=sent, preload_content=False)
+                found = _object(_read(answer))
             except urllib3.exceptions.HTTPError as error:
                 problem = str(error)
             else:
-                found = _object(answer.data)
                 if answer.status < 300:
                     return found
                 problem = f"{answer.status} {found.get('detail', '')}"
@@ -85,6 +88,23 @@ class GatewayCalls:
     def close(self) -> None:
         """Close the connections."""
         self._http.clear()
+
+
+def _read(answer: urllib3.BaseHTTPResponse) -> bytes:
+    """The body, not decompressed: nothing was asked to be compressed. Raises urllib3's ``HTTPError``."""
+    parts: list[bytes] = []
+    size_bytes = 0
+    try:
+        while part := answer.read(_READ_BYTES, decode_content=False):
+            parts.append(part)
+            size_bytes += len(part)
+            if size_bytes > ANSWER_BYTES_MAX:
+                raise urllib3.exceptions.ProtocolError(f"the answer is longer than {ANSWER_BYTES_MAX} bytes")
+    except BaseException:
+        answer.close()
+        raise
+    answer.release_conn()
+    return b"".join(parts)
 
 
 def _object(data: bytes) -> dict[str, Any]:

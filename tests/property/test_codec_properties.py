@@ -15,7 +15,7 @@ from codec_bodies import BOUNDED, BYTES_MAX, CHARACTERS, as_rows, outcome
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.codec.arrow_answer import arrow_answer
+from gateway.codec.arrow_answer import arrow_pieces
 from gateway.codec.arrow_body import decode_arrow
 from gateway.codec.compression import Decompressor
 from gateway.codec.event_stream import record_events
@@ -86,8 +86,8 @@ def test_answers_can_be_produced_again(rows: list[dict[str, Any]], chunk_rows: i
     assert [json.loads(line) for line in lines.splitlines()] == answer["records"] or b"\xe2\x80\xa8" in lines
     assert lines.count(b"\n") == len(rows)
     assert as_rows(decode_ndjson(lines)) == expected_rows(rows)
-    assert as_rows(decode_arrow(arrow_answer(table), bytes_max=BYTES_MAX)) == expected_rows(rows)
-    events = record_events(table).split(b"\n\n")
+    assert as_rows(decode_arrow(b"".join(arrow_pieces(table)), bytes_max=BYTES_MAX)) == expected_rows(rows)
+    events = b"".join(record_events(table)).split(b"\n\n")
     assert events.pop() == b""
     for event, record in zip(events, answer["records"], strict=True):
         identity, kind, data = event.split(b"\n")

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from starlette.requests import ClientDisconnect, Request
 
-from gateway.fetch_response import WHOLE_BYTES_MAX, EventStreamResponse, RecordsResponse
+from gateway.fetch_response import SENT_BYTES_MIN, WHOLE_BYTES_MAX, EventStreamResponse, RecordsResponse
 from gateway.memory_budget import MemoryBudget
+from log_format.errors import BackOff
 
 SCOPE: dict[str, Any] = {"type": "http", "method": "GET", "path": "/", "headers": []}
 
@@ -22,11 +23,13 @@ class Client:
     def __init__(self) -> None:
         self.messages: list[Any] = []
         self.left = asyncio.Event()
+        self.begun = asyncio.Event()
         self.reads = asyncio.Event()
         self.reads.set()
 
     async def send(self, message: Any) -> None:
         self.messages.append(message)
+        self.begun.set()
         if message["type"] == "http.response.body" and message.get("body"):
             await self.reads.wait()
 
@@ -81,7 +84,7 @@ def test_a_large_answer_makes_no_piece_before_the_last_is_sent() -> None:
         def pieces() -> Iterator[bytes]:
             for number in range(5):
                 made.append(number)
-                yield b"x"
+                yield b"x" * SENT_BYTES_MIN
 
         memory = MemoryBudget(1000, "answers")
         client = Client()
@@ -148,3 +151,44 @@ def test_a_stream_ends_when_its_client_leaves(reads: bool) -> None:
         assert closed
 
     asyncio.run(scenario())
+
+
+def test_an_answer_takes_no_more_room_than_there_is() -> None:
+    """Text that is many times its records is reserved where there is room; else it is sent on, not kept; or nothing is."""
+
+    async def scenario(size_bytes: int, room_bytes: int) -> tuple[Client, list[int]]:
+        made: list[int] = []
+
+        def pieces() -> Iterator[bytes]:
+            for number in range(20):
+                made.append(number)
+                yield b"x" * SENT_BYTES_MIN
+
+        memory = MemoryBudget(room_bytes, "answers")
+        client = Client()
+        client.reads.clear()
+        with ThreadPoolExecutor(1) as pool:
+            answer = response(pieces(), size_bytes, memory, pool)
+            sending = asyncio.ensure_future(answer(SCOPE, client.receive, client.send))
+            await client.begun.wait()
+            held = list(made)
+            client.reads.set()
+            await sending
+        assert client.body == b"x" * 20 * SENT_BYTES_MIN
+        assert memory.used_bytes == 0
+        return client, held
+
+    client, held = asyncio.run(scenario(100_000, 1 << 30))
+    assert dict(client.messages[0]["headers"])[b"content-length"] == b"%d" % (20 * SENT_BYTES_MIN)
+    client, held = asyncio.run(scenario(100_000, 1_500))
+    assert len(held) <= 3
+    assert b"content-length" not in dict(client.messages[0]["headers"])
+    with pytest.raises(BackOff):
+        asyncio.run(scenario_without_room())
+
+
+async def scenario_without_room() -> None:
+    memory = MemoryBudget(WHOLE_BYTES_MAX * 4, "answers")
+    memory.reserve(WHOLE_BYTES_MAX * 3)
+    with ThreadPoolExecutor(1) as pool:
+        await response(iter([b"x"]), WHOLE_BYTES_MAX + 1, memory, pool)(SCOPE, Client().receive, Client().send)

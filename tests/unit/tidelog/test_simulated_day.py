@@ -111,7 +111,7 @@ def network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("tidelog.endpoints.random", rng)
     monkeypatch.setattr(
         "tidelog.connection.Address.exchange",
-        lambda address, method, target, *, body, headers, timeout_ms: network.exchange(
+        lambda address, method, target, *, body, headers, timeout_ms, answer_bytes_max: network.exchange(
             address.url, method, target, body, headers, timeout_ms
         ),
     )

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from gateway.codec import record_json
-from gateway.codec.arrow_answer import arrow_answer
+from gateway.codec.arrow_answer import arrow_pieces
 from gateway.codec.event_stream import PING, end_event, record_events
 from gateway.codec.json_answer import Positions, failed_partition, json_answer, json_pieces, ndjson_answer
 from log_format.records import HEADERS, RECORD_SCHEMA, TIMESTAMP
@@ -82,11 +82,11 @@ def test_a_partition_that_failed() -> None:
 def test_events() -> None:
     """An event for each record, whose id is where to go on; a ping is a comment; the end says why."""
     first, second, third = LINES.splitlines()
-    assert record_events(RECORDS) == (
+    assert b"".join(record_events(RECORDS)) == (
         b"id: 42\nevent: record\ndata: %b\n\nid: 43\nevent: record\ndata: %b\n\nid: 44\nevent: record\ndata: %b\n\n"
         % (first, second, third)
     )
-    assert record_events(RECORDS.slice(0, 0)) == b""
+    assert b"".join(record_events(RECORDS.slice(0, 0))) == b""
     assert PING.startswith(b":")
     assert PING.endswith(b"\n\n")
     assert end_event("draining\nnow", 44) == b'id: 44\nevent: end\ndata: {"reason":"draining\\nnow"}\n\n'
@@ -95,7 +95,7 @@ def test_events() -> None:
 def test_arrow() -> None:
     """The table's columns, timestamps in milliseconds; the schema is there also without rows."""
     for rows in (RECORDS, RECORDS.slice(1, 1), RECORDS.slice(0, 0)):
-        read = pa.ipc.open_stream(arrow_answer(rows)).read_all()
+        read = pa.ipc.open_stream(b"".join(arrow_pieces(rows))).read_all()
         assert read.schema.field("timestamp").type == pa.timestamp("ms", tz="UTC")
         assert read.column_names == RECORD_SCHEMA.names
         assert read.cast(RECORD_SCHEMA).equals(rows)

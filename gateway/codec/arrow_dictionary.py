@@ -1,0 +1,76 @@
+"""Dictionary-encoded columns of an Arrow stream: many batches may name one dictionary, so each is looked at once.
+
+1. What a dictionary's values come to, and those taken of it, is known before anything is copied.
+2. Arrow's full validation begins anew with each batch, and naming a dictionary of millions of values costs a batch nothing. So
+   here the dictionary is validated once, the indices for each batch, and ``take`` refuses those that are out of bounds.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gateway.codec.arrow_columns import is_headers, lengths, plain
+from gateway.codec.refusal import malformed
+
+HEADER_NAMES_MAX: Final = 16_777_216
+"""Looking through them takes 0.2 s."""
+
+Place = tuple[int | None, ...]
+
+
+class Dictionary:
+    """The values of a dictionary, of a type of bytes; validated."""
+
+    def __init__(self, values: pa.Array) -> None:
+        self._place = _place(values)
+        self._values = values
+        self._lengths = pa.array(lengths(values))
+        self._plain: pa.Array | None = None
+        self.size_bytes: int = pc.sum(self._lengths).as_py() or 0
+
+    def is_of(self, column: pa.DictionaryArray) -> bool:
+        """Whether it is the dictionary of ``column``."""
+        return _place(column.dictionary) == self._place
+
+    def taken_bytes(self, indices: pa.Array) -> int:
+        """What the values at ``indices`` take together."""
+        return pc.sum(pc.take(self._lengths, indices)).as_py() or 0
+
+    def taken(self, indices: pa.Array) -> pa.Array:
+        """The values at ``indices`` as plain ``binary``."""
+        if self._plain is None:
+            self._plain = plain(self._values)
+        return pc.take(self._plain, indices)
+
+
+def validate(column: pa.ChunkedArray) -> None:
+    """Raise ``pa.ArrowException`` unless all of ``column`` can be read; indices of dictionaries may be out of their bounds.
+
+    Headers are validated as Arrow does it: their dictionaries may have ``HEADER_NAMES_MAX`` values, summed up over all batches.
+    """
+    if is_headers(column.type) and any(pa.types.is_dictionary(field.type) for field in column.type.value_type):
+        count = 0
+        for chunk in column.chunks:
+            fields = (chunk.values.field(field.name) for field in column.type.value_type)
+            count += sum(len(field.dictionary) for field in fields if pa.types.is_dictionary(field.type))
+            if count > HEADER_NAMES_MAX:
+                what = f"the dictionaries of its headers have more than {HEADER_NAMES_MAX} values over all batches"
+                raise malformed(f"The Arrow stream can't be taken: {what}. Send larger batches.", "/headers")
+    if not pa.types.is_dictionary(column.type):
+        column.validate(full=True)
+        return
+    place: Place | None = None
+    for chunk in column.chunks:
+        chunk.validate()
+        chunk.indices.validate(full=True)
+        if _place(chunk.dictionary) != place:
+            chunk.dictionary.validate(full=True)
+            place = _place(chunk.dictionary)
+
+
+def _place(values: pa.Array) -> Place:
+    """Where in memory an array is; as long as it lives no other one is there."""
+    return (len(values), values.offset, *(None if buffer is None else buffer.address for buffer in values.buffers()))
