@@ -11,6 +11,10 @@ from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
 from typing import Final
 
+if __name__ == "__main__":
+    # Nothing has begun: Ctrl-C ends it at once, without a traceback from some import.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 from rich.console import Console
 from rich.progress import Progress
 

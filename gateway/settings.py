@@ -163,6 +163,9 @@ class Settings(BaseModel):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least level that is logged. info has one line for each request; warning has none."
     )
+    log_format: Literal["auto", "json", "text"] = Field(
+        default="auto", description="json: an object a line. text: for people. auto: text on a terminal, else json."
+    )
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:

@@ -20,10 +20,10 @@ from tidelog.cli.console import (
     print_json,
     reporting,
 )
-from tidelog.cli.exit_code import EPILOG
+from tidelog.cli.help_text import Commands
 from tidelog.topic import Topic
 
-app = typer.Typer(no_args_is_help=True, help="Create, list, describe, alter and delete topics.", epilog=EPILOG)
+app = Commands(help="Create, list, describe, alter and delete topics.")
 
 NameArgument = Annotated[str, typer.Argument(help="The topic's name.")]
 ConfigOption = Annotated[
@@ -31,7 +31,7 @@ ConfigOption = Annotated[
 ]
 
 
-@app.command(epilog=EPILOG)
+@app.command()
 def create(
     name: NameArgument,
     *,
@@ -59,7 +59,7 @@ def create(
             note(f"Topic {topic.name} has {_count(topic.partition_count, 'partition')}.")
 
 
-@app.command("list", epilog=EPILOG)
+@app.command("list")
 def list_(
     prefix: Annotated[str | None, typer.Option(help="Only topics whose name begins so.")] = None,
     url: UrlOption = None,
@@ -91,7 +91,7 @@ def list_(
         output().print(table)
 
 
-@app.command(epilog=EPILOG)
+@app.command()
 def describe(
     name: NameArgument, url: UrlOption = None, timeout: TimeoutOption = ADMIN_TIMEOUT_S, as_json: JsonOption = False
 ) -> None:
@@ -106,7 +106,7 @@ def describe(
         _show(admin.describe_topic(name), as_json)
 
 
-@app.command(epilog=EPILOG)
+@app.command()
 def alter(
     name: NameArgument,
     *,
@@ -134,7 +134,7 @@ def alter(
         _show(admin.alter_topic(name, partition_count=partitions, config=changes or None), as_json)
 
 
-@app.command(epilog=EPILOG)
+@app.command()
 def delete(
     name: NameArgument,
     *,
@@ -160,7 +160,7 @@ def delete(
             note(f"Topic {name} is deleted.")
 
 
-@app.command("delete-records", epilog=EPILOG)
+@app.command("delete-records")
 def delete_records(
     name: NameArgument,
     *,
