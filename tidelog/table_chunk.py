@@ -24,6 +24,7 @@ class ArrowStream(Protocol):
 
 def as_table(given: ArrowStream) -> pa.Table:
     """The same rows as pyarrow has them, copied only where the other library must. Raises ``TypeError``."""
+    require_pyarrow("send_table")
     import pyarrow as pa  # noqa: PLC0415 - the SDK works without it
 
     if isinstance(given, pa.Table):

@@ -6,6 +6,7 @@ Progress is shown on a terminal only. With ``--json`` results are one JSON value
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -52,10 +53,14 @@ class CommandFailed(Exception):
 
 
 @contextlib.contextmanager
-def reporting(*, as_json: bool) -> Iterator[None]:
-    """Turn what goes wrong inside into a message on standard error and an exit code."""
+def reporting(*, as_json: bool, tells_waiting: bool = True) -> Iterator[None]:
+    """Turn what goes wrong inside into a message on standard error and an exit code.
+
+    ``tells_waiting``: people are told as soon as there is nothing left but to wait for a gateway.
+    """
     try:
-        yield
+        with _waiting_told() if tells_waiting and not as_json else contextlib.nullcontext():
+            yield
     except TidelogError as error:
         _report_error(error, as_json)
         raise typer.Exit(exit_code_for(error)) from None
@@ -72,6 +77,37 @@ def reporting(*, as_json: bool) -> Iterator[None]:
     except KeyboardInterrupt:
         _report("Interrupted.", as_json, {"error": {"detail": "interrupted"}})
         raise typer.Exit(ExitCode.INTERRUPTED) from None
+
+
+@contextlib.contextmanager
+def _waiting_told() -> Iterator[None]:
+    logger = logging.getLogger("tidelog.transport")
+    handler = _Notes()
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+        logger.removeHandler(handler)
+
+
+class _Notes(logging.Handler):
+    """What a client's connections say, once where several of them say the same."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self._last = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """In the thread that says it."""
+        said = record.getMessage()
+        # Each connection has its own time left; to people that is the same.
+        about = said.partition(" for up to ")[0]
+        if about != self._last:
+            self._last = about
+            note(said)
 
 
 def print_json(value: object) -> None:
