@@ -50,7 +50,8 @@ def main(arguments: list[str] | None = None) -> int:
         signal.signal(number, stop)
     workers: Workers | None = None
     try:
-        store = open_store(options.store)
+        # One that goes on and on may be there before its gateway.
+        store = open_store(options.store, must_exist=options.every is None)
         workers = _workers(options.workers, options.store)
         with _reporting(options) as report:
             job = Job(

@@ -210,7 +210,8 @@ def _explain(error: ValidationError) -> str:
     lines = []
     for found in error.errors(include_url=False, include_context=False):
         name = ".".join(str(part) for part in found["loc"])
-        lines.append(f"{ENVIRONMENT_PREFIX}{name.upper()}: {found['msg']}" if name else found["msg"])
+        said = found["msg"].removeprefix("Value error, ")
+        lines.append(f"{ENVIRONMENT_PREFIX}{name.upper()}: {said}" if name else said)
     return "; ".join(lines)
 
 

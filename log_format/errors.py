@@ -162,7 +162,8 @@ class UnknownTopic(RequestRefused):
     default_code = ErrorCode.UNKNOWN_TOPIC
 
     def __init__(self, topic: str) -> None:
-        super().__init__(f"Topic {topic!r} does not exist. Create it with POST /v1/topics.", topic=topic)
+        advice = f"Create it with 'tidelog topic create {topic}' (over HTTP: POST /v1/topics)."
+        super().__init__(f"Topic {topic!r} does not exist. {advice}", topic=topic)
 
 
 class UnknownPartition(RequestRefused):

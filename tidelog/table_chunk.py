@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Protocol
 
 from log_format.errors import TidelogError
+from tidelog.arguments import require_pyarrow
 from tidelog.deadline import Deadline
 from tidelog.record import PartitionRange, ProduceResult
 

@@ -19,6 +19,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.text import Text
 
 from log_format.errors import TidelogError
+from tidelog.cli.error_words import places, sentence
 from tidelog.cli.exit_code import ExitCode, exit_code_for
 from tidelog.errors import GatewayError
 
@@ -165,14 +166,7 @@ def _report_error(error: TidelogError, as_json: bool) -> None:
         "may_have_happened": error.may_have_happened,
         **error.fields,
     }
-    lines = [f"{error.detail} [{error.code}]"]
-    found = error.fields.get("errors")
-    if isinstance(found, list):
-        # Without a place it is the whole request, of which the detail speaks.
-        shown = [
-            f"{each['where']}: {each.get('what')}" for each in found if isinstance(each, dict) and each.get("where")
-        ]
-        lines += [f"  {each}" for each in shown if each != error.detail]
+    lines = [f"{sentence(error)} [{error.code}]", *(f"  {each}" for each in places(error))]
     if isinstance(error, GatewayError) and error.request_id is not None:
         problem["request_id"] = error.request_id
         lines.append(f"  request id: {error.request_id}")

@@ -22,13 +22,13 @@ from tidelog.cli.console import (
 )
 from tidelog.cli.help_text import Commands
 from tidelog.cli.lag import lag_table
+from tidelog.cli.names import GroupArgument, complete_topics
 from tidelog.cli.where import milliseconds
 from tidelog.group import CommittedOffset, Group, GroupMember
 from tidelog.record import TopicPartition
 
 app = Commands(help="List, describe, reset and delete consumer groups.")
 
-GroupArgument = Annotated[str, typer.Argument(help="The group's name.")]
 _SHIFT = re.compile(r"[+-][0-9]+")
 
 
@@ -92,7 +92,10 @@ def reset(
         ),
     ],
     topic: Annotated[
-        list[str] | None, typer.Option("--topic", help="All partitions of this topic; may be given many times.")
+        list[str] | None,
+        typer.Option(
+            "--topic", help="All partitions of this topic; may be given many times.", autocompletion=complete_topics
+        ),
     ] = None,
     partition: Annotated[
         list[str] | None,

@@ -20,13 +20,13 @@ from tidelog.cli.console import (
     reporting,
 )
 from tidelog.cli.help_text import Commands
+from tidelog.cli.names import TopicArgument
 from tidelog.cli.rows import require_arrow
 from tidelog.cli.where import Where, find
 from tidelog.encode import Compression
 
 app = Commands(help="Measure how fast a gateway takes and gives records. Ends by itself.")
 
-TopicArgument = Annotated[str, typer.Argument(help="The topic's name.")]
 RecordsOption = Annotated[int, typer.Option("--records", "-n", min=1, help="End after so many records.")]
 SecondsOption = Annotated[float, typer.Option("--seconds", min=0.1, help="End after so long, whatever is done.")]
 TablesOption = Annotated[bool, typer.Option("--tables", help="Arrow tables instead of records one by one.")]

@@ -101,7 +101,7 @@ def test_places_are_named_behind_the_sentence(gateway: Any) -> None:
     errors = [{"where": "", "what": "all of it"}, {"where": "/config/a", "what": "is not a setting"}]
     gateway.misbehave("POST", gateway.refuse(400, "INVALID_CONFIG", errors=errors))
     lines = run("topic", "create", "t", url=gateway.url).stderr.splitlines()
-    assert [line for line in lines if "request id" not in line][1:] == ["  /config/a: is not a setting"]
+    assert [line for line in lines if "request id" not in line][1:] == ["  --config a: is not a setting"]
 
 
 def test_errors_and_their_exit_codes(gateway: Any, dead_url: str) -> None:
