@@ -4,16 +4,6 @@ Commands speak to a gateway by the SDK alone. Two exceptions: ``verify`` and ``d
 ``maintain``, ``pipeline`` and ``demo`` start the other programs as processes.
 """
 
-import signal
+from tidelog.cli.start import main
 
 __all__ = ["main"]
-
-
-def main() -> None:
-    """Run the command that the process was started with, and exit with its code."""
-    # Nothing has begun: Ctrl-C ends it at once, without a traceback from some import.
-    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from tidelog.cli.app import run  # noqa: PLC0415 - takes a moment
-
-    signal.signal(signal.SIGINT, before)
-    run()
