@@ -25,7 +25,7 @@ def test_settings_win_over_this_process_and_this_process_over_java(monkeypatch: 
     """As for Spark's Python processes; afterwards the environment is as it was, and the store is opened once."""
     seen: list[tuple[str, dict[str, str]]] = []
 
-    def opening(uri: str) -> MemoryStore:
+    def opening(uri: str, **_: bool) -> MemoryStore:
         seen.append((uri, {name: value for name, value in os.environ.items() if name.startswith("AWS_")}))
         return MemoryStore()
 
