@@ -80,7 +80,7 @@ def _reporting(options: argparse.Namespace) -> AbstractContextManager[Reporter]:
     try:
         from compaction.metrics import serve  # noqa: PLC0415 - only who wants metrics needs prometheus_client
     except ModuleNotFoundError as error:
-        raise ValueError("--metrics-port needs prometheus-client: pip install 'tidelog[spark]'") from error
+        raise ValueError("--metrics-port needs prometheus-client: pip install 'tidelog[collect]'") from error
     return serve(report, SystemClock(), host=options.metrics_host, port=options.metrics_port)
 
 

@@ -24,7 +24,7 @@ NEEDED = {
     Workers.SPARK: ("pyspark", "pyarrow", "numpy", "compaction"),
     Workers.LOCAL: ("pyarrow", "numpy", "compaction"),
 }
-"""Of the extra ``spark``; any of them missing means that it is not installed."""
+"""Of the extras ``spark`` and ``arrow``; any of them missing means that it is not installed."""
 METRICS_NEEDED = "prometheus_client"
 
 
@@ -67,7 +67,12 @@ def maintain(
     needed = (*NEEDED[workers], *([] if metrics_port is None else [METRICS_NEEDED]))
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
-        note(f"Maintenance needs {', '.join(missing)}: pip install 'tidelog[spark]' (with s3 too: 'tidelog[spark,s3]')")
+        # Without Spark there is less to install; what collects files has Prometheus' client, too.
+        without_spark = "arrow" if metrics_port is None else "collect"
+        extra = "spark" if workers is Workers.SPARK else without_spark
+        note(
+            f"Maintenance needs {', '.join(missing)}: pip install 'tidelog[{extra}]' (with s3 too: 'tidelog[{extra},s3]')"
+        )
         raise typer.Exit(ExitCode.FAILED)
     arguments = ["--store", store, "--workers", workers.value]
     arguments += [argument for name in topic or () for argument in ("--topic", name)]

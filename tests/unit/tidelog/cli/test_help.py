@@ -42,3 +42,21 @@ def test_serve_shows_what_people_need_first(run: Run) -> None:
     shown = run("serve", "--help").stdout
     for option in ("--advertised-url", "--log-level", "--log-format"):
         assert option in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "extra"),
+    [
+        (("--workers", "local"), "arrow"),
+        (("--workers", "local", "--every", "60s", "--metrics-port", "0"), "collect"),
+        (("--workers", "spark"), "spark"),
+    ],
+)
+def test_maintain_names_the_extra_that_is_enough(
+    run: Run, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], extra: str
+) -> None:
+    """Nobody has to install Spark for work without it."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    ended = run("maintain", "--store", "./log", *options)
+    assert ended.exit_code == ExitCode.FAILED
+    assert f"pip install 'tidelog[{extra}]'" in ended.stderr
