@@ -11,6 +11,10 @@ from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
 from typing import Final
 
+if __name__ == "__main__":
+    # Nothing has begun: Ctrl-C ends it at once, without a traceback from some import.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 from rich.console import Console
 from rich.progress import Progress
 
@@ -46,7 +50,8 @@ def main(arguments: list[str] | None = None) -> int:
         signal.signal(number, stop)
     workers: Workers | None = None
     try:
-        store = open_store(options.store)
+        # One that goes on and on may be there before its gateway.
+        store = open_store(options.store, must_exist=options.every is None)
         workers = _workers(options.workers, options.store)
         with _reporting(options) as report:
             job = Job(
@@ -75,7 +80,7 @@ def _reporting(options: argparse.Namespace) -> AbstractContextManager[Reporter]:
     try:
         from compaction.metrics import serve  # noqa: PLC0415 - only who wants metrics needs prometheus_client
     except ModuleNotFoundError as error:
-        raise ValueError("--metrics-port needs prometheus-client: pip install 'tidelog[spark]'") from error
+        raise ValueError("--metrics-port needs prometheus-client: pip install 'tidelog[collect]'") from error
     return serve(report, SystemClock(), host=options.metrics_host, port=options.metrics_port)
 
 

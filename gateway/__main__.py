@@ -1,17 +1,24 @@
 """``python -m gateway --store URI``: serve a log over HTTP until told to stop.
 
-Prints one line to standard output when it is ready: its URL, its store, the operations listener's URL where there is one. Logs
-JSON lines to standard error. Exit status: 0 after a whole drain, 1 when something that was asked for could not be finished, 2 for
-wrong settings, 3 when it could not start.
+Prints one line to standard output when it is ready: its URL, its store, the operations listener's URL where there is one; to a
+terminal also what to do next. Logs lines to standard error, JSON unless that is a terminal. Exit status: 0 after a whole drain, 1
+when something that was asked for could not be finished, 2 for wrong settings, 3 when it could not start.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
+from typing import Final
+
+if __name__ == "__main__":
+    # Until it serves there is nothing to finish: Ctrl-C ends it at once, without a traceback from some import.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from gateway import structured_log
 from gateway.app import create_app
@@ -22,13 +29,17 @@ from gateway.settings import ENVIRONMENT_PREFIX, Settings, SettingsError
 from gateway.shell import Shell
 from log_format.version import __version__
 
+EVERY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - they are looked for, not listened on
+
+_log = logging.getLogger("gateway")
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until a signal; returns the exit status."""
     given = vars(_parser().parse_args(arguments))
     try:
         settings = Settings.read(os.environ, given)
-        structured_log.configure(settings.log_level)
+        structured_log.configure(settings.log_level, settings.log_format)
         shell = assemble(settings)
     except SettingsError as error:
         sys.stderr.write(f"python -m gateway: {error}\n")
@@ -36,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UnsafeStore as error:
         sys.stderr.write(f"python -m gateway: {error}\n")
         return 3
+    warn_of_address(settings)
     server = GatewayServer(server_config(create_app(shell), settings), shell, _announce(shell))
     server.run()
     structured_log.WRITER.flush()
@@ -45,15 +57,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def warn_of_address(settings: Settings) -> None:
+    """Say it when what others are told leads each of them to itself."""
+    if settings.host in EVERY_ADDRESS and settings.advertised_url is None:
+        _log.warning(
+            "clients and other gateways are told http://%s:%d, which leads each of them to itself: "
+            "say by --advertised-url http://HOST:PORT how this gateway is reached",
+            settings.host,
+            settings.port,
+        )
+
+
 def _announce(shell: Shell) -> Callable[[str], None]:
     def announce(url: str) -> None:
         operations = shell.stopping.operations_url
         more = "" if operations is None else f", operations on {operations}"
         with contextlib.suppress(OSError):
             sys.stdout.write(f"Tidelog {__version__} listens on {url} (store {shell.store_uri}){more}\n")
+            if sys.stdout.isatty():
+                sys.stdout.write(_next_steps(url))
             sys.stdout.flush()
 
     return announce
+
+
+def _next_steps(url: str) -> str:
+    """For a person who has just started it."""
+    return (
+        f"  The API, to try in a browser: {url}/docs\n"
+        f"  In another terminal:          export TIDELOG_URL={url}\n"
+        "                                tidelog topic create orders --partitions 4\n"
+        "                                echo hello | tidelog produce orders\n"
+        "                                tidelog tail orders\n"
+        "  Ctrl-C ends it, and finishes what is under way first.\n"
+    )
 
 
 def _parser() -> argparse.ArgumentParser:

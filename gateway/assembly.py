@@ -1,7 +1,9 @@
 """Puts a gateway together from its settings: the one place that names stores and starts nothing.
 
-A store that ignores put-if-absent is refused here. One that is down or read-only is not: a gateway that starts before its
-store waits for it (``/readyz``), and the proof is made up for before the first commit (``proven_store``).
+A store that ignores put-if-absent is refused here, and so is one that waiting won't mend: a bucket that does not exist,
+credentials that are missing or refused, a directory that can't be made. One that is down is not: a gateway that starts before
+its store waits for it (``/readyz``), and the proof is made up for before the first commit (``proven_store``). Neither is one
+that holds topics and can only be read.
 
 The store is opened twice: old records are read over connections of their own, so that a reader who catches up never takes one
 from a writer, nor waits for it.
@@ -28,6 +30,7 @@ from gateway.settings import Settings, SettingsError
 from gateway.shell import Shell, make_shell
 from log_format.clock import SystemClock
 from log_format.errors import StoreUnavailable
+from log_format.layout import TOPICS
 from log_format.store import ObjectStore
 from log_format.stores import open_store
 
@@ -43,7 +46,7 @@ _log = logging.getLogger("gateway.assembly")
 def assemble(settings: Settings) -> Shell:
     """The components of a gateway. Of the store nothing is asked yet but the proof that it can keep a log.
 
-    Raises ``SettingsError`` for a store's URI that can't be, ``UnsafeStore`` for a store that ignores put-if-absent.
+    Raises ``SettingsError`` for a store that can't be, ``UnsafeStore`` for a store that ignores put-if-absent.
     """
     # Arrow's own allocators keep what a burst needed; the bound is on the whole process.
     give_memory_back()
@@ -51,10 +54,7 @@ def assemble(settings: Settings) -> Shell:
     clock = SystemClock()
     metrics = Metrics()
     store = ProvenStore(_open(settings.store, settings.write_threads + LOOK_THREADS + LOAD_THREADS + HEARTBEAT_THREADS))
-    try:
-        store.prove()
-    except StoreUnavailable as problem:
-        _log.warning("the store takes no objects yet: %s", problem.detail)
+    _prove(store)
     cold_store = _open(settings.store, settings.read_threads)
     request_memory = MemoryBudget(settings.in_flight_bytes_max, "request bodies")
     engine = LogEngine(
@@ -79,6 +79,38 @@ def assemble(settings: Settings) -> Shell:
         settings, engine, store_uri=store.uri, clock=clock, metrics=metrics, request_memory=request_memory
     )
     return _joined(shell, store, engine)
+
+
+def _prove(store: ProvenStore) -> None:
+    """Raises ``SettingsError``, ``UnsafeStore``; a store that is down, or that can be read, is only warned about."""
+    # Each failure is said once, here, with the store's name.
+    stores_log = logging.getLogger("log_format.stores")
+    stores_log.disabled = True
+    try:
+        store.prove()
+    except StoreUnavailable as problem:
+        said = f"the store {store.uri} takes no objects: {_in_full(problem)}"
+        if problem.may_pass:
+            _log.warning("%s; waiting for it", said)
+        elif _holds_topics(store):
+            _log.warning("%s; what it holds can be read, and nothing can be written", said)
+        else:
+            raise SettingsError(f"TIDELOG_STORE: {said}") from problem
+    finally:
+        stores_log.disabled = False
+
+
+def _holds_topics(store: ObjectStore) -> bool:
+    try:
+        return next(iter(store.list_directories(TOPICS)), None) is not None
+    except StoreUnavailable:
+        return False
+
+
+def _in_full(problem: StoreUnavailable) -> str:
+    """With what the store's own library said of it: this is for the operator, and for no client."""
+    cause = getattr(problem.__cause__, "__cause__", None)
+    return problem.detail if cause is None or isinstance(problem.__cause__, OSError) else f"{problem.detail} ({cause})"
 
 
 def _joined(shell: Shell, store: ObjectStore, engine: LogEngine) -> Shell:

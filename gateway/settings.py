@@ -218,6 +218,9 @@ class Settings(BaseModel):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least level that is logged. info has one line for each request; warning has none."
     )
+    log_format: Literal["auto", "json", "text"] = Field(
+        default="auto", description="json: an object a line. text: for people. auto: text on a terminal, else json."
+    )
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
@@ -272,7 +275,8 @@ def _explain(error: ValidationError) -> str:
     lines = []
     for found in error.errors(include_url=False, include_context=False):
         name = ".".join(str(part) for part in found["loc"])
-        lines.append(f"{ENVIRONMENT_PREFIX}{name.upper()}: {found['msg']}" if name else found["msg"])
+        said = found["msg"].removeprefix("Value error, ")
+        lines.append(f"{ENVIRONMENT_PREFIX}{name.upper()}: {said}" if name else said)
     return "; ".join(lines)
 
 

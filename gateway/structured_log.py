@@ -1,4 +1,4 @@
-"""Logs as JSON lines on standard error, one object a line, with the request's id where there is one.
+"""Logs on standard error, a line each, with the request's id where there is one: JSON for programs, ``plain_line`` for people.
 
 1. Logging never blocks the event loop: lines go to a bounded queue that one thread writes out. When the reader of standard
    error stalls, lines beyond the bound are dropped and their number is logged later; requests go on.
@@ -12,9 +12,9 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 import structlog
@@ -23,6 +23,8 @@ LINES_MAX: Final = 20_000
 """Lines waiting for the writer: some MiB, and seconds of a busy gateway."""
 _BATCH_LINES: Final = 500
 _STDERR: Final = 2
+ACCESS: Final = "gateway.access"
+"""The logger of the line that each request gets."""
 
 current_request_id: ContextVar[str | None] = ContextVar("tidelog_request_id", default=None)
 """Set for the task of each request, read by every line that it logs."""
@@ -30,11 +32,34 @@ current_request_id: ContextVar[str | None] = ContextVar("tidelog_request_id", de
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
+def json_line(members: dict[str, Any]) -> bytes:
+    """One JSON object."""
+    return _encode(members) + b"\n"
+
+
+def plain_line(members: dict[str, Any]) -> bytes:
+    """Time, level, what happened; of a request what was asked and answered. What else there is stands behind it by name."""
+    rest = dict(members)
+    at, level = str(rest.pop("at", "")), str(rest.pop("level", ""))
+    logger, said = rest.pop("logger", ""), str(rest.pop("event", ""))
+    exception = rest.pop("exception", "")
+    if logger == ACCESS:
+        said = f"{rest['method']} {rest['path']} {rest['status']} in {rest['duration_ms']:.0f} ms"
+        rest = {}
+    named = "".join(f" {name}={value}" for name, value in rest.items() if value is not None)
+    lines = [f"{at[11:23]} {level:7} {said}{named}", *str(exception).splitlines()]
+    # What a client sent is in them, and a terminal obeys more than letters.
+    shown = ("".join(each if each.isprintable() else "?" for each in line) for line in lines)
+    return "".join(f"{line}\n" for line in shown).encode(errors="replace")
+
+
 class LineWriter:
     """A thread that writes lines to a file descriptor."""
 
     def __init__(self, descriptor: int = _STDERR) -> None:
         self._descriptor = descriptor
+        self.form: Callable[[dict[str, Any]], bytes] = json_line
+        """How a line looks."""
         self._lines: deque[bytes] = deque()
         self._dropped_count = 0
         self._wake = threading.Event()
@@ -48,7 +73,7 @@ class LineWriter:
         if len(self._lines) >= LINES_MAX:
             self._dropped_count += 1
             return
-        self._lines.append(_encode(members) + b"\n")
+        self._lines.append(self.form(members))
         if not self._wake.is_set():
             self._idle.clear()
             self._wake.set()
@@ -73,9 +98,7 @@ class LineWriter:
                 batch = [self._lines.popleft() for _ in range(min(len(self._lines), _BATCH_LINES))]
                 if self._dropped_count:
                     dropped, self._dropped_count = self._dropped_count, 0
-                    batch.append(
-                        _encode({"level": "warning", "event": "log lines dropped", "line_count": dropped}) + b"\n"
-                    )
+                    batch.append(self.form({"level": "warning", "event": "log lines dropped", "line_count": dropped}))
                 self._write_out(b"".join(batch))
             if not self._wake.is_set():
                 self._idle.set()
@@ -97,11 +120,13 @@ WRITER: Final = LineWriter()
 
 def access_line(members: dict[str, Any]) -> None:
     """Log one answered request; the caller has checked that the level asks for it."""
-    WRITER.write({"at": _now(), "level": "info", "logger": "gateway.access", "event": "request", **members})
+    WRITER.write({"at": _now(), "level": "info", "logger": ACCESS, "event": "request", **members})
 
 
-def configure(level: str) -> None:
-    """Send every logger's lines of at least ``level`` to standard error as JSON."""
+def configure(level: str, log_format: Literal["auto", "json", "text"] = "json") -> None:
+    """Send every logger's lines of at least ``level`` to standard error; ``auto``: as text when that is a terminal."""
+    as_text = os.isatty(_STDERR) if log_format == "auto" else log_format == "text"
+    WRITER.form = plain_line if as_text else json_line
     number = logging.getLevelNamesMapping()[level.upper()]
     handler = _JsonHandler()
     root = logging.getLogger()

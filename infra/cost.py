@@ -7,6 +7,7 @@ them are in the document. Both sides get the same load, retention and readers, a
 
 from __future__ import annotations
 
+import argparse
 import math
 import re
 from dataclasses import dataclass
@@ -58,6 +59,7 @@ SEEN_IN: Final = {
 ``internal/providers/terraform/aws/testdata`` of its repository. AWS's pages and price list themselves could not be asked."""
 
 FLUSH_MS: Final = 250
+FLUSHES_MS: Final = (50, 250, 1_000, 5_000)
 FLUSH_MIB: Final = 8
 GATEWAY_MIB_PER_SECOND: Final = 25
 """Below half of what one gateway and MinIO took on two shared cores, JSON x 1,000, 1 KiB (benchmarks/README.md)."""
@@ -99,15 +101,15 @@ def measured_requests_per_flush() -> float:
     return round(2 * (puts + others) / two_a_flush, 1)
 
 
-def flushes_per_second(load: Load) -> float:
+def flushes_per_second(load: Load, flush_ms: int = FLUSH_MS) -> float:
     """By time or by bytes, whichever comes first, in each topic."""
-    return load.topics * max(1000 / FLUSH_MS, load.mib_per_second / load.topics / FLUSH_MIB)
+    return load.topics * max(1000 / flush_ms, load.mib_per_second / load.topics / FLUSH_MIB)
 
 
-def tidelog(load: Load) -> dict[str, float]:
+def tidelog(load: Load, flush_ms: int = FLUSH_MS) -> dict[str, float]:
     """Dollars a month by what for."""
     gib = load.mib_per_second * GIB_PER_MIB * SECONDS
-    flushes = flushes_per_second(load) * SECONDS
+    flushes = flushes_per_second(load, flush_ms) * SECONDS
     gateways = max(2, math.ceil(load.mib_per_second / GATEWAY_MIB_PER_SECOND) + 1)
     tasks = gateways + 1
     units = load.mib_per_second * GIB_PER_MIB * 3600 * 2
@@ -156,6 +158,7 @@ def document() -> str:
     """docs/cost.md: the prose of ``cost.md.template`` around the tables."""
     return Template(TEMPLATE.read_text()).substitute(
         tables="\n".join(line for load in LOADS for line in _table(load)),
+        flushes="\n".join(_flush_row(flush_ms) for flush_ms in FLUSHES_MS),
         prices="\n".join(f"| {name} | {price:g} | {_seen_in(name)} |" for name, price in PRICES.items()),
         checked=CHECKED,
         days=RETENTION_DAYS,
@@ -174,6 +177,12 @@ def document() -> str:
 
 def _seen_in(price: str) -> str:
     return next(where for begin, where in SEEN_IN.items() if re.match(rf"{re.escape(begin)}\b", price))
+
+
+def _flush_row(flush_ms: int) -> str:
+    bills = [f"{sum(tidelog(load, flush_ms).values()):,.0f}" for load in LOADS]
+    named = f"{flush_ms:,} (the default)" if flush_ms == FLUSH_MS else f"{flush_ms:,}"
+    return f"| {named} | {' | '.join(bills)} |"
 
 
 def _table(load: Load) -> list[str]:
@@ -198,4 +207,5 @@ def _table(load: Load) -> list[str]:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description="Write docs/cost.md anew from the constants of this program.").parse_args()
     OUTPUT.write_text(document())

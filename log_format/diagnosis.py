@@ -97,7 +97,9 @@ def _listing(store: ObjectStore) -> Finding:
         for prefix in (layout.SYSTEM, layout.TOPICS):
             next(iter(store.list(prefix)), None)
     except StoreError as error:
-        return _refused(what, "Its objects can't be listed", "s3:ListBucket on the bucket, for the prefix", error)
+        return _refused(
+            store, what, "Its objects can't be listed", "s3:ListBucket on the bucket, for the prefix", error
+        )
     return Finding(what=what, verdict=Verdict.GOOD, said="Its objects can be listed.")
 
 
@@ -106,7 +108,7 @@ def _writing(store: ObjectStore, key: str) -> Finding:
     try:
         store.put_if_absent(key, PROBE)
     except StoreError as error:
-        return _refused(what, "Nothing can be written", "s3:PutObject below the prefix", error)
+        return _refused(store, what, "Nothing can be written", "s3:PutObject below the prefix", error)
     return Finding(what=what, verdict=Verdict.GOOD, said="Objects can be written.")
 
 
@@ -120,7 +122,7 @@ def _reading(store: ObjectStore, key: str) -> Finding:
             and [info.key for info in store.list(key)] == [key]
         )
     except StoreError as error:
-        return _refused(what, "What was just written can't be read", "s3:GetObject below the prefix", error)
+        return _refused(store, what, "What was just written can't be read", "s3:GetObject below the prefix", error)
     if not is_same:
         said = "What was just written does not come back: by a get, a range, its size or a listing."
         return Finding(
@@ -141,7 +143,9 @@ def _condition(store: ObjectStore, key: str) -> Finding:
             what=what, verdict=Verdict.GOOD, said="An object that is there is not replaced by put-if-absent."
         )
     except StoreError as error:
-        return _refused(what, "A second put-if-absent did not get its answer", "If-None-Match: * on PutObject", error)
+        return _refused(
+            store, what, "A second put-if-absent did not get its answer", "If-None-Match: * on PutObject", error
+        )
     return Finding(
         what=what,
         verdict=Verdict.BAD,
@@ -159,7 +163,7 @@ def _clocks(store: ObjectStore, clock: Clock, key: str) -> Finding:
         stored_ms = store.head(probe).modified_at_ms
     except StoreError as error:
         return _refused(
-            what, "The clocks could not be compared", "s3:PutObject and s3:GetObject below the prefix", error
+            store, what, "The clocks could not be compared", "s3:PutObject and s3:GetObject below the prefix", error
         )
     skew_ms = max(before_ms - stored_ms, stored_ms - after_ms, 0)
     said = f"This machine's clock and the store's differ by {skew_ms / 1000:.0f} s."
@@ -182,7 +186,7 @@ def _speed(store: ObjectStore, clock: Clock, prefix: str) -> Finding:
             store.put_if_absent(f"{prefix}{number}", PROBE)
             taken_ms.append(clock.monotonic_ms() - started_ms)
     except StoreError as error:
-        return _refused(what, "A chain of conditional PUTs broke", "s3:PutObject below the prefix", error)
+        return _refused(store, what, "A chain of conditional PUTs broke", "s3:PutObject below the prefix", error)
     middle_ms, worst_ms = round(median(taken_ms)), max(taken_ms)
     said = f"A conditional PUT takes {middle_ms} ms (median of {PUTS}; slowest {worst_ms} ms); a flush takes two."
     if middle_ms <= SLOW_PUT_MS:
@@ -202,6 +206,7 @@ def _deleting(store: ObjectStore, keys: list[str]) -> Finding:
             store.delete(key)
     except StoreError as error:
         return _refused(
+            store,
             what,
             "Probes can't be deleted, and neither could heartbeats and staged records",
             f"s3:DeleteObject below {layout.SYSTEM}",
@@ -216,7 +221,9 @@ def _gateways(store: ObjectStore, clock: Clock) -> Finding:
         now_ms = clock.now_ms()
         ages_ms = [now_ms - info.modified_at_ms for info in islice(store.list(layout.GATEWAYS), HEARTBEATS_MAX)]
     except StoreError as error:
-        return _refused(what, "The heartbeats can't be listed", "s3:ListBucket on the bucket, for the prefix", error)
+        return _refused(
+            store, what, "The heartbeats can't be listed", "s3:ListBucket on the bucket, for the prefix", error
+        )
     live = sum(age_ms <= HEARTBEAT_MS_MAX for age_ms in ages_ms)
     said = (
         f"{live} alive; {len(ages_ms) - live} ended without leaving (harmless)." if ages_ms else "None has begun here."
@@ -231,7 +238,9 @@ def _topics(store: ObjectStore, clock: Clock) -> Iterator[Finding]:
     try:
         names = list(islice(store.list_directories(layout.TOPICS), TOPICS_MAX + 1))
     except StoreError as error:
-        yield _refused("topics", "The topics can't be listed", "s3:ListBucket on the bucket, for the prefix", error)
+        yield _refused(
+            store, "topics", "The topics can't be listed", "s3:ListBucket on the bucket, for the prefix", error
+        )
         return
     poor = 0
     for name in names[:TOPICS_MAX]:
@@ -251,7 +260,7 @@ def _topic(store: ObjectStore, clock: Clock, name: str) -> Finding | None:
         state = TopicLog(store, name, clock).refresh()
         checkpoint = hinted_version(store, layout.last_checkpoint_key(name))
     except StoreError as error:
-        return _refused(what, "Its log can't be read", "s3:GetObject below the prefix", error)
+        return _refused(store, what, "Its log can't be read", "s3:GetObject below the prefix", error)
     except UnsupportedTable as error:
         advice = "Stop the program that did it (docs/operations.md, Foreign features)."
         return Finding(what=what, verdict=Verdict.BAD, said=error.detail, advice=advice)
@@ -277,6 +286,11 @@ def _neglect(state: TopicState, commits: int, now_ms: int) -> str:
     return f"{overdue} of its partitions keep records that expired more than a day ago." if overdue else ""
 
 
-def _refused(what: str, said: str, needed: str, error: StoreError) -> Finding:
-    advice = f"In a bucket this needs {needed}; and the bucket's name, its region and endpoint must be right."
+def _refused(store: ObjectStore, what: str, said: str, needed: str, error: StoreError) -> Finding:
+    if store.uri.startswith("file:"):
+        advice = (
+            "This user must be allowed to read, write and delete there, on a file system with room and with hard links."
+        )
+    else:
+        advice = f"In a bucket this needs {needed}; and the bucket's name, its region and endpoint must be right."
     return Finding(what=what, verdict=Verdict.BAD, said=f"{said}: {error.detail}.", advice=advice)

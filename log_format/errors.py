@@ -164,7 +164,8 @@ class UnknownTopic(RequestRefused):
     default_code = ErrorCode.UNKNOWN_TOPIC
 
     def __init__(self, topic: str) -> None:
-        super().__init__(f"Topic {topic!r} does not exist. Create it with POST /v1/topics.", topic=topic)
+        advice = f"Create it with 'tidelog topic create {topic}' (over HTTP: POST /v1/topics)."
+        super().__init__(f"Topic {topic!r} does not exist. {advice}", topic=topic)
 
 
 class UnknownPartition(RequestRefused):
@@ -258,8 +259,12 @@ class ObjectExists(StoreError):
 
 
 class StoreUnavailable(StoreError):
-    """The operation failed. ``may_have_happened`` false is a promise that nothing changed (it was refused, or never sent)."""
+    """The operation failed. ``may_have_happened`` false is a promise that nothing changed (it was refused, or never sent).
 
-    def __init__(self, key: str, detail: str, *, may_have_happened: bool) -> None:
+    ``may_pass`` false: waiting does not mend it; the store's name, the permissions or the settings must change.
+    """
+
+    def __init__(self, key: str, detail: str, *, may_have_happened: bool, may_pass: bool = True) -> None:
         super().__init__(key, detail)
         self.may_have_happened = may_have_happened
+        self.may_pass = may_pass

@@ -50,4 +50,4 @@ def driver_store(spark: SparkSession, uri: str) -> ObjectStore:
 @functools.lru_cache(maxsize=_STORES_MAX)
 def _opened(uri: str, more: tuple[tuple[str, str], ...]) -> ObjectStore:
     with variables(dict(more)):
-        return open_store(uri)
+        return open_store(uri, must_exist=True)

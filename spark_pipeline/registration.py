@@ -9,6 +9,9 @@ where AWS's tools do (environment, profile, web identity, container, instance).
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -19,6 +22,11 @@ from spark_pipeline.data_source import TidelogDataSource
 from spark_pipeline.source.planning import PARALLELISM_VARIABLE
 
 FILTERS_SETTING: Final = "spark.sql.python.filterPushdown.enabled"
+
+SAFE_PATH: Final = {"PYTHONSAFEPATH": "1"}
+"""Spark starts its Python processes as modules: a file of the working directory would be taken for one that they import."""
+LOOK_SECONDS_MAX: Final = 60
+"""For a Python to start: a moment on an idle machine."""
 
 _OF_S3A: Final = {
     "fs.s3a.access.key": "AWS_ACCESS_KEY_ID",
@@ -34,21 +42,46 @@ def register(spark: SparkSession) -> None:
 
     ``spark_pipeline.session`` has done it. Switches ``spark.sql.python.filterPushdown.enabled`` on for the session, without
     which Spark refuses sources that can skip what a filter excludes.
+
+    On a local master Spark's Python processes are this Python from now on, unless ``PYSPARK_PYTHON`` says otherwise: Spark would
+    take some ``python3``. Raises ``PackageMissing`` when the one that it takes on this machine has nothing of ours.
     """
     context = spark.sparkContext
+    if str(context.master).startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+        context.pythonExec = sys.executable
     hadoop = context._jsc.hadoopConfiguration()
     before = context.environment
+    check_python(context.pythonExec, python_path(before))
     context.environment = {
         **store_environment(hadoop.get),
         **before,
         PARALLELISM_VARIABLE: str(context.defaultParallelism),
         "PYTHONPATH": python_path(before),
+        **SAFE_PATH,
     }
     try:
         spark.dataSource.register(TidelogDataSource)
     finally:
         context.environment = before
     spark.conf.set(FILTERS_SETTING, "true")
+
+
+class PackageMissing(RuntimeError):
+    """Tell Spark of a Python that has this package: the one that it starts has not."""
+
+
+def check_python(program: str, paths: str) -> None:
+    """Raises ``PackageMissing``. A program that is not on this machine is for Spark to look for."""
+    found = shutil.which(program)
+    if found is None or found == sys.executable:
+        return
+    look = "import importlib.util, sys; sys.exit(importlib.util.find_spec('spark_pipeline') is None)"
+    environment = {**os.environ, "PYTHONPATH": paths, **SAFE_PATH}
+    if subprocess.run([found, "-c", look], env=environment, check=False, timeout=LOOK_SECONDS_MAX).returncode != 0:  # noqa: S603
+        raise PackageMissing(
+            f"Spark's Python processes are {program!r} ({found}), which has no module spark_pipeline. Set PYSPARK_PYTHON "
+            f"before the session is made, such as to {sys.executable}, or give Spark the wheel by --py-files (docs/spark.md)."
+        )
 
 
 def python_path(environment: Mapping[str, str]) -> str:

@@ -15,14 +15,18 @@ import os
 import sys
 from collections.abc import Mapping
 from importlib.resources import files
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from spark_pipeline.environment import variables
 from spark_pipeline.java import java_executable
 from spark_pipeline.registration import python_path, register
+
+DELTA_EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
 
 DRIVER_MEMORY: Final = "2g"
 """Heap of a local session, executors included: enough for a topic of some GB that is read as a stream."""
@@ -67,7 +71,8 @@ def session(
     As with every ``getOrCreate``, a session that already runs in this process is returned with the settings that can still
     be changed; a session made for S3 serves directories as well.
 
-    Raises ``JavaMissing``, ``JarsUnavailable``, and ``ValueError`` for a store of another scheme.
+    Raises ``JavaMissing``, ``JarsUnavailable`` (also under spark-submit, without ``--jars``), ``PackageMissing``, and
+    ``ValueError`` for a store of another scheme.
     """
     # Not with the package, which is imported before `python -m spark_pipeline.jars` runs that module.
     from spark_pipeline.jars import JarSet, ensure_jars  # noqa: PLC0415
@@ -78,7 +83,9 @@ def session(
     java_executable()
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     settings = _delta_settings()
-    if not submitted:
+    if submitted:
+        _check_jars()
+    else:
         jars = ensure_jars(JarSet.S3 if scheme in _S3_SCHEMES else JarSet.DELTA)
         settings["spark.jars"] = ",".join(str(jar) for jar in jars)
     if scheme in _S3_SCHEMES:
@@ -101,17 +108,29 @@ def session(
     # Java begins here, unless it is there, and what it finds in its environment all its Python processes find.
     with variables(environment):
         started = builder.getOrCreate()
-    if str(started.sparkContext.master).startswith("local") and "PYSPARK_PYTHON" not in os.environ:
-        # As above, in a session that was there before.
-        started.sparkContext.pythonExec = sys.executable
     register(started)
     return started
+
+
+def _check_jars() -> None:
+    """Under spark-submit Java runs already, and finds Delta or not. Raises ``JarsUnavailable``."""
+    from spark_pipeline.jars import JarsUnavailable  # noqa: PLC0415 - as above
+
+    SparkContext._ensure_initialized()
+    java: Any = SparkContext._jvm
+    try:
+        java.java.lang.Thread.currentThread().getContextClassLoader().loadClass(DELTA_EXTENSION)
+    except Py4JJavaError:
+        raise JarsUnavailable(
+            "Delta's jars are not on the class path. Start it as: spark-submit --jars \"$(python -m spark_pipeline.jars "
+            '--paths)" …, or without spark-submit: python …, which takes care of the jars by itself.'
+        ) from None
 
 
 def _delta_settings() -> dict[str, str]:
     """What every session needs: Delta tables, and sockets to Python processes that cost less than TCP does."""
     return {
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.extensions": DELTA_EXTENSION,
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.session.timeZone": "UTC",

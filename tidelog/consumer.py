@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from tidelog import limits
+from tidelog.arguments import check_topics, require_pyarrow
 from tidelog.assignment import Assignment, Progress
 from tidelog.deadline import Deadline
 from tidelog.deserialize import Deserializer, Deserializers
@@ -101,7 +102,8 @@ class Consumer(GroupPositions):
         on_assigned: OnRebalance | None = None,
         on_lost: OnRebalance | None = None,
     ) -> None:
-        """Nothing is connected yet. Raises ``ValueError`` for a value out of its range, or out of place."""
+        """Nothing is connected yet. Raises ``ValueError`` for a value out of its range, or out of place, and ``TypeError``."""
+        check_topics(topics)
         _check(auto_offset_reset, max_poll_records, fetch_max_bytes, auto_commit_interval_ms)
         names = {"assignor": assignor, "client_id": client_id, "instance_id": instance_id}
         settings = GroupSettings(
@@ -188,8 +190,10 @@ class Consumer(GroupPositions):
         """As ``poll``, as an Arrow table of up to about ``max_bytes``, one row at least if there is one.
 
         Columns: ``topic string, partition int32, offset int64, timestamp timestamp[ms, UTC], key binary, value binary,
-        headers list<struct<key string, value binary>>``. Deserializers are not applied. Needs pyarrow.
+        headers list<struct<key string, value binary>>``. Deserializers are not applied. Raises ``ModuleNotFoundError`` without
+        pyarrow.
         """
+        require_pyarrow("poll_arrow")
         self.wait(timeout_ms)
         return self.ready_arrow(max_bytes)
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 
 from tidelog import limits
+from tidelog.arguments import check_servers
 from tidelog.connection import Address
 
 
@@ -50,8 +51,10 @@ class Endpoints:
     def __init__(self, bootstrap_servers: str | Sequence[str] | None) -> None:
         """A URL, several separated by commas, or a sequence of them; None: ``TIDELOG_URL``, else ``DEFAULT_URL``.
 
-        Raises ``ValueError`` for what is no ``http`` or ``https`` URL; a missing scheme is taken for ``http``.
+        Raises ``ValueError`` for what is no ``http`` or ``https`` URL; a missing scheme is taken for ``http``. ``TypeError`` for
+        what is no address at all.
         """
+        check_servers(bootstrap_servers)
         if bootstrap_servers is None:
             bootstrap_servers = os.environ.get("TIDELOG_URL") or limits.DEFAULT_URL
         texts = bootstrap_servers.split(",") if isinstance(bootstrap_servers, str) else list(bootstrap_servers)

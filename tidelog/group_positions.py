@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tidelog.arguments import check_partitions
 from tidelog.assignment import Assignment
 from tidelog.deadline import Deadline
 from tidelog.group import GroupMetadata
@@ -48,6 +49,7 @@ class GroupPositions(Positions):
 
     def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
         """What the group has committed for these partitions (none named: for the assigned ones); None: nothing."""
+        check_partitions(partitions, "committed({})")
         with self._alone():
             group = self._in_group()
             places = partitions or tuple(self._assignment)
@@ -56,6 +58,7 @@ class GroupPositions(Positions):
 
     def seek_to_committed(self, *partitions: TopicPartition) -> None:
         """Go on at what the group has committed, else as for a new partition; none named: in all that are assigned."""
+        check_partitions(partitions, "seek_to_committed({})")
         with self._alone():
             self._in_group()
             for place in self._named(partitions):

@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 
+from tidelog.arguments import check_partitions
 from tidelog.assignment import Assignment
 from tidelog.reader import Reader
 from tidelog.record import TopicPartition
@@ -32,9 +33,11 @@ class Positions:
         """
         if self._group_assigns:
             raise RuntimeError("the group assigns this consumer's partitions")
+        places = list(partitions)
+        check_partitions(places, "assign([{}])")
         with self._alone():
             self._reader.forget_topics()
-            self._assignment.replace(partitions)
+            self._assignment.replace(places)
 
     def assignment(self) -> set[TopicPartition]:
         """The partitions that are read; in a group those that a poll was given last."""
@@ -52,6 +55,7 @@ class Positions:
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go on at ``offset`` (0 and up), which is looked for in the log by the next poll."""
+        check_partitions([partition], "seek({}, 0)")
         if offset < 0:
             raise ValueError(f"offset is {offset}, below 0")
         with self._alone():
@@ -60,12 +64,14 @@ class Positions:
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Go on at the log start of these partitions; none named: of all."""
+        check_partitions(partitions, "seek_to_beginning({})")
         with self._alone():
             for place, offsets in self._reader.offsets(self._named(partitions)).items():
                 self._assignment[place].seek(offsets.log_start_offset)
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Go on behind what is in the log of these partitions now; none named: of all."""
+        check_partitions(partitions, "seek_to_end({})")
         with self._alone():
             for place, offsets in self._reader.offsets(self._named(partitions)).items():
                 self._assignment[place].seek(offsets.high_watermark)
@@ -81,6 +87,7 @@ class Positions:
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Return no records of these partitions until ``resume``."""
+        check_partitions(partitions, "pause({})")
         with self._alone():
             self._reader.refresh_topics()
             for place in partitions:
@@ -88,6 +95,7 @@ class Positions:
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Return their records again."""
+        check_partitions(partitions, "resume({})")
         with self._alone():
             self._reader.refresh_topics()
             for place in partitions:

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Protocol
 
 from log_format.errors import TidelogError
+from tidelog.arguments import require_pyarrow
 from tidelog.deadline import Deadline
 from tidelog.record import PartitionRange, ProduceResult
 
@@ -24,6 +25,7 @@ class ArrowStream(Protocol):
 
 def as_table(given: ArrowStream) -> pa.Table:
     """The same rows as pyarrow has them, copied only where the other library must. Raises ``TypeError``."""
+    require_pyarrow("send_table")
     import pyarrow as pa  # noqa: PLC0415 - the SDK works without it
 
     if isinstance(given, pa.Table):

@@ -8,12 +8,14 @@
 4. No try but the first begins after the deadline, and none outlives it unless the caller is patient. A request that changes
    something is not begun shortly before it either, since it would end in doubt.
 5. What fails rests: an address that failed is asked again after a pause that doubles with each failure in a row.
+6. When nothing is left but to wait, that is logged at once (info, logger ``tidelog.transport``), and so is the end of the wait.
 
 Safe from any thread. Unusable in a forked child, which would share the parent's connections: it says so there.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import threading
@@ -36,6 +38,8 @@ from tidelog.owners import Owned, Owners
 from tidelog.problem import error_from_answer
 
 _T = TypeVar("_T")
+
+_log = logging.getLogger("tidelog.transport")
 
 
 def target(*names: str | int, action: str = "", **query: str | int | None) -> str:
@@ -113,6 +117,7 @@ class Transport:
         self._request_timeout_ms = request_timeout_ms
         self._headers = {"User-Agent": f"tidelog/{__version__}", "Accept-Encoding": accept_encoding or "identity"}
         self._closed = threading.Event()
+        self._waits = False
         self._process_id = os.getpid()
 
     @property
@@ -138,6 +143,7 @@ class Transport:
             if last is not None and pause_ms >= deadline.remaining_ms():
                 raise self._give_up(request, last, doubt)
             if pause_ms > 0:
+                self._tell_waiting(last, deadline)
                 self.pause(min(pause_ms, deadline.remaining_ms()))
             if self._closed.is_set():
                 raise self._closed_error(request, doubt)
@@ -146,6 +152,9 @@ class Transport:
             outcome = self._try(request, endpoint, math.inf if patient else deadline.remaining_ms())
             if isinstance(outcome, Answer):
                 endpoint.recover()
+                if self._waits:
+                    self._waits = False
+                    _log.info("%s answers.", endpoint.url)
                 return Reply(
                     status=outcome.status,
                     headers=outcome.headers,
@@ -183,6 +192,14 @@ class Transport:
         self._closed.set()
         self._owners.close(abort=abort)
         self._endpoints.close(abort=abort)
+
+    def _tell_waiting(self, last: GatewayError | None, deadline: Deadline) -> None:
+        if last is None or self._waits:
+            return
+        self._waits = True
+        left_s = deadline.remaining_ms() / 1000
+        how_long = "" if math.isinf(left_s) else f" for up to {left_s:.0f} s"
+        _log.info("%s. Trying again%s.", last.detail.rstrip("."), how_long)
 
     def _choose(self, request: Request) -> Endpoint:
         endpoint = self._owners.endpoint_for(request.about) if request.about is not None else None

@@ -38,6 +38,9 @@ from log_format.stores.permissions import permissions_below
 _OUTCOME_UNKNOWN: Final = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT}
 """What ``rename`` and ``link`` may answer although they were carried out."""
 
+_FOR_GOOD: Final = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR}
+"""What stays so until a person mends it."""
+
 _HINTS: Final = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
@@ -46,7 +49,7 @@ _HINTS: Final = {
     errno.EPERM: "not permitted here (the file system must offer hard links)",
     errno.ELOOP: "a symbolic link is in the way: below the store's directory none is followed",
     errno.EISDIR: "a directory has this name",
-    errno.ENOTDIR: "an object has the name of a directory of this key",
+    errno.ENOTDIR: "a file stands where a directory must be",
 }
 
 
@@ -202,7 +205,10 @@ class LocalStore:
                 raise
             except OSError as error:
                 raise StoreUnavailable(
-                    key, _describe(error), may_have_happened=error.errno in _OUTCOME_UNKNOWN
+                    key,
+                    _describe(error),
+                    may_have_happened=error.errno in _OUTCOME_UNKNOWN,
+                    may_pass=error.errno not in _FOR_GOOD,
                 ) from error
             try:
                 self._directories.sync(path.parent)
@@ -269,7 +275,7 @@ def _describe(error: OSError) -> str:
 
 
 def _refused(key: str, error: OSError) -> StoreUnavailable:
-    return StoreUnavailable(key, _describe(error), may_have_happened=False)
+    return StoreUnavailable(key, _describe(error), may_have_happened=False, may_pass=error.errno not in _FOR_GOOD)
 
 
 def _reading_failed(key: str, error: OSError) -> ObjectMissing | StoreUnavailable:

@@ -24,6 +24,7 @@ def open_store(
     connect_timeout_ms: int = S3_CONNECT_TIMEOUT_MS,
     read_timeout_ms: int = S3_READ_TIMEOUT_MS,
     retry_ms_max: int = STORE_RETRY_MS_MAX,
+    must_exist: bool = False,
 ) -> ObjectStore:
     """Open the store at ``uri``: a path or ``file:///directory``, ``s3://bucket/prefix``, or ``memory://name``.
 
@@ -32,7 +33,8 @@ def open_store(
     ``connect_timeout_ms`` and ``read_timeout_ms`` bound one request, ``retry_ms_max`` (0: never repeat) the time in which
     requests that may be repeated are. Stores of one ``memory://name`` share their objects, for as long as the process
     lives. Nothing is read or written but what an earlier crash left behind in a directory. Raises ``ValueError`` when the
-    URI names no store that can be opened.
+    URI names no store that can be opened; with ``must_exist`` also for a directory that is not there, which a program that
+    only looks would take for an empty store.
     """
     if not uri:
         raise ValueError("the store's URI is empty")
@@ -55,13 +57,22 @@ def open_store(
     if uri.startswith("memory://"):
         return _open_memory(uri.removeprefix("memory://"))
     if uri.startswith("file:"):
-        return LocalStore(_file_path(uri), fsync=fsync)
+        return _open_directory(_file_path(uri), fsync=fsync, must_exist=must_exist)
     if _SCHEME.match(uri):
         hint = " (Hadoop's name for s3://)" if uri.startswith(("s3a:", "s3n:")) else ""
         raise ValueError(
             f"no store has the URI {uri!r}{hint}: use a directory, file:///directory, s3://bucket/prefix or memory://name"
         )
-    return LocalStore(uri, fsync=fsync)
+    return _open_directory(uri, fsync=fsync, must_exist=must_exist)
+
+
+def _open_directory(path: str, *, fsync: bool, must_exist: bool) -> LocalStore:
+    store = LocalStore(path, fsync=fsync)
+    if must_exist and not store.directory.exists():
+        raise ValueError(
+            f"no store is there: the directory {store.directory} does not exist. 'tidelog serve' makes one."
+        )
+    return store
 
 
 def _file_path(uri: str) -> str:

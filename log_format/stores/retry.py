@@ -75,4 +75,6 @@ class Retry:
                 break
             self.clock.sleep_ms(pause_ms)
         _log.warning("the store failed at %s: %s: %s", key, failure.detail, failure.__cause__)
-        raise StoreUnavailable(key, failure.detail, may_have_happened=may_have_happened) from failure
+        raise StoreUnavailable(
+            key, failure.detail, may_have_happened=may_have_happened, may_pass=failure.may_pass
+        ) from failure

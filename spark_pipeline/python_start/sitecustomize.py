@@ -8,14 +8,17 @@ of a stream is a new process. Where pip installed pyspark, the archive lies with
 2. Where that pyspark and py4j are installed the archives go from the path: what looks through all of it, as Spark's search for
    data sources does, fails at archives in Python 3.13 (CPython issue 121342).
 3. The ``sitecustomize`` that would have run without this one runs.
+4. A worker that Java has closed the connection to, because its task or the session is over, ends without a stack trace.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import traceback
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
+from typing import Any
 
 _ARCHIVES = f"{os.sep}pyspark{os.sep}python{os.sep}lib{os.sep}"
 
@@ -28,6 +31,19 @@ def _without_archives(path: list[str]) -> list[str]:
     return others if is_installed else sorted(path, key=within.__contains__)
 
 
+def _end_quietly() -> None:
+    """Spark's daemon prints what a worker's last flush raises; nobody waits for what could not be flushed."""
+    if "pyspark.daemon" not in sys.orig_argv:
+        return
+    printed = traceback.print_exc
+
+    def print_exc(*arguments: Any, **named: Any) -> None:
+        if not isinstance(sys.exc_info()[1], BrokenPipeError):
+            printed(*arguments, **named)
+
+    traceback.print_exc = print_exc
+
+
 def _run_next() -> None:
     directory = __file__.rpartition(os.sep)[0]
     spec = PathFinder.find_spec("sitecustomize", [entry for entry in sys.path if entry != directory])
@@ -36,4 +52,5 @@ def _run_next() -> None:
 
 
 sys.path[:] = _without_archives(sys.path)
+_end_quietly()
 _run_next()

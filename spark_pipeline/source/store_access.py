@@ -22,7 +22,7 @@ _STORES_MAX = 16
 @functools.lru_cache(maxsize=_STORES_MAX)
 def opened(uri: str) -> ObjectStore:
     """The store at ``uri``; Hadoop's ``s3a://`` is ``s3://``. Raises ``ValueError`` when it can't be opened."""
-    return open_store(f"s3://{uri.removeprefix('s3a://')}" if uri.startswith("s3a://") else uri)
+    return open_store(f"s3://{uri.removeprefix('s3a://')}" if uri.startswith("s3a://") else uri, must_exist=True)
 
 
 @functools.lru_cache(maxsize=_STORES_MAX)

@@ -17,6 +17,7 @@ import tidelog.consumer
 from tidelog import limits
 from tidelog.aio.in_thread import in_thread
 from tidelog.aio.settings import ConsumerSettings
+from tidelog.arguments import require_pyarrow
 from tidelog.deadline import Deadline
 from tidelog.group import GroupMetadata
 from tidelog.record import Record, TopicPartition
@@ -133,6 +134,7 @@ class Consumer:
         self, timeout_ms: float = limits.POLL_TIMEOUT_MS, max_bytes: int = limits.FETCH_BYTES_LARGEST
     ) -> pa.Table:
         """As ``tidelog.Consumer.poll_arrow``."""
+        require_pyarrow("poll_arrow")
         with self._one_task():
             await self._wait(timeout_ms)
             return self._consumer.ready_arrow(max_bytes)

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -19,7 +19,8 @@ from tidelog.cli.completion import completion, prepare_completion
 from tidelog.cli.consume import consume
 from tidelog.cli.demo import demo
 from tidelog.cli.doctor import doctor
-from tidelog.cli.exit_code import EPILOG, ExitCode
+from tidelog.cli.exit_code import ExitCode
+from tidelog.cli.help_text import Commands
 from tidelog.cli.lag import lag
 from tidelog.cli.maintain import maintain
 from tidelog.cli.pipeline import pipeline
@@ -29,33 +30,34 @@ from tidelog.cli.tail import tail
 from tidelog.cli.verify import verify
 from tidelog.cli.version import version
 
-app = typer.Typer(
+FURTHER_OPTIONS: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
+"""They go to the program that the command becomes."""
+
+app = Commands(
     name="tidelog",
     help="A message log on object storage: Kafka's model, a topic is a Delta table.",
-    epilog=EPILOG,
-    no_args_is_help=True,
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_show_locals=False,
 )
 app.add_typer(topic.app, name="topic")
 app.add_typer(group.app, name="group")
-app.command(epilog=EPILOG)(produce)
-app.command(epilog=EPILOG)(consume)
-app.command(epilog=EPILOG)(collect)
-app.command(epilog=EPILOG)(tail)
-app.command(epilog=EPILOG)(cat)
-app.command(epilog=EPILOG)(lag)
+app.command()(produce)
+app.command()(consume)
+app.command()(collect)
+app.command()(tail)
+app.command()(cat)
+app.command()(lag)
 app.add_typer(bench.app, name="bench")
-app.command(epilog=EPILOG)(verify)
-app.command(epilog=EPILOG)(doctor)
-app.command(epilog=EPILOG)(cluster)
-app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(serve)
-app.command(epilog=EPILOG)(maintain)
-app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(pipeline)
-app.command()(demo)
-app.command()(completion)
-app.command()(version)
+app.command()(verify)
+app.command()(doctor)
+app.command()(cluster)
+app.command(epilog=None, context_settings=FURTHER_OPTIONS)(serve)
+app.command()(maintain)
+app.command(epilog=None, context_settings=FURTHER_OPTIONS)(pipeline)
+app.command(epilog=None)(demo)
+app.command(epilog=None)(completion)
+app.command(epilog=None)(version)
 
 
 def _show_version(asked: bool) -> None:
@@ -86,7 +88,7 @@ def options(
         context.default_map = settings_file.load(context, config)
 
 
-def main() -> None:
+def run() -> None:
     """Run the command that the process was started with, and exit with its code."""
     prepare_completion()
     try:

@@ -9,13 +9,14 @@ from typing import Annotated
 import typer
 
 from tidelog.cli.console import ADMIN_TIMEOUT_S, CommandFailed, TimeoutOption, UrlOption, reporting
+from tidelog.cli.names import TopicArgument
 from tidelog.cli.record_text import OutputFormat, json_writer, visible
 from tidelog.consumer import Consumer
 from tidelog.record import Record, TopicPartition
 
 
 def cat(
-    topic: Annotated[str, typer.Argument(help="The topic's name.")],
+    topic: TopicArgument,
     partition: Annotated[int, typer.Argument(min=0, help="The partition.")],
     offset: Annotated[int, typer.Argument(min=0, help="The record's offset.")],
     *,

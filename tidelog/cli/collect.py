@@ -19,6 +19,7 @@ from rich.console import Console
 
 from tidelog.cli.console import CommandFailed, JsonOption, UrlOption, reporting
 from tidelog.cli.exit_code import ExitCode
+from tidelog.cli.names import complete_topics
 from tidelog.encode import Compression
 
 if TYPE_CHECKING:
@@ -42,7 +43,9 @@ class Start(StrEnum):
 PatternsArgument = Annotated[
     list[str], typer.Argument(metavar="PATTERN...", help="Files, or patterns of them in quotes: '/var/log/**/*.log'.")
 ]
-TopicOption = Annotated[str, typer.Option("--topic", "-t", help="The topic, which must exist.")]
+TopicOption = Annotated[
+    str, typer.Option("--topic", "-t", help="The topic, which must exist.", autocompletion=complete_topics)
+]
 StateOption = Annotated[
     Path | None,
     typer.Option(help="Where it remembers how far it is. Default: collect-TOPIC.state in ~/.local/state/tidelog."),
@@ -106,7 +109,7 @@ def collect(
       tidelog collect 'app/*.log' -t app --multiline-start '^\\d{4}-' --key-regex 'user=(\\w+)'
       tidelog collect 'exports/*.csv.gz' -t exports --once --state exports.state
     """
-    with reporting(as_json=as_json):
+    with reporting(as_json=as_json, tells_waiting=False):
         _check_installed()
         from tidelog.collect.body import RecordForm  # noqa: PLC0415 - needs what is optional
         from tidelog.collect.collector import RecordRules  # noqa: PLC0415

@@ -6,6 +6,7 @@ Progress is shown on a terminal only. With ``--json`` results are one JSON value
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.text import Text
 
 from log_format.errors import TidelogError
+from tidelog.cli.error_words import places, sentence
 from tidelog.cli.exit_code import ExitCode, exit_code_for
 from tidelog.errors import GatewayError
 
@@ -52,10 +54,14 @@ class CommandFailed(Exception):
 
 
 @contextlib.contextmanager
-def reporting(*, as_json: bool) -> Iterator[None]:
-    """Turn what goes wrong inside into a message on standard error and an exit code."""
+def reporting(*, as_json: bool, tells_waiting: bool = True) -> Iterator[None]:
+    """Turn what goes wrong inside into a message on standard error and an exit code.
+
+    ``tells_waiting``: people are told as soon as there is nothing left but to wait for a gateway.
+    """
     try:
-        yield
+        with _waiting_told() if tells_waiting and not as_json else contextlib.nullcontext():
+            yield
     except TidelogError as error:
         _report_error(error, as_json)
         raise typer.Exit(exit_code_for(error)) from None
@@ -72,6 +78,37 @@ def reporting(*, as_json: bool) -> Iterator[None]:
     except KeyboardInterrupt:
         _report("Interrupted.", as_json, {"error": {"detail": "interrupted"}})
         raise typer.Exit(ExitCode.INTERRUPTED) from None
+
+
+@contextlib.contextmanager
+def _waiting_told() -> Iterator[None]:
+    logger = logging.getLogger("tidelog.transport")
+    handler = _Notes()
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+        logger.removeHandler(handler)
+
+
+class _Notes(logging.Handler):
+    """What a client's connections say, once where several of them say the same."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self._last = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """In the thread that says it."""
+        said = record.getMessage()
+        # Each connection has its own time left; to people that is the same.
+        about = said.partition(" for up to ")[0]
+        if about != self._last:
+            self._last = about
+            note(said)
 
 
 def print_json(value: object) -> None:
@@ -129,14 +166,7 @@ def _report_error(error: TidelogError, as_json: bool) -> None:
         "may_have_happened": error.may_have_happened,
         **error.fields,
     }
-    lines = [f"{error.detail} [{error.code}]"]
-    found = error.fields.get("errors")
-    if isinstance(found, list):
-        # Without a place it is the whole request, of which the detail speaks.
-        shown = [
-            f"{each['where']}: {each.get('what')}" for each in found if isinstance(each, dict) and each.get("where")
-        ]
-        lines += [f"  {each}" for each in shown if each != error.detail]
+    lines = [f"{sentence(error)} [{error.code}]", *(f"  {each}" for each in places(error))]
     if isinstance(error, GatewayError) and error.request_id is not None:
         problem["request_id"] = error.request_id
         lines.append(f"  request id: {error.request_id}")

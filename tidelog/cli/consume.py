@@ -26,6 +26,8 @@ from tidelog.cli.console import (
 from tidelog.cli.copying import Copied, copy
 from tidelog.cli.group_copying import GroupCopy, GroupEnd
 from tidelog.cli.interrupt import Interrupts
+from tidelog.cli.lines import STANDARD_STREAM
+from tidelog.cli.names import TopicArgument, complete_groups
 from tidelog.cli.output_file import OutputFile
 from tidelog.cli.record_text import OutputFormat, Writer, json_writer, value_writer
 from tidelog.cli.sinks import ParquetSink, Sink, StreamSink
@@ -54,6 +56,7 @@ GroupOption = Annotated[
     typer.Option(
         "--group",
         "-g",
+        autocompletion=complete_groups,
         help="Share the topic with the other members of this group, begin where it has committed, and commit what is written.",
     ),
 ]
@@ -82,7 +85,10 @@ DelimiterOption = Annotated[
 OutputOption = Annotated[
     Path | None,
     typer.Option(
-        "--output", "-o", metavar="FILE", help="Write there. FILE.parquet: Parquet. FILE.ndjson, .jsonl: JSON."
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write there. FILE.parquet: Parquet. FILE.ndjson, .jsonl: JSON. '-': standard output.",
     ),
 ]
 AppendOption = Annotated[bool, typer.Option("--append", help="With --output: add to the file. Not for Parquet.")]
@@ -92,7 +98,7 @@ RecordsAsJsonOption = Annotated[
 
 
 def consume(
-    topic: Annotated[str, typer.Argument(help="The topic's name.")],
+    topic: TopicArgument,
     *,
     from_: FromOption = None,
     last: LastOption = None,
@@ -129,6 +135,7 @@ def consume(
       tidelog consume orders --group billing --follow
       tidelog consume orders --format raw --delimiter '' > values.bin
     """
+    output = None if output == STANDARD_STREAM else output
     if (as_json and output is None) or (output is not None and output.suffix in _SUFFIXES_JSON):
         format_ = OutputFormat.JSON
     layout = _Layout(format_, key_separator, headers, delimiter)

@@ -9,7 +9,7 @@ import msgspec
 
 from log_format.limits import REQUEST_BYTES_MAX
 from tidelog.cli.console import CommandFailed
-from tidelog.cli.lines import STANDARD_INPUT, Lines, Place
+from tidelog.cli.lines import STANDARD_STREAM, Lines, Place
 from tidelog.cli.rows import Fields, Rows, RowsBuilder, as_bytes, as_timestamp_ms, require_arrow
 
 
@@ -75,7 +75,7 @@ class _Feed:
         self._groups = iter(groups)
         self._group: Lines | None = None
         self._index = 0
-        self._path = STANDARD_INPUT
+        self._path = STANDARD_STREAM
         self._advance()
 
     @property

@@ -28,8 +28,8 @@ def doctor(
     """Check a store: permissions, conditional PUT, clock, latency, gateways, and whether its topics are looked after.
 
     Run it with the credentials, and on the machine, of the gateway that is to use the store. What it writes lies below
-    system/probes/ and is deleted again. Exit code 1 when something does not work; what only needs a look is said, and is no
-    failure.
+    system/probes/ and is deleted again. A directory must be there already. Exit code 1 when something does not work; what only
+    needs a look is said, and is no failure.
 
     \b
     Examples:
@@ -46,8 +46,9 @@ def doctor(
                 f"Reading a store needs {error.name}: pip install 'tidelog[arrow]' (for s3:// too: 'tidelog[arrow,s3]')"
             )
             raise CommandFailed(what) from None
+        opened = open_store(store, must_exist=True)
         findings = []
-        for finding in diagnose(open_store(store), SystemClock(), lambda: str(uuid.uuid4()), is_reader=is_reader):
+        for finding in diagnose(opened, SystemClock(), lambda: str(uuid.uuid4()), is_reader=is_reader):
             findings.append(finding)
             if not as_json:
                 _show(finding)

@@ -20,19 +20,19 @@ from tidelog.cli.console import (
     print_json,
     reporting,
 )
-from tidelog.cli.exit_code import EPILOG
+from tidelog.cli.help_text import Commands
 from tidelog.cli.lag import lag_table
+from tidelog.cli.names import GroupArgument, complete_topics
 from tidelog.cli.where import milliseconds
 from tidelog.group import CommittedOffset, Group, GroupMember
 from tidelog.record import TopicPartition
 
-app = typer.Typer(no_args_is_help=True, help="List, describe, reset and delete consumer groups.", epilog=EPILOG)
+app = Commands(help="List, describe, reset and delete consumer groups.")
 
-GroupArgument = Annotated[str, typer.Argument(help="The group's name.")]
 _SHIFT = re.compile(r"[+-][0-9]+")
 
 
-@app.command("list", epilog=EPILOG)
+@app.command("list")
 def list_(url: UrlOption = None, timeout: TimeoutOption = ADMIN_TIMEOUT_S, as_json: JsonOption = False) -> None:
     """List the consumer groups.
 
@@ -57,7 +57,7 @@ def list_(url: UrlOption = None, timeout: TimeoutOption = ADMIN_TIMEOUT_S, as_js
         output().print(table)
 
 
-@app.command(epilog=EPILOG)
+@app.command()
 def describe(
     group: GroupArgument, url: UrlOption = None, timeout: TimeoutOption = ADMIN_TIMEOUT_S, as_json: JsonOption = False
 ) -> None:
@@ -79,7 +79,7 @@ def describe(
         output().print(lag_table(lag))
 
 
-@app.command(epilog=EPILOG)
+@app.command()
 def reset(
     group: GroupArgument,
     *,
@@ -92,7 +92,10 @@ def reset(
         ),
     ],
     topic: Annotated[
-        list[str] | None, typer.Option("--topic", help="All partitions of this topic; may be given many times.")
+        list[str] | None,
+        typer.Option(
+            "--topic", help="All partitions of this topic; may be given many times.", autocompletion=complete_topics
+        ),
     ] = None,
     partition: Annotated[
         list[str] | None,
@@ -128,7 +131,7 @@ def reset(
                 note(f"{place.topic}/{place.partition} goes on at offset {each.offset:,}.")
 
 
-@app.command(epilog=EPILOG)
+@app.command()
 def delete(
     group: GroupArgument,
     *,

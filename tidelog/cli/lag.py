@@ -22,11 +22,12 @@ from tidelog.cli.console import (
     reporting,
 )
 from tidelog.cli.interrupt import Interrupts
+from tidelog.cli.names import GroupArgument
 from tidelog.group import GroupLag
 
 
 def lag(
-    group: Annotated[str, typer.Argument(help="The group's name.")],
+    group: GroupArgument,
     *,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again and again, until Ctrl-C.")] = False,
     every: Annotated[float, typer.Option("--every", metavar="SECONDS", min=0.1, help="With --watch: how often.")] = 2.0,

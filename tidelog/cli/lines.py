@@ -13,7 +13,7 @@ from typing import BinaryIO, Final
 from log_format.limits import REQUEST_BYTES_MAX
 from tidelog.cli.console import CommandFailed
 
-STANDARD_INPUT: Final = Path("-")
+STANDARD_STREAM: Final = Path("-")
 _BLOCK_BYTES: Final = 4 * 1024 * 1024
 
 
@@ -28,7 +28,7 @@ class Place:
     def __str__(self) -> str:
         """As people find it: standard input has no name."""
         return (
-            f"{self.unit} {self.number}" if self.path == STANDARD_INPUT else f"{self.path}, {self.unit} {self.number}"
+            f"{self.unit} {self.number}" if self.path == STANDARD_STREAM else f"{self.path}, {self.unit} {self.number}"
         )
 
 
@@ -47,16 +47,16 @@ class Lines:
 
 def sources(files: list[Path] | None) -> list[Path]:
     """The files, or standard input when there are none. Raises ``FileNotFoundError`` before anything is read."""
-    chosen = files or [STANDARD_INPUT]
+    chosen = files or [STANDARD_STREAM]
     for path in chosen:
-        if path != STANDARD_INPUT and not path.exists():
+        if path != STANDARD_STREAM and not path.exists():
             raise FileNotFoundError(f"there is no file {path}")
     return chosen
 
 
 def read_blocks(path: Path) -> Iterator[bytes]:
     """What is there, block by block, as soon as it is there."""
-    if path == STANDARD_INPUT:
+    if path == STANDARD_STREAM:
         try:
             descriptor = sys.stdin.fileno()
         except (UnsupportedOperation, ValueError):

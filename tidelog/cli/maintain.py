@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import sys
 from enum import StrEnum
 from typing import Annotated
 
@@ -12,6 +10,7 @@ import typer
 
 from tidelog.cli.console import note
 from tidelog.cli.exit_code import ExitCode
+from tidelog.cli.programs import become
 
 
 class Workers(StrEnum):
@@ -25,7 +24,7 @@ NEEDED = {
     Workers.SPARK: ("pyspark", "pyarrow", "numpy", "compaction"),
     Workers.LOCAL: ("pyarrow", "numpy", "compaction"),
 }
-"""Of the extra ``spark``; any of them missing means that it is not installed."""
+"""Of the extras ``spark`` and ``arrow``; any of them missing means that it is not installed."""
 METRICS_NEEDED = "prometheus_client"
 
 
@@ -68,14 +67,18 @@ def maintain(
     needed = (*NEEDED[workers], *([] if metrics_port is None else [METRICS_NEEDED]))
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
-        note(f"Maintenance needs {', '.join(missing)}: pip install 'tidelog[spark]' (with s3 too: 'tidelog[spark,s3]')")
+        # Without Spark there is less to install; what collects files has Prometheus' client, too.
+        without_spark = "arrow" if metrics_port is None else "collect"
+        extra = "spark" if workers is Workers.SPARK else without_spark
+        note(
+            f"Maintenance needs {', '.join(missing)}: pip install 'tidelog[{extra}]' (with s3 too: 'tidelog[{extra},s3]')"
+        )
         raise typer.Exit(ExitCode.FAILED)
-    arguments = [sys.executable, "-m", "compaction", "--store", store, "--workers", workers.value]
+    arguments = ["--store", store, "--workers", workers.value]
     arguments += [argument for name in topic or () for argument in ("--topic", name)]
     arguments += ["--every", every] if every is not None else ["--once"]
     arguments += ["--dry-run"] if dry_run else []
     arguments += ["--json"] if as_json else []
     if metrics_port is not None:
         arguments += ["--metrics-port", str(metrics_port), "--metrics-host", metrics_host]
-    # In place of this process, so that signals and the exit code are its own.
-    os.execv(sys.executable, arguments)  # noqa: S606
+    become("compaction", arguments)

@@ -15,12 +15,18 @@ from tidelog.cli.console import CommandFailed
 class OutputFile:
     """Bytes into ``path``. ``close`` makes them last, under that name; ``discard`` leaves nothing of a new file."""
 
-    def __init__(self, path: Path, *, append: bool) -> None:
-        """Raises ``CommandFailed`` when the file is there and not to be appended to, or ends within a line."""
+    def __init__(self, path: Path, *, append: bool, may_grow: bool = True) -> None:
+        """Raises ``CommandFailed`` when the file is there and not to be appended to, or ends within a line.
+
+        ``may_grow``: lines could be appended to it.
+        """
         self._path = path
         self._append = append
         if not append and path.exists():
-            raise CommandFailed(f"{path} is there already: --append adds to it")
+            advice = (
+                "--append adds to it" if may_grow else "name another file, or move it away: Parquet can't be added to"
+            )
+            raise CommandFailed(f"{path} is there already: {advice}")
         self._written = path if append else path.with_name(f".{path.name}.{os.getpid()}.part")
         self.file: BinaryIO = self._written.open("ab+" if append else "xb")
         if append and self.file.seek(0, os.SEEK_END) > 0:

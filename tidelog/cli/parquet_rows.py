@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tidelog.cli.console import CommandFailed
-from tidelog.cli.lines import STANDARD_INPUT, Place
+from tidelog.cli.lines import STANDARD_STREAM, Place
 from tidelog.cli.rows import (
     ROWS_BYTES_MAX,
     ROWS_MAX,
@@ -41,7 +41,7 @@ def read_parquet(paths: Iterable[Path], fields: Fields) -> Iterator[Rows]:
     import pyarrow.parquet as pq  # noqa: PLC0415 - the same
 
     for path in paths:
-        if path == STANDARD_INPUT:
+        if path == STANDARD_STREAM:
             raise CommandFailed("a Parquet file can't be read from standard input: name it")
         try:
             with pq.ParquetFile(path) as file:

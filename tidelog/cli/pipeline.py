@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import sys
 
 import typer
 
 from tidelog.cli.console import note
 from tidelog.cli.exit_code import ExitCode
+from tidelog.cli.programs import become
 
 NEEDED = ("pyspark", "delta", "pyarrow", "spark_pipeline")
 """Of the extra ``spark``; any of them missing means that it is not installed."""
@@ -30,5 +29,4 @@ def pipeline(context: typer.Context) -> None:
     if missing:
         note(f"A pipeline needs {', '.join(missing)}: pip install 'tidelog[spark]' (with s3 too: 'tidelog[spark,s3]')")
         raise typer.Exit(ExitCode.FAILED)
-    # In place of this process, so that signals and the exit code are its own.
-    os.execv(sys.executable, [sys.executable, "-m", "spark_pipeline.jobs.pipeline", *context.args])  # noqa: S606
+    become("spark_pipeline.jobs.pipeline", context.args)

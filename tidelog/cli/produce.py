@@ -24,7 +24,8 @@ from tidelog.cli.console import (
 from tidelog.cli.csv_rows import read_csv
 from tidelog.cli.interrupt import Interrupts
 from tidelog.cli.json_objects import read_objects
-from tidelog.cli.lines import STANDARD_INPUT, read_lines, sources
+from tidelog.cli.lines import STANDARD_STREAM, read_lines, sources
+from tidelog.cli.names import TopicArgument
 from tidelog.cli.ndjson import send_ndjson
 from tidelog.cli.parquet_rows import read_parquet
 from tidelog.cli.read_ahead import ReadAhead
@@ -88,7 +89,7 @@ HeaderOption = Annotated[
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(help="The topic's name.")],
+    topic: TopicArgument,
     files: FilesArgument = None,
     *,
     format_: FormatOption = None,
@@ -130,7 +131,7 @@ def produce(
         # Failed deliveries are reported here, in this command's words.
         logging.getLogger("tidelog").addHandler(logging.NullHandler())
         began = time.monotonic()
-        typing = STANDARD_INPUT in paths and sys.stdin.isatty()
+        typing = STANDARD_STREAM in paths and sys.stdin.isatty()
         interrupts = Interrupts()
         tally = Tally(topic)
         try:

@@ -89,7 +89,7 @@ class ParquetSink:
 
         from tidelog.fetched_table import FETCHED_SCHEMA  # noqa: PLC0415 - needs pyarrow
 
-        self._file = OutputFile(path, append=False)
+        self._file = OutputFile(path, append=False, may_grow=False)
         self._parquet: pyarrow.parquet.ParquetWriter = pq.ParquetWriter(
             self._file.file, FETCHED_SCHEMA, compression="zstd"
         )

@@ -12,6 +12,7 @@ from tidelog.admin import Admin
 from tidelog.cli.console import STREAM_TIMEOUT_S, TimeoutOption, UrlOption, progress, reporting
 from tidelog.cli.copying import Copied, copy
 from tidelog.cli.interrupt import Interrupts
+from tidelog.cli.names import TopicsArgument
 from tidelog.cli.record_text import json_writer, place_writer, topic_colours
 from tidelog.cli.sinks import StreamSink
 from tidelog.cli.where import Range, Where, find
@@ -19,7 +20,7 @@ from tidelog.consumer import Consumer
 
 
 def tail(
-    topics: Annotated[list[str], typer.Argument(help="The topics' names.")],
+    topics: TopicsArgument,
     *,
     lines: Annotated[
         int, typer.Option("--lines", "-l", min=0, help="Begin with so many of each partition's last records.")

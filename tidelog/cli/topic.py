@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -16,14 +17,17 @@ from tidelog.cli.console import (
     TimeoutOption,
     UrlOption,
     note,
+    note_json,
     output,
     print_json,
     reporting,
 )
-from tidelog.cli.exit_code import EPILOG
+from tidelog.cli.help_text import Commands
+from tidelog.cli.names import TopicArgument
+from tidelog.errors import TopicAlreadyExists
 from tidelog.topic import Topic
 
-app = typer.Typer(no_args_is_help=True, help="Create, list, describe, alter and delete topics.", epilog=EPILOG)
+app = Commands(help="Create, list, describe, alter and delete topics.")
 
 NameArgument = Annotated[str, typer.Argument(help="The topic's name.")]
 ConfigOption = Annotated[
@@ -31,14 +35,15 @@ ConfigOption = Annotated[
 ]
 
 
-@app.command(epilog=EPILOG)
+@app.command()
 def create(
     name: NameArgument,
     *,
     partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="How many partitions.")] = 1,
     config: ConfigOption = None,
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="Be content with a topic that exists with the same settings.")
+        bool,
+        typer.Option("--if-not-exists", help="Be content with a topic that exists; what it has otherwise is said."),
     ] = False,
     url: UrlOption = None,
     timeout: TimeoutOption = ADMIN_TIMEOUT_S,
@@ -52,14 +57,25 @@ def create(
       tidelog topic create clicks -p 4 -c retention.ms=86400000 -c flush.ms=50 --if-not-exists
     """
     with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
-        topic = admin.create_topic(name, partitions, _settings(config), exist_ok=if_not_exists)
+        settings = _settings(config)
+        try:
+            topic = admin.create_topic(name, partitions, settings, exist_ok=if_not_exists)
+        except TopicAlreadyExists:
+            if not if_not_exists:
+                raise
+            topic = admin.describe_topic(name)
+            said = f"Topic {name} exists, {_differences(topic, partitions, settings)}."
+            if as_json:
+                note_json({"warning": {"detail": said}})
+            else:
+                note(said)
         if as_json:
             print_json(topic)
         else:
             note(f"Topic {topic.name} has {_count(topic.partition_count, 'partition')}.")
 
 
-@app.command("list", epilog=EPILOG)
+@app.command("list")
 def list_(
     prefix: Annotated[str | None, typer.Option(help="Only topics whose name begins so.")] = None,
     url: UrlOption = None,
@@ -91,9 +107,9 @@ def list_(
         output().print(table)
 
 
-@app.command(epilog=EPILOG)
+@app.command()
 def describe(
-    name: NameArgument, url: UrlOption = None, timeout: TimeoutOption = ADMIN_TIMEOUT_S, as_json: JsonOption = False
+    name: TopicArgument, url: UrlOption = None, timeout: TimeoutOption = ADMIN_TIMEOUT_S, as_json: JsonOption = False
 ) -> None:
     """Show a topic: its table, settings, and each partition's offsets.
 
@@ -106,9 +122,9 @@ def describe(
         _show(admin.describe_topic(name), as_json)
 
 
-@app.command(epilog=EPILOG)
+@app.command()
 def alter(
-    name: NameArgument,
+    name: TopicArgument,
     *,
     partitions: Annotated[int | None, typer.Option("--partitions", "-p", min=1, help="More partitions.")] = None,
     config: ConfigOption = None,
@@ -134,9 +150,9 @@ def alter(
         _show(admin.alter_topic(name, partition_count=partitions, config=changes or None), as_json)
 
 
-@app.command(epilog=EPILOG)
+@app.command()
 def delete(
-    name: NameArgument,
+    name: TopicArgument,
     *,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask, on a terminal.")] = False,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Be content when there is no such topic.")] = False,
@@ -160,9 +176,9 @@ def delete(
             note(f"Topic {name} is deleted.")
 
 
-@app.command("delete-records", epilog=EPILOG)
+@app.command("delete-records")
 def delete_records(
-    name: NameArgument,
+    name: TopicArgument,
     *,
     before: Annotated[
         list[str],
@@ -212,6 +228,18 @@ def _show(topic: Topic, as_json: bool) -> None:
     console.print(settings)
     console.print()
     console.print(partitions)
+
+
+def _differences(topic: Topic, partitions: int, settings: Mapping[str, int | str]) -> str:
+    """What a topic has, and was asked for."""
+    has = {"partitions": topic.partition_count, **topic.config}
+    asked = {"partitions": partitions, **settings}
+    found = [
+        f"{name} is {has.get(name)}, not {value}" for name, value in asked.items() if str(has.get(name)) != str(value)
+    ]
+    if not found:
+        return f"with settings that were not asked for: 'tidelog topic describe {topic.name}' shows them"
+    return f"and differs from what was asked for: {'; '.join(found)}"
 
 
 def _settings(config: list[str] | None) -> dict[str, int | str]:

@@ -10,13 +10,14 @@ from rich.table import Table
 from log_format.errors import StoreError
 from tidelog.cli.console import CommandFailed, JsonOption, output, print_json, progress, reporting
 from tidelog.cli.exit_code import ExitCode
+from tidelog.cli.names import TopicArgument
 
 if TYPE_CHECKING:
     from log_format.verify import VerifyReport
 
 
 def verify(
-    topic: Annotated[str, typer.Argument(help="The topic's name.")],
+    topic: TopicArgument,
     store: Annotated[
         str, typer.Option(envvar="TIDELOG_STORE", help="Where the log lies: a directory, s3://bucket/prefix, …")
     ],
@@ -46,7 +47,7 @@ def verify(
             task = bar.add_task("segments", total=None)
             try:
                 report = verify_topic(
-                    open_store(store),
+                    open_store(store, must_exist=True),
                     topic,
                     progress=lambda done, total: bar.update(task, completed=done, total=total),
                 )

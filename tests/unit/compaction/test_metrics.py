@@ -109,7 +109,7 @@ def test_an_installation_without_prometheus_says_so(
     monkeypatch.setattr("signal.signal", lambda *_: None)
     options = ["--store", str(tmp_path / "log"), "--workers", "local", "--metrics-port", "0"]
     assert main([*options, "--every", "1s"]) == 1
-    assert capsys.readouterr().err == "--metrics-port needs prometheus-client: pip install 'tidelog[spark]'\n"
+    assert capsys.readouterr().err == "--metrics-port needs prometheus-client: pip install 'tidelog[collect]'\n"
     with pytest.raises(SystemExit):
         main(options)
     assert "--every" in capsys.readouterr().err

@@ -265,3 +265,16 @@ def test_costs_are_computed() -> None:
     for side in ("tidelog", "kafka"):
         bills = [sum(program[side](load).values()) for load in (one, ten, hundred)]
         assert bills == sorted(bills)
+
+
+@pytest.mark.parametrize(("option", "status"), [("--help", 0), ("--what", 2)])
+def test_asking_what_the_bill_is_made_by_writes_nothing(tmp_path: Path, option: str, status: int) -> None:
+    """``--help`` explains, and an option that is none is refused: docs/cost.md stays as it is."""
+    for name in ("infra/cost.py", "infra/cost.md.template", "benchmarks/README.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    (tmp_path / "docs").mkdir()
+    program = [sys.executable, tmp_path / "infra" / "cost.py", option]
+    ended = subprocess.run(program, capture_output=True, check=False, timeout=60)
+    assert (ended.returncode, b"usage:" in ended.stdout + ended.stderr) == (status, True)
+    assert list((tmp_path / "docs").iterdir()) == []

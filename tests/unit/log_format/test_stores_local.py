@@ -130,7 +130,7 @@ def test_an_object_and_a_directory_of_one_name(local_store: LocalStore) -> None:
     local_store.put("a/b", b"x")
     local_store.put("c", b"x")
     for write in (local_store.put, local_store.put_if_absent):
-        for key, message in (("a", "a directory has this name"), ("c/d", "name of a directory of this key")):
+        for key, message in (("a", "a directory has this name"), ("c/d", "a file stands where a directory must be")):
             with pytest.raises(StoreUnavailable, match=message) as raised:
                 write(key, b"y")
             assert raised.value.may_have_happened is False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from log_format.stores.memory import MemoryStore
 from spark_pipeline import driver_store as module
 from spark_pipeline.driver_store import driver_store
+from spark_pipeline.source.store_access import opened
 
 
 def spark_with(settings: dict[str, str], java: dict[str, str]) -> Any:
@@ -25,7 +27,7 @@ def test_settings_win_over_this_process_and_this_process_over_java(monkeypatch: 
     """As for Spark's Python processes; afterwards the environment is as it was, and the store is opened once."""
     seen: list[tuple[str, dict[str, str]]] = []
 
-    def opening(uri: str) -> MemoryStore:
+    def opening(uri: str, **_: bool) -> MemoryStore:
         seen.append((uri, {name: value for name, value in os.environ.items() if name.startswith("AWS_")}))
         return MemoryStore()
 
@@ -44,3 +46,12 @@ def test_settings_win_over_this_process_and_this_process_over_java(monkeypatch: 
     expected = {"AWS_ACCESS_KEY_ID": "setting", "AWS_SECRET_ACCESS_KEY": "java", "AWS_REGION": "here"}
     assert seen == [("s3://bucket/prefix", expected)]
     module._opened.cache_clear()
+
+
+def test_a_directory_that_is_not_there_is_no_empty_store(tmp_path: Path) -> None:
+    """A misspelt store is refused by the driver and by Spark's Python processes, and not made."""
+    missing = str(tmp_path / "lgo")
+    for look in (lambda: driver_store(spark_with({}, {}), missing), lambda: opened(missing)):
+        with pytest.raises(ValueError, match="no store is there"):
+            look()
+    assert list(tmp_path.iterdir()) == []

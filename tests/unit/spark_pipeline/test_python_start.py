@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pyspark
+import pytest
 
 from spark_pipeline.registration import python_path
 
@@ -61,3 +62,13 @@ def test_another_sitecustomize_still_runs(tmp_path: Path) -> None:
     """Python runs the first that it finds, and somebody's coverage or tracing may be the second."""
     (tmp_path / "sitecustomize.py").write_text("import os\nos.environ['RAN'] = 'yes'\n")
     assert _printed("import os; print(os.environ['RAN'])", python_path({"PYTHONPATH": str(tmp_path)})) == "yes"
+
+
+@pytest.mark.parametrize(("error", "is_quiet"), [("BrokenPipeError()", True), ("OSError('the disk')", False)])
+def test_a_worker_that_java_has_left_ends_quietly(error: str, is_quiet: bool) -> None:
+    """Spark's daemon prints what the last flush of a worker raised; other errors are still printed."""
+    code = f"import traceback\ntry:\n    raise {error}\nexcept Exception:\n    traceback.print_exc()\n"
+    environment = {**os.environ, "PYTHONPATH": python_path({})}
+    command = [sys.executable, "-c", code, "pyspark.daemon"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+    assert ("Traceback" not in done.stderr) is is_quiet

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from contextlib import nullcontext
+from importlib import import_module
+from types import SimpleNamespace
 
+import pytest
+from py4j.protocol import Py4JJavaError
+
+from spark_pipeline.jars import JarsUnavailable
 from spark_pipeline.read import table_path
 from spark_pipeline.session import s3_settings, session
 
@@ -60,3 +66,20 @@ def test_a_store_of_another_kind_is_refused_before_anything_starts() -> None:
 def test_tables_are_found_where_the_store_puts_them(store: str, path: str) -> None:
     """Hadoop takes paths as they are written, while a store's file URI is percent-encoded."""
     assert table_path(store, "t") == path
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_spark_submit_without_jars_is_one_sentence(monkeypatch: pytest.MonkeyPatch, is_there: bool) -> None:
+    """Under spark-submit Java runs already; where it has no Delta, it is said how to start it."""
+
+    def load(name: str) -> None:
+        if not is_there:
+            raise Py4JJavaError(name, SimpleNamespace(_target_id="o1", _gateway_client=None))
+
+    loader = SimpleNamespace(getContextClassLoader=lambda: SimpleNamespace(loadClass=load))
+    thread = SimpleNamespace(currentThread=lambda: loader)
+    java = SimpleNamespace(java=SimpleNamespace(lang=SimpleNamespace(Thread=thread)))
+    module = import_module("spark_pipeline.session")  # the package's name of it is the function
+    monkeypatch.setattr(module, "SparkContext", SimpleNamespace(_ensure_initialized=lambda: None, _jvm=java))
+    with nullcontext() if is_there else pytest.raises(JarsUnavailable, match=r"spark-submit --jars"):
+        module._check_jars()

@@ -19,22 +19,20 @@ from tidelog.cli.console import (
     progress,
     reporting,
 )
-from tidelog.cli.exit_code import EPILOG
+from tidelog.cli.help_text import Commands
+from tidelog.cli.names import TopicArgument
 from tidelog.cli.rows import require_arrow
 from tidelog.cli.where import Where, find
 from tidelog.encode import Compression
 
-app = typer.Typer(
-    no_args_is_help=True, help="Measure how fast a gateway takes and gives records. Ends by itself.", epilog=EPILOG
-)
+app = Commands(help="Measure how fast a gateway takes and gives records. Ends by itself.")
 
-TopicArgument = Annotated[str, typer.Argument(help="The topic's name.")]
 RecordsOption = Annotated[int, typer.Option("--records", "-n", min=1, help="End after so many records.")]
 SecondsOption = Annotated[float, typer.Option("--seconds", min=0.1, help="End after so long, whatever is done.")]
 TablesOption = Annotated[bool, typer.Option("--tables", help="Arrow tables instead of records one by one.")]
 
 
-@app.command(epilog=EPILOG)
+@app.command()
 def produce(
     topic: TopicArgument,
     *,
@@ -74,7 +72,7 @@ def produce(
     _show(measured, as_json)
 
 
-@app.command(epilog=EPILOG)
+@app.command()
 def consume(
     topic: TopicArgument,
     *,

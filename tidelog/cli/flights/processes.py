@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
+
+from tidelog.cli.programs import SAFE_PATH, command
 
 LOG_LINES_SHOWN: Final = 15
 """How much of a child's log an error quotes."""
@@ -46,9 +47,9 @@ class ChildProcess:
     ) -> None:
         self.name = name
         self.log = log
-        self._command = [sys.executable, "-m", module, *arguments]
+        self._command = command(module, arguments)
         self._grace_seconds = grace_seconds
-        self._environment = dict(os.environ) | dict(environment or {})
+        self._environment = dict(os.environ) | dict(environment or {}) | dict(SAFE_PATH)
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:

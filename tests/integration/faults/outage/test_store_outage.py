@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -115,3 +118,12 @@ def test_credentials_that_only_read(
     assert reader.http.post("/v1/topics", json={"name": "another"}).status_code == 503
     assert writer.produce("log", "c").status_code == 200
     assert reader.read("log") == [(0, "a"), (1, "b"), (2, "c")]
+
+
+def test_a_bucket_that_does_not_exist(own_minio: Any) -> None:
+    """Nothing that waiting mends: one line with the store's name, and the status of wrong settings."""
+    command = [sys.executable, "-m", "gateway", "--store", "s3://no-such-bucket/log", "--port", "0"]
+    environment = {**os.environ, **own_minio.environment()}
+    ended = subprocess.run(command, env=environment, capture_output=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr.count(b"\n")) == (2, b"", 1), ended.stderr
+    assert b"s3://no-such-bucket/log takes no objects: the bucket does not exist" in ended.stderr

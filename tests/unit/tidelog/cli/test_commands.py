@@ -101,7 +101,7 @@ def test_places_are_named_behind_the_sentence(gateway: Any) -> None:
     errors = [{"where": "", "what": "all of it"}, {"where": "/config/a", "what": "is not a setting"}]
     gateway.misbehave("POST", gateway.refuse(400, "INVALID_CONFIG", errors=errors))
     lines = run("topic", "create", "t", url=gateway.url).stderr.splitlines()
-    assert [line for line in lines if "request id" not in line][1:] == ["  /config/a: is not a setting"]
+    assert [line for line in lines if "request id" not in line][1:] == ["  --config a: is not a setting"]
 
 
 def test_errors_and_their_exit_codes(gateway: Any, dead_url: str) -> None:
@@ -338,12 +338,12 @@ def test_a_reader_that_has_enough(filled: Any) -> None:
 def test_serve_becomes_the_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process is replaced, so that signals and exit codes are the gateway's; options it does not know go on to it."""
     calls: list[list[str]] = []
-    monkeypatch.setattr(os, "execv", lambda program, arguments: calls.append([program, *arguments]))
-    result = run("serve", "--store", "/data", "--port", "9000", "--log-level", "debug")
+    monkeypatch.setattr(os, "execve", lambda program, arguments, _: calls.append([program, *arguments]))
+    result = run("serve", "--store", "/data", "--port", "9000", "--log-level", "debug", "--read-threads", "4")
     assert result.exit_code == 0
     assert calls == [
         [sys.executable, sys.executable, "-m", "gateway", "--store", "/data", "--host", "127.0.0.1", "--port", "9000",
-         "--log-level", "debug"],
+         "--log-level", "debug", "--log-format", "auto", "--read-threads", "4"],
     ]  # fmt: skip
     assert run("serve").exit_code == ExitCode.USAGE
     monkeypatch.setenv("TIDELOG_PORT", "tcp://10.96.0.12:8080")
@@ -358,7 +358,7 @@ def test_serve_becomes_the_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_pipeline_becomes_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     """As with the gateway: signals and exit codes are the job's, and so are the options."""
     calls: list[list[str]] = []
-    monkeypatch.setattr(os, "execv", lambda program, arguments: calls.append([program, *arguments]))
+    monkeypatch.setattr(os, "execve", lambda program, arguments, _: calls.append([program, *arguments]))
     assert run("pipeline", "--config", "pipeline.toml", "--json").exit_code == 0
     wanted = [sys.executable, "-m", "spark_pipeline.jobs.pipeline", "--config", "pipeline.toml", "--json"]
     assert calls == [[sys.executable, *wanted]]
@@ -371,7 +371,7 @@ def test_pipeline_becomes_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_maintain_becomes_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     """As with the gateway; metrics are served on this machine unless it is told otherwise, and never of a single round."""
     calls: list[list[str]] = []
-    monkeypatch.setattr(os, "execv", lambda program, arguments: calls.append(arguments[3:]))
+    monkeypatch.setattr(os, "execve", lambda program, arguments, _: calls.append(arguments[3:]))
     assert run("maintain", "--store", "/data", "--workers", "local").exit_code == 0
     assert run("maintain", "--store", "/data", "--every", "60s", "--metrics-port", "9102").exit_code == 0
     assert calls == [
@@ -394,7 +394,7 @@ def test_versions() -> None:
 
 def test_the_command_line_starts_without_what_it_does_not_need() -> None:
     """``tidelog --help`` imports neither pyarrow nor Spark nor the gateway."""
-    code = "import sys; from tidelog.cli import main; import tidelog; print(sorted(sys.modules))"
+    code = "import sys; import tidelog.cli.app; import tidelog; print(sorted(sys.modules))"
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout
     for name in ("pyarrow", "numpy", "pyspark", "fastapi", "boto3", "gateway", "spark_pipeline"):
         assert f"'{name}'" not in modules

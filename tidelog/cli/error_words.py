@@ -1,0 +1,45 @@
+"""Errors of gateways in the command line's own words; ``--json`` has them as the gateway said them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from log_format.errors import ErrorCode, TidelogError
+
+_MEMBERS = {"/partition_count": "--partitions", "/name": "NAME"}
+_CONFIG = "/config/"
+
+
+def sentence(error: TidelogError) -> str:
+    """What is wrong, and what to type about it."""
+    topic = error.fields.get("topic")
+    if error.code is ErrorCode.UNKNOWN_TOPIC and topic is not None:
+        return (
+            f"Topic {topic!r} does not exist. 'tidelog topic create {topic}' makes it, 'tidelog topic list' shows all."
+        )
+    if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+        return error.detail.replace("Use PATCH to change it.", "'tidelog topic alter' changes it.")
+    return error.detail
+
+
+def places(error: TidelogError) -> list[str]:
+    """Each thing that is wrong with where it is, unless it is one setting, of which the sentence speaks."""
+    found = error.fields.get("errors")
+    given = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    # Without a place it is the whole request, of which the sentence speaks.
+    shown = [each for each in given if each.get("where")]
+    if len(shown) == 1 and _is_setting(shown[0]) and str(shown[0].get("what")) in error.detail:
+        return []
+    lines = [f"{_place(each)}: {each.get('what')}" for each in shown]
+    return [each for each in lines if each != error.detail]
+
+
+def _is_setting(error: dict[str, Any]) -> bool:
+    return str(error["where"]).startswith(_CONFIG) or error["where"] in _MEMBERS
+
+
+def _place(error: dict[str, Any]) -> str:
+    where = str(error["where"])
+    if where.startswith(_CONFIG):
+        return f"--config {where.removeprefix(_CONFIG)}"
+    return _MEMBERS.get(where, where)

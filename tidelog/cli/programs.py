@@ -1,0 +1,26 @@
+"""Our other programs, started so that no file of the working directory is taken for one of our modules.
+
+``python -m`` puts the working directory before everything else on the path: a ``gateway.py`` or a ``regex.py`` that lies there
+would run in place of ours. ``PYTHONSAFEPATH`` keeps it out, and what the program starts in turn (Spark's Python processes)
+inherits that.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Final, NoReturn
+
+SAFE_PATH: Final[Mapping[str, str]] = {"PYTHONSAFEPATH": "1"}
+"""For the environment of every Python process that is started here."""
+
+
+def command(module: str, arguments: Sequence[str]) -> list[str]:
+    """``python -m module arguments``, by this Python; to be run with ``SAFE_PATH`` in its environment."""
+    return [sys.executable, "-m", module, *arguments]
+
+
+def become(module: str, arguments: Sequence[str]) -> NoReturn:
+    """Run the module in place of this process, so that signals and the exit code are its own."""
+    os.execve(sys.executable, command(module, arguments), {**os.environ, **SAFE_PATH})  # noqa: S606
