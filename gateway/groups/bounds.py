@@ -53,6 +53,9 @@ PATTERN_CHARACTERS_MAX: Final = 1_000
 PATTERN_MS_MAX: Final = 500
 """How long all topic names together may take to be matched: some patterns take for ever."""
 
+MATCHES_REMEMBERED_MAX: Final = 100_000
+"""Patterns, and names that they matched, of which it is remembered: a few MB."""
+
 DELETED_TIMES_MAX: Final = 5
 """How often a group may be deleted while one request about it is under way."""
 

@@ -93,6 +93,7 @@ class Groups:
             pace=COMMIT_PACE,
         )
         subscribed = SubscribedTopics(topics, administration, clock=clock, pool=access.look_pool)
+        self._subscribed = subscribed
         self.coordinator = Coordinator(self.commits, subscribed, clock=clock, coordinator_id=new_id(), metrics=metrics)
         self.committed = Committed(self.commits, self.coordinator, topics, reading, clock=clock, metrics=metrics)
         self.lag_watch = LagWatch(self.commits, self.coordinator, topics, reading, clock=clock, registry=registry)
@@ -116,6 +117,8 @@ class Groups:
     async def join(self, name: str, joining: Joining) -> tuple[LiveGroup, MemberRow]:
         """A new member; of a static one the next instance. Raises ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``), ``BackOff``,
         ``OutcomeUnknown``."""
+        if joining.pattern is not None:
+            await self._subscribed.check(joining.pattern)
         member = MemberRow(
             # In order of joining, so that members keep their order, and their partitions, when one joins.
             member_id=f"m{self._clock.now_ms():014d}-{self._new_id()}",

@@ -18,7 +18,7 @@ from gateway.engine.waiting import Wakeup
 from gateway.groups.committed import Committed, Key, NextOffset
 from gateway.groups.coordinator import Coordinator
 from gateway.groups.live_group import LiveGroup, Session
-from gateway.memory_budget import MemoryBudget
+from gateway.memory_budget import Memory
 from log_format.clock import Clock
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.group_changes import CoordinatorFenced
@@ -79,7 +79,7 @@ class Polling:
         self._draining = True
         self._coordinator.wake_all()
 
-    async def poll(self, group: LiveGroup, wish: PollWish, memory: MemoryBudget) -> Polled:
+    async def poll(self, group: LiveGroup, wish: PollWish, memory: Memory) -> Polled:
         """Raises ``RequestRefused`` (of members, of the commit), ``BackOff``, ``OutcomeUnknown``."""
         deadline_ms = self._clock.monotonic_ms() + wish.limits.wait_ms_max
         group.member(wish.member_id)
@@ -167,7 +167,7 @@ class Polling:
         keys: Sequence[Key],
         positions: Mapping[Key, int],
         limits: FetchLimits,
-        memory: MemoryBudget,
+        memory: Memory,
         wakeup: Wakeup,
     ) -> FetchAnswer | None:
         """What there is to read; None when the group changed first."""

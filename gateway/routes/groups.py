@@ -19,7 +19,6 @@ from gateway.groups.bounds import (
     SUBSCRIBED_TOPICS_MAX,
 )
 from gateway.groups.groups import GroupDescription, Joining, heartbeat_interval_ms
-from gateway.groups.subscription import check_pattern
 from gateway.identifiers import IDENTIFIER, optional_identifier, path_group
 from gateway.json_members import json_members
 from gateway.json_request import Members
@@ -290,10 +289,8 @@ def joining_of(members: Members) -> Joining:
         members.fault("topics", "or topic_pattern must be given, not both")
     elif names == []:
         members.fault("topics", "must name a topic at least")
-    if pattern is not None:
-        wrong = check_pattern(pattern) if len(pattern) <= PATTERN_CHARACTERS_MAX else "is too long"
-        if not pattern or wrong is not None:
-            members.fault("topic_pattern", wrong or "must not be empty")
+    if pattern is not None and not 1 <= len(pattern) <= PATTERN_CHARACTERS_MAX:
+        members.fault("topic_pattern", f"must have 1 to {PATTERN_CHARACTERS_MAX} characters")
     assignor = members.text("assignor") if members.has("assignor") else "range"
     if assignor not in ASSIGNORS:
         members.fault("assignor", f"must be one of {', '.join(ASSIGNORS)}")
