@@ -59,6 +59,7 @@ _RECORD_TEXT_BYTES: Final = 96
 _PART_TEXT_BYTES: Final = 512
 """And about what it has for each partition, or the time that takes: more of them are encoded in a thread."""
 
+_NO_RECORDS: Final = RECORD_SCHEMA.empty_table()
 _START_WORDS: Final = ("earliest", "latest")
 LIMITS: Final = (
     integer("max_records", "At most so many", minimum=1, maximum=RECORDS_MAX, default=RECORDS_DEFAULT),
@@ -340,4 +341,4 @@ def _headers(positions: Positions) -> dict[str, int]:
 
 
 def _table(records: Records) -> pa.Table:
-    return pa.concat_tables(records.tables) if records.tables else RECORD_SCHEMA.empty_table()
+    return pa.concat_tables(records.tables) if records.tables else _NO_RECORDS
