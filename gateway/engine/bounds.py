@@ -134,6 +134,7 @@ class EngineBounds:
     tail_cache_bytes_max: int = 48 * _MEBIBYTE
     footer_cache_bytes_max: int = 16 * _MEBIBYTE
     manifest_bytes_max: int = 48 * _MEBIBYTE
+    groups_bytes_max: int = 20 * _MEBIBYTE
     waiting_polls_max: int = 10_000
     request_bytes_max: int = limits.REQUEST_BYTES_MAX
     large_bodies_bytes_max: int = 48 * _MEBIBYTE
