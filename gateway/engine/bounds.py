@@ -21,8 +21,11 @@ FLUSH_BATCHES_CAP: Final = 4096
 TOPICS_LOADED_MAX: Final = 2_000
 """Topics whose state is in memory; idle ones beyond it are forgotten, least recently used first."""
 
-PRODUCER_BYTES: Final = 1_536
-"""What a topic's state holds for each producer that it remembers, with places of five requests over a few partitions each."""
+TOPIC_BYTES: Final = 8 * 1024
+"""What an open topic takes before anything is known of it."""
+
+PARTITION_STATE_BYTES: Final = 24
+"""And for each partition: three offsets."""
 
 FETCH_LIST_PARTITIONS: Final = 64
 """A fetch of no more partitions is part of what a connection takes; of a longer list each is counted."""
@@ -106,7 +109,7 @@ EVENTS_RECORDS_MAX: Final = 500
 LIST_LOADS_AT_ONCE: Final = 16
 """Topics loaded side by side while topics are listed."""
 
-LIST_PARTITIONS_MAX: Final = 50_000
+LIST_PARTITIONS_MAX: Final = 20_000
 """Partitions described in one page of topics: a page ends early where it would have more."""
 
 CHECKPOINT_RETRY_MS: Final = 30_000

@@ -120,8 +120,12 @@ class SharedCommits(Generic[StateT, DecisionT, OutcomeT]):
         if len(self._waiting) >= DECISIONS_WAITING_MAX:
             raise overloaded(f"Too many decisions about {self._log.table.label} wait for the store.")
         future: asyncio.Future[OutcomeT] = asyncio.get_running_loop().create_future()
-        for budget, growth_bytes in self.budgets:
-            future.add_done_callback(budget.admit(growth_bytes(decision, self._log.state)))
+        try:
+            for budget, growth_bytes in self.budgets:
+                future.add_done_callback(budget.admit(growth_bytes(decision, self._log.state)))
+        except TidelogError:
+            future.cancel()
+            raise
         self._waiting.append((decision, future))
         if self._running is None:
             self._running = asyncio.create_task(self._run())

@@ -46,6 +46,12 @@ leave room for requests among the decisions that may wait."""
 MEMBERS_MAX: Final = 5_000
 """Members of one group: its row has them all."""
 
+GROUP_PARTITIONS_MAX: Final = 30_000
+"""Partitions of all topics that one group reads: three of the largest topics. Its row has them all."""
+
+LARGE_GROUP_PARTITIONS: Final = 1_000
+"""Partitions, or members, from which on a group's next row is made in a thread."""
+
 SUBSCRIBED_TOPICS_MAX: Final = 1_000
 """Topics that one member names."""
 

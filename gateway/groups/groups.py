@@ -108,6 +108,7 @@ class Groups:
         subscribed = SubscribedTopics(topics, administration, clock=clock, pool=access.look_pool)
         self._subscribed = subscribed
         self.coordinator = Coordinator(self.commits, subscribed, clock=clock, coordinator_id=new_id(), metrics=metrics)
+        self.coordinator.admit = lambda size_bytes: self._budget.admit(size_bytes)(None)
         self.committed = Committed(self.commits, self.coordinator, topics, reading, clock=clock, metrics=metrics)
         self.lag_watch = LagWatch(self.commits, self.coordinator, topics, reading, clock=clock, registry=registry)
         self.polling = Polling(self.coordinator, self.committed, fetching, topics, clock=clock)

@@ -144,7 +144,7 @@ def test_one_topic_leaves_room_for_others(tools: Any) -> None:
     """A topic that nobody looks after stops at its share; another goes on beside it, and it stays in memory."""
 
     async def scenario() -> None:
-        gateway = tools.gateway(manifest_bytes_max=40_000)
+        gateway = tools.gateway(manifest_bytes_max=80_000)
         await gateway.topic(**FOR_EVER)
         await fill(gateway, count=1_000)
         grown = gateway.engine.topics.get("t")
@@ -162,7 +162,7 @@ def test_idle_topics_go_first(tools: Any) -> None:
     """Memory that only idle topics hold is no reason to refuse: the least recently used are forgotten."""
 
     async def scenario() -> None:
-        gateway = tools.gateway(manifest_bytes_max=30_000)
+        gateway = tools.gateway(manifest_bytes_max=40_000)
         topics = [await gateway.topic(f"t{number}", **FOR_EVER) for number in range(3)]
         for topic in topics:
             for number in range(100):
