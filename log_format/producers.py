@@ -154,6 +154,8 @@ class SequenceCheck:
         self._assume_order = assume_order
         self._taken: dict[tuple[str, int], int] = {}
         """(id, epoch) -> the last sequence that this flush takes."""
+        self._newest_taken: dict[str, int] = {}
+        """id -> the newest epoch that this flush takes."""
 
     def judge(self, stamp: ProducerStamp) -> Duplicate | TidelogError | None:
         """None: it is the producer's next request. Not for one that this flush takes already: its places are not known yet."""
@@ -163,8 +165,7 @@ class SequenceCheck:
             return _unknown(stamp, "was not used for too long and is forgotten")
         if known is None and issued_ms(producer_id) <= self._producers.forgotten_issued_ms:
             return _unknown(stamp, "may have been used here and is forgotten")
-        newest_epoch = max([epoch for taken_id, epoch in self._taken if taken_id == producer_id], default=-1)
-        newest_epoch = max(newest_epoch, known.epoch if known is not None else -1)
+        newest_epoch = max(self._newest_taken.get(producer_id, -1), known.epoch if known is not None else -1)
         if epoch < newest_epoch:
             return fenced(producer_id, epoch, newest_epoch)
         if known is not None and epoch == known.epoch:
@@ -179,6 +180,7 @@ class SequenceCheck:
     def take(self, stamp: ProducerStamp) -> None:
         """The batch will be appended: those behind it are judged accordingly."""
         self._taken[stamp.producer_id, stamp.epoch] = stamp.sequence
+        self._newest_taken[stamp.producer_id] = max(stamp.epoch, self._newest_taken.get(stamp.producer_id, stamp.epoch))
 
 
 def out_of_order(stamp: ProducerStamp, expected: int) -> TidelogError:

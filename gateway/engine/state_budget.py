@@ -26,7 +26,7 @@ class StateBudget:
         self, kind: str, bytes_max: int, *, used: Callable[[], int], advice: str, metrics: EngineMetrics
     ) -> None:
         self.bytes_max = bytes_max
-        self._kind = kind
+        self._name = kind.replace("_", " ")
         self._used = used
         self._advice = advice
         self._under_way = 0
@@ -46,7 +46,7 @@ class StateBudget:
         if growth and self.used_bytes + growth > self.bytes_max:
             self._refusals.inc()
             raise overloaded(
-                f"The gateway holds as much about {self._kind} as it may ({self.bytes_max} bytes): {self._advice}. "
+                f"The gateway holds as much about {self._name} as it may ({self.bytes_max} bytes): {self._advice}. "
                 "Nothing happened."
             )
         self._under_way += growth

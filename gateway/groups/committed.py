@@ -10,10 +10,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from gateway.engine.bounds import PARTITIONS_PER_STEP
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry, is_topic_name
-from gateway.groups.bounds import LOOKS_AT_ONCE
+from gateway.groups.bounds import GROUP_PARTITIONS_MAX, LOOKS_AT_ONCE
 from gateway.groups.coordinator import Coordinator, GroupCommits
 from gateway.groups.lag_watch import written_ms
 from gateway.groups.metrics import GroupMetrics
@@ -135,7 +136,9 @@ class Committed:
                 group.check_commit(member_id, generation)
         states = {topic: await self._state(topic) for topic in sorted({one.topic for one in offsets})}
         rows = []
-        for one in offsets:
+        for number, one in enumerate(offsets, 1):
+            if number % PARTITIONS_PER_STEP == 0:
+                await asyncio.sleep(0)
             topic, state = states[one.topic]
             state = topic.existing_with(one.partition)
             if one.offset > state.high_watermark(one.partition):
@@ -169,11 +172,16 @@ class Committed:
         if group.row is not None and group.row.members:
             raise not_empty(name)
         keys = list(partitions or ())
-        for topic in topics or ():
-            state = (await self._state(topic))[1]
-            keys += [(topic, number) for number in range(state.partition_count)]
+        opened = {topic: await self._state(topic) for topic in sorted({*(topics or ()), *(topic for topic, _ in keys)})}
+        keys += [(topic, number) for topic in topics or () for number in range(opened[topic][1].partition_count)]
+        if len(keys) > GROUP_PARTITIONS_MAX:
+            raise RequestRefused(f"{len(keys)} partitions are too many at once: {GROUP_PARTITIONS_MAX} at most.")
         valid = await self._valid(group)
-        wanted = [await self._moved(name, key, to, valid.get(key)) for key in dict.fromkeys(keys)]
+        wanted = []
+        for number, key in enumerate(dict.fromkeys(keys), 1):
+            wanted.append(await self._moved(name, key, to, valid.get(key), opened[key[0]][0]))
+            if number % PARTITIONS_PER_STEP == 0:
+                await asyncio.sleep(0)
         try:
             await self.commit(name, wanted, None, None)
         except RequestRefused as refusal:
@@ -199,7 +207,9 @@ class Committed:
             topic = await self._topics.fresh(topic_name, arrival_ms)
             state = topic.state
             if state.exists:
-                found += await asyncio.gather(*(one(topic, state, number) for number in range(state.partition_count)))
+                for first in range(0, state.partition_count, PARTITIONS_PER_STEP):
+                    some = range(first, min(first + PARTITIONS_PER_STEP, state.partition_count))
+                    found += await asyncio.gather(*(one(topic, state, number) for number in some))
         return found
 
     async def _partition_lag(
@@ -224,8 +234,7 @@ class Committed:
             lag_ms=lag_ms,
         )
 
-    async def _moved(self, name: str, key: Key, to: ResetTo, row: OffsetRow | None) -> NextOffset:
-        topic, _ = await self._state(key[0])
+    async def _moved(self, name: str, key: Key, to: ResetTo, row: OffsetRow | None, topic: OpenTopic) -> NextOffset:
         state = topic.existing_with(key[1])
         start, end = state.log_start(key[1]), state.high_watermark(key[1])
         if to.word is not None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from gateway.engine.bounds import PARTITIONS_PER_STEP
 from gateway.engine.fetching import FetchAnswer, Fetched, FetchFrom, Fetching, FetchLimits
 from gateway.engine.registry import TopicRegistry
 from gateway.engine.waiting import Wakeup
@@ -137,7 +138,9 @@ class Polling:
         failed: dict[Key, TidelogError] = {}
         begun: list[NextOffset] = []
         arrival_ms = self._clock.monotonic_ms()
-        for key in sorted(unknown):
+        for number, key in enumerate(sorted(unknown), 1):
+            if number % PARTITIONS_PER_STEP == 0:
+                await asyncio.sleep(0)
             try:
                 state = (await self._topics.fresh(key[0], arrival_ms)).existing_with(key[1])
             except TidelogError as error:

@@ -26,7 +26,7 @@ def make_decider(access: TableAccess) -> Decider:
         metrics=access.metrics,
     )
     ids = StateBudget(
-        "transactional ids",
+        "transactional_ids",
         limits.TRANSACTIONAL_IDS_BYTES_MAX,
         used=lambda: decider.log.state.memory.ids_bytes,
         advice="use those that there are; one that is not used is forgotten after seven days",
