@@ -36,8 +36,8 @@ OFFSETS_RETENTION_MS: Final = 7 * 86_400_000
 """Kafka's ``offsets.retention.ms``: how long the offsets of a group without members stay."""
 
 GROUPS_MAX: Final = 100_000
-"""Groups of one store, however little each is. With one member and 8 committed offsets a group takes about 9 KiB of memory in every
-gateway that serves some: ``groups_bytes_max`` says first how many there may be."""
+"""Groups of one store, however little each is. One with a member and 8 committed offsets takes about 9 KiB of memory in every
+gateway that serves some, so ``groups_bytes_max`` says first how many there may be."""
 
 GROUPS_AT_ONCE: Final = 1_024
 """Groups that are worked on side by side when many lost their coordinator, or their topics changed: they share commits, and
