@@ -32,6 +32,11 @@ class Memory(Protocol):
         """Who reserves; None: nobody in particular."""
         ...
 
+    @property
+    def largest_bytes(self) -> int:
+        """The most that one reservation can have."""
+        ...
+
     def reserve(self, size_bytes: int = 0) -> Reservation:
         """See ``MemoryBudget``."""
         ...
@@ -106,6 +111,11 @@ class MemoryBudget:
         """How many wait for room."""
         return len(self._waiting)
 
+    @property
+    def largest_bytes(self) -> int:
+        """The most that one reservation in turn can have: what is not kept."""
+        return self.bytes_max - self._kept_max
+
     def of(self, client: str) -> ClientMemory:
         """The budget as one client has it."""
         return ClientMemory(self, client)
@@ -127,7 +137,7 @@ class MemoryBudget:
         More than the whole budget (without its kept part) counts as the whole: the largest permitted request must be served
         alone. Raises ``BackOff`` (``OVERLOADED``) when the time is over or ``waiting_max`` others wait already.
         """
-        waiting = _Waiting(min(size_bytes, self.bytes_max - self._kept_max), client)
+        waiting = _Waiting(min(size_bytes, self.largest_bytes), client)
         is_kept = bool(self._waiting) or not self._has_room(waiting.wanted, is_kept=False)
         if not is_kept or self._may_take_kept(waiting):
             return self._taken(waiting, is_kept)
@@ -212,6 +222,11 @@ class ClientMemory:
 
     budget: MemoryBudget
     client: str
+
+    @property
+    def largest_bytes(self) -> int:
+        """See ``MemoryBudget``."""
+        return self.budget.largest_bytes
 
     def reserve(self, size_bytes: int = 0) -> Reservation:
         """See ``MemoryBudget``."""

@@ -17,12 +17,20 @@ _COPIES: Final = 2
 """Records are in memory as they were read and, piece by piece, as they are sent."""
 _ROW_GROUPS: Final = 2
 """What is decoded around the records wanted: the rest of a row group at either end."""
+_PIECES_BYTES: Final = 4 * 1024 * 1024
+"""A large answer's text, of which a piece at a time is made and sent."""
 _ANSWER_BYTES: Final = 64 * 1024
 """What the smallest answer costs beside its records."""
 _PART_BYTES: Final = 1024
 """What an answer holds for each partition of a long list, beside its records, and the text that is made of it."""
 _WAITING_MAX: Final = 20_000
 """Reads that wait for their turn: the number of connections bounds them first."""
+
+
+def read_bytes_max(memory: Memory) -> int:
+    """How many bytes of records one answer may have, so that they, and what is decoded around them, fit when it is alone."""
+    around = ROW_GROUP_BYTES_MAX * _ROW_GROUPS + _PIECES_BYTES
+    return max(ROW_GROUP_BYTES_MAX, memory.largest_bytes - around)
 
 
 async def reserve_for_store(memory: Memory, bytes_max: int, part_count: int = 0) -> Reservation:

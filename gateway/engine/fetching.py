@@ -4,7 +4,8 @@
 2. While it waits it holds no records and no memory for them; it is woken the moment a commit of its partitions stands here,
    and the log is looked at for commits of others meanwhile.
 3. The limits are totals over its partitions, in the order of the request; the first record comes whatever its size. So is the
-   time that it reads old records for: what is left when that is over is for the next fetch.
+   time that it reads old records for: what is left when that is over is for the next fetch. So is what one answer's memory
+   can't hold.
 4. One partition that fails ends the waiting; the others are answered all the same.
 5. However many partitions it names, it costs the event loop time in proportion to them, in steps between which others get their
    turn; and what it holds for a long list is reserved first.
@@ -18,7 +19,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from gateway.engine.answer_memory import reserve_for_store, reserve_for_tail
+from gateway.engine.answer_memory import read_bytes_max, reserve_for_store, reserve_for_tail
 from gateway.engine.bounds import (
     ANSWER_WAIT_MS_MAX,
     COLD_READ_MS_MAX,
@@ -242,19 +243,20 @@ class Fetching:
         return wanted.offset
 
     async def _read(self, places: Sequence[_Place | TidelogError], limits: FetchLimits, memory: Memory) -> FetchAnswer:
+        bytes_max = min(limits.bytes_max, read_bytes_max(memory))
         listed = len(places) if len(places) > FETCH_LIST_PARTITIONS else 0
         answer = FetchAnswer([], memory.reserve(0))
         done, is_for_store = False, False
         try:
             if listed:
                 answer.reservation = await reserve_for_tail(memory, 0, listed)
-            left = ReadLimits(records_max=limits.records_max, bytes_max=limits.bytes_max)
+            left = ReadLimits(records_max=limits.records_max, bytes_max=bytes_max)
             for number, place in enumerate(places, 1):
                 part = place if isinstance(place, TidelogError) else self._read_from_memory(place, left)
                 if part is None:
                     if not is_for_store:
                         answer.reservation.release()
-                        answer.reservation = await reserve_for_store(memory, limits.bytes_max, listed)
+                        answer.reservation = await reserve_for_store(memory, bytes_max, listed)
                         left = replace(left, store_until_ms=self._clock.monotonic_ms() + COLD_READ_MS_MAX)
                         is_for_store = True
                     assert isinstance(place, _Place)
@@ -264,7 +266,7 @@ class Fetching:
                     left = replace(
                         left,
                         records_max=limits.records_max - answer.record_count,
-                        bytes_max=max(0, limits.bytes_max - answer.size_bytes),
+                        bytes_max=max(0, bytes_max - answer.size_bytes),
                         at_least_one=False,
                     )
                 if number % PARTITIONS_PER_STEP == 0:
