@@ -87,3 +87,27 @@ def test_a_pattern_of_wide_ranges_stalls_nobody(
             assert answer.status_code == status, answer.text[:300]
 
     besiege(gateway, attack)
+
+
+def test_a_group_of_ten_thousand_partitions_stalls_nobody(
+    tmp_path: Path, start_gateway: Callable[..., Any], besiege: Callable[..., Any]
+) -> None:
+    """One member with all of them joins, polls, commits, leaves; then its offsets are moved and its lag is looked at."""
+    gateway = start_gateway(str(tmp_path / "store"))
+    gateway.topic("many", PARTITIONS)
+    http = gateway.http
+
+    def attack() -> None:
+        polled = http.post("/v1/groups/g/poll", json={"topics": ["many"]})
+        assert polled.status_code == 200, polled.text[:300]
+        assert len(polled.json()["partitions"]) == PARTITIONS
+        member = {name: polled.json()[name] for name in ("member_id", "generation")}
+        offsets = [{"topic": "many", "partition": one, "offset": 0} for one in range(PARTITIONS)]
+        again = http.post("/v1/groups/g/poll", json=member | {"commit": offsets, "positions": offsets})
+        assert again.status_code == 200, again.text[:300]
+        assert http.delete(f"/v1/groups/g/members/{member['member_id']}").status_code == 204
+        assert http.put("/v1/groups/g/offsets", json={"offsets": offsets}).status_code == 200
+        assert http.post("/v1/groups/g/offsets:reset", json={"topics": ["many"], "to": "latest"}).status_code == 200
+        assert http.get("/v1/groups/g/lag").json()["total"] == 0
+
+    besiege(gateway, attack)
