@@ -144,6 +144,7 @@ class Fetching:
             if self._is_enough(answer, limits) or limits.wait_ms_max == 0:
                 return answer
             answer.reservation.release()
+            del answer  # with the records that it holds
             return await self._waited(places, limits, memory, deadline_ms)
 
     async def _waited(
@@ -165,6 +166,7 @@ class Fetching:
                 if self._is_enough(answer, limits) or left_ms <= 0:
                     return answer
                 answer.reservation.release()
+                del answer
                 if len(places) > FETCH_LIST_PARTITIONS and not self._is_draining():
                     await asyncio.sleep(min(left_ms, (now_ms - began_ms) * POLL_REST) / 1000)
                 await wakeup.wait(deadline_ms - self._clock.monotonic_ms())
