@@ -30,12 +30,14 @@ GROUPS = 10_000
 GROUP_PARTITIONS = 8
 CONNECTIONS = 400
 FLOOR_ROUNDS = 50
+SETTINGS = ("--groups-bytes-max", str(128 * 1024 * 1024))
+"""Ten thousand groups take some 90 MB."""
 
 
 def measure(seconds: float) -> Iterator[Table]:
     """Four tables; each on a store of its own."""
     for one in (_rebalances, _commits, _many_members, _many_groups):
-        with directory() as store, gateway(store) as server:
+        with directory() as store, gateway(store, settings=SETTINGS) as server:
             yield one(server, store, seconds)
 
 

@@ -66,6 +66,7 @@ def assemble(settings: Settings) -> Shell:
             tail_cache_bytes_max=settings.tail_cache_bytes_max,
             footer_cache_bytes_max=settings.footer_cache_bytes_max,
             manifest_bytes_max=settings.manifest_bytes_max,
+            groups_bytes_max=settings.groups_bytes_max,
             waiting_polls_max=settings.waiting_polls_max,
             request_bytes_max=settings.request_bytes_max,
             # The rest is for small requests, which so get through beside any number of large ones.

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-_encode = msgspec.json.Encoder().encode
+encoded = msgspec.json.Encoder().encode
 
 
 def json_response(members: Any, status: int = 200, *, headers: Mapping[str, str] | None = None) -> Response:
     """An ``application/json`` answer of what msgspec can encode."""
-    return Response(_encode(members), status_code=status, headers=headers, media_type="application/json")
+    return Response(encoded(members), status_code=status, headers=headers, media_type="application/json")

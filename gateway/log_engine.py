@@ -135,7 +135,8 @@ class LogEngine:
             write_pool=self._write_pool,
             metrics=self._metrics,
         )
-        self.groups = Groups(access, self.topics, self.administration, reading, self.fetching, registry=registry)
+        parts = (access, self.topics, self.administration, reading, self.fetching)
+        self.groups = Groups(*parts, registry=registry, bytes_max=bounds.groups_bytes_max)
         self.transactions, self.one_request = self._make_transactions(access)
         self._large_bodies = MemoryBudget(bounds.large_bodies_bytes_max, "large bodies")
         self._drained: asyncio.Task[None] | None = None

@@ -1,8 +1,11 @@
 """Bounds on memory: what is about to be held is reserved first, and what does not fit is refused or waits.
 
-1. The sum of all reservations of a budget never exceeds its ``bytes_max``.
+1. The sum of all reservations of a budget never exceeds its ``bytes_max``, but for ``Reservation.hold``.
 2. A reservation is released exactly once, whatever happens to its request; releasing again does nothing.
 3. Those who wait are served in order, so that a large one is not starved by small ones.
+4. A part may be kept (``kept_bytes``) for clients that hold little, and half of it for small reservations of any client: they
+   pass those who wait. So one client that never reads its answers holds up itself, and not everybody. Who a client is says the
+   caller: behind a proxy all are one, and have all but the kept part together.
 
 Not thread-safe: everything here belongs to the event loop.
 """
@@ -11,24 +14,52 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Final, Protocol, Self
 
 from gateway.problem import overloaded
+
+SMALL_BYTES: Final = 256 * 1024
+"""A reservation up to this size may take of the kept part, whoever asks."""
+
+
+class Memory(Protocol):
+    """A budget, or one client's view of it."""
+
+    @property
+    def client(self) -> str | None:
+        """Who reserves; None: nobody in particular."""
+        ...
+
+    @property
+    def largest_bytes(self) -> int:
+        """The most that one reservation can have."""
+        ...
+
+    def reserve(self, size_bytes: int = 0) -> Reservation:
+        """See ``MemoryBudget``."""
+        ...
+
+    async def reserve_in_turn(self, size_bytes: int, *, wait_ms: int, waiting_max: int = 256) -> Reservation:
+        """See ``MemoryBudget``."""
+        ...
 
 
 class Reservation:
     """Bytes taken from a budget; give them back with ``release`` or by leaving the ``with`` block."""
 
-    __slots__ = ("_budget", "size_bytes")
+    __slots__ = ("_budget", "_client", "_is_kept", "size_bytes")
 
-    def __init__(self, budget: MemoryBudget, size_bytes: int) -> None:
+    def __init__(self, budget: MemoryBudget, size_bytes: int, client: str | None = None, is_kept: bool = False) -> None:
         self._budget = budget
+        self._client = client
+        self._is_kept = is_kept
         self.size_bytes = size_bytes
 
     def grow(self, by_bytes: int) -> None:
         """Reserve so many more. Raises ``BackOff`` (``OVERLOADED``), keeping what there was."""
-        self._budget.take(by_bytes)
+        self._budget.take(by_bytes, self._client, self._is_kept)
         self.size_bytes += by_bytes
 
     def cover(self, size_bytes: int) -> None:
@@ -37,12 +68,19 @@ class Reservation:
         if missing > 0:
             self.grow(missing)
 
+    def hold(self, size_bytes: int) -> None:
+        """Have exactly so many, also beyond the budget: for what is there already and can't be refused."""
+        if size_bytes > self.size_bytes:
+            self._budget.count(size_bytes - self.size_bytes, self._client, self._is_kept)
+            self.size_bytes = size_bytes
+        self.shrink_to(size_bytes)
+
     def shrink_to(self, size_bytes: int) -> None:
         """Give back what is above ``size_bytes``; nothing happens when less is held."""
         surplus = self.size_bytes - size_bytes
         if surplus > 0:
             self.size_bytes = size_bytes
-            self._budget.give_back(surplus)
+            self._budget.give_back(surplus, self._client, self._is_kept)
 
     def release(self) -> None:
         """Give everything back. Idempotent."""
@@ -57,76 +95,162 @@ class Reservation:
         self.release()
 
 
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    """Who waits for how much; ``turn`` has the reservation when it is served."""
+
+    wanted: int
+    client: str | None
+    turn: asyncio.Future[Reservation] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
 class MemoryBudget:
     """So many bytes for one purpose, which ``purpose`` names in the refusal ("request bodies")."""
 
-    def __init__(self, bytes_max: int, purpose: str) -> None:
+    client: None = None
+
+    def __init__(self, bytes_max: int, purpose: str, *, kept_bytes: int = 0) -> None:
+        assert 0 <= kept_bytes < bytes_max
         self.bytes_max = bytes_max
         self.purpose = purpose
         self.used_bytes = 0
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._kept_max = kept_bytes
+        self._kept_used = 0
+        self._of_clients: dict[str, int] = {}
+        self._waiting: deque[_Waiting] = deque()
 
     @property
     def waiting_count(self) -> int:
         """How many wait for room."""
         return len(self._waiting)
 
-    def reserve(self, size_bytes: int = 0) -> Reservation:
-        """Take ``size_bytes`` now. Raises ``BackOff`` (``OVERLOADED``) when they don't fit."""
-        self.take(size_bytes)
-        return Reservation(self, size_bytes)
+    @property
+    def largest_bytes(self) -> int:
+        """The most that one reservation in turn can have: what is not kept."""
+        return self.bytes_max - self._kept_max
 
-    async def reserve_in_turn(self, size_bytes: int, *, wait_ms: int, waiting_max: int = 256) -> Reservation:
+    def of(self, client: str) -> ClientMemory:
+        """The budget as one client has it."""
+        return ClientMemory(self, client)
+
+    def held_by(self, client: str) -> int:
+        """What the client's reservations take."""
+        return self._of_clients.get(client, 0)
+
+    def reserve(self, size_bytes: int = 0, client: str | None = None) -> Reservation:
+        """Take ``size_bytes`` now. Raises ``BackOff`` (``OVERLOADED``) when they don't fit."""
+        self.take(size_bytes, client)
+        return Reservation(self, size_bytes, client)
+
+    async def reserve_in_turn(
+        self, size_bytes: int, *, wait_ms: int, waiting_max: int = 256, client: str | None = None
+    ) -> Reservation:
         """Take ``size_bytes`` as soon as those who came before are served, waiting at most ``wait_ms``.
 
-        More than the whole budget counts as the whole budget: the largest permitted request must be served alone.
-        Raises ``BackOff`` (``OVERLOADED``) when the time is over or ``waiting_max`` others wait already.
+        More than the whole budget (without its kept part) counts as the whole: the largest permitted request must be served
+        alone. Raises ``BackOff`` (``OVERLOADED``) when the time is over or ``waiting_max`` others wait already.
         """
-        wanted = min(size_bytes, self.bytes_max)
-        if not self._waiting and self.used_bytes + wanted <= self.bytes_max:
-            self.used_bytes += wanted
-            return Reservation(self, wanted)
+        waiting = _Waiting(min(size_bytes, self.largest_bytes), client)
+        is_kept = bool(self._waiting) or not self._has_room(waiting.wanted, is_kept=False)
+        if not is_kept or self._may_take_kept(waiting):
+            return self._taken(waiting, is_kept)
         if len(self._waiting) >= waiting_max:
             raise self._full()
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        entry = (wanted, turn)
-        self._waiting.append(entry)
+        self._waiting.append(waiting)
+        turn = waiting.turn
         try:
             async with asyncio.timeout(wait_ms / 1000):
-                await turn
+                return await turn
         except BaseException as error:
             # Served and cancelled in the same turn of the loop: the bytes were taken, so they go back.
             if turn.done() and not turn.cancelled():
-                self.give_back(wanted)
-            elif entry in self._waiting:
-                self._waiting.remove(entry)
+                turn.result().release()
+            elif waiting in self._waiting:
+                self._waiting.remove(waiting)
                 self._serve()
             if isinstance(error, TimeoutError):
                 raise self._full() from None
             raise
-        return Reservation(self, wanted)
 
-    def take(self, size_bytes: int) -> None:
+    def take(self, size_bytes: int, client: str | None = None, is_kept: bool = False) -> None:
         """Count ``size_bytes`` as used. Raises ``BackOff`` (``OVERLOADED``)."""
-        if self.used_bytes + size_bytes > self.bytes_max:
+        if not self._has_room(size_bytes, is_kept):
             raise self._full()
-        self.used_bytes += size_bytes
+        self.count(size_bytes, client, is_kept)
 
-    def give_back(self, size_bytes: int) -> None:
+    def count(self, size_bytes: int, client: str | None = None, is_kept: bool = False) -> None:
+        """Count ``size_bytes`` as used, whether they fit or not."""
+        self.used_bytes += size_bytes
+        if is_kept:
+            self._kept_used += size_bytes
+        if client is not None and size_bytes:
+            self._of_clients[client] = self._of_clients.get(client, 0) + size_bytes
+
+    def give_back(self, size_bytes: int, client: str | None = None, is_kept: bool = False) -> None:
         """Count ``size_bytes`` as free again and let those who wait have them."""
         self.used_bytes -= size_bytes
-        assert self.used_bytes >= 0, "more was given back than taken"
+        if is_kept:
+            self._kept_used -= size_bytes
+        assert self.used_bytes >= self._kept_used >= 0, "more was given back than taken"
+        if client is not None:
+            left = self._of_clients[client] - size_bytes
+            if left:
+                self._of_clients[client] = left
+            else:
+                del self._of_clients[client]
         self._serve()
 
+    def _has_room(self, size_bytes: int, is_kept: bool) -> bool:
+        if is_kept:
+            return self._kept_used + size_bytes <= self._kept_max
+        return self.used_bytes - self._kept_used + size_bytes <= self.bytes_max - self._kept_max
+
+    def _may_take_kept(self, waiting: _Waiting) -> bool:
+        wanted = waiting.wanted
+        if wanted <= SMALL_BYTES and self._kept_used + wanted <= self._kept_max // 2:
+            return True
+        holds_little = waiting.client is not None and self.held_by(waiting.client) + wanted <= self._kept_max
+        return holds_little and self._has_room(wanted, is_kept=True)
+
+    def _taken(self, waiting: _Waiting, is_kept: bool) -> Reservation:
+        self.take(waiting.wanted, waiting.client, is_kept)
+        return Reservation(self, waiting.wanted, waiting.client, is_kept)
+
     def _serve(self) -> None:
-        while self._waiting:
-            wanted, turn = self._waiting[0]
-            if self.used_bytes + wanted > self.bytes_max:
-                return
-            self._waiting.popleft()
-            if not turn.done():
-                self.used_bytes += wanted
-                turn.set_result(None)
+        while self._waiting and self._has_room(self._waiting[0].wanted, is_kept=False):
+            self._hand(self._waiting.popleft(), is_kept=False)
+        if self._kept_max:
+            for waiting in [one for one in self._waiting if self._may_take_kept(one)]:
+                if self._may_take_kept(waiting):
+                    self._waiting.remove(waiting)
+                    self._hand(waiting, is_kept=True)
+
+    def _hand(self, waiting: _Waiting, *, is_kept: bool) -> None:
+        if not waiting.turn.done():
+            waiting.turn.set_result(self._taken(waiting, is_kept))
 
     def _full(self) -> Exception:
         return overloaded(f"The gateway holds as much of {self.purpose} as it may ({self.bytes_max} bytes).")
+
+
+@dataclass(frozen=True, slots=True)
+class ClientMemory:
+    """A budget as one client has it."""
+
+    budget: MemoryBudget
+    client: str
+
+    @property
+    def largest_bytes(self) -> int:
+        """See ``MemoryBudget``."""
+        return self.budget.largest_bytes
+
+    def reserve(self, size_bytes: int = 0) -> Reservation:
+        """See ``MemoryBudget``."""
+        return self.budget.reserve(size_bytes, self.client)
+
+    async def reserve_in_turn(self, size_bytes: int, *, wait_ms: int, waiting_max: int = 256) -> Reservation:
+        """See ``MemoryBudget``."""
+        return await self.budget.reserve_in_turn(
+            size_bytes, wait_ms=wait_ms, waiting_max=waiting_max, client=self.client
+        )

@@ -12,6 +12,10 @@ answers                          ``answer_bytes_max``            records read an
 tail of the log                  ``tail_cache_bytes_max``        evicted, oldest first
 footers of segments              ``footer_cache_bytes_max``      evicted, least recently used first
 what is known of topics          ``manifest_bytes_max``          idle ones forgotten; then no records are taken
+consumer groups                  ``groups_bytes_max``            then no group, member or offset more is taken
+transactions                     ``TRANSACTIONS_BYTES_MAX``      ended ones forgotten; then none begins
+transactional ids                ``TRANSACTIONAL_IDS_BYTES_MAX`` then no new one is taken
+lists of partitions              ``FETCH_LISTS_BYTES_MAX``       long ones of fetches wait their turn
 connections                      ``connections_max`` x 32 KiB    what the protocol buffers; the operations' ones likewise
 ===============================  ==============================  =====================================================
 
@@ -30,6 +34,7 @@ from typing import Any, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from gateway.cluster.heartbeat import URL_PATTERN
+from gateway.engine.bounds import FETCH_LISTS_BYTES_MAX
 from gateway.hosts import HOST_NAMES_PATTERN, is_loopback
 from log_format import limits
 
@@ -131,22 +136,23 @@ class Settings(BaseModel):
         "Largest request body, compressed and decompressed alike. More memory per request in flight.",
     )
     in_flight_bytes_max: int = _count(
-        48 * MEBIBYTE,
+        40 * MEBIBYTE,
         MEBIBYTE,
         1 << 40,
         "Bytes of request bodies received and not yet answered. Past it 503 OVERLOADED. Lower: less memory, earlier refusals.",
     )
     answer_bytes_max: int = _count(
-        80 * MEBIBYTE,
+        64 * MEBIBYTE,
         MEBIBYTE,
         1 << 40,
-        "Bytes of records and answers that fetches hold at once. Past it fetches wait their turn, then 503 OVERLOADED.",
+        "Bytes of records and answers that are held at once. Past it fetches wait their turn, then 503 OVERLOADED."
+        " A quarter is kept for clients (by their address) that hold less than that.",
     )
     tail_cache_bytes_max: int = _count(
-        32 * MEBIBYTE, 0, 1 << 40, "Newest records kept in memory for tail reads. Lower: more reads from the store."
+        24 * MEBIBYTE, 0, 1 << 40, "Newest records kept in memory for tail reads. Lower: more reads from the store."
     )
     footer_cache_bytes_max: int = _count(
-        16 * MEBIBYTE, 0, 1 << 40, "Segment footers kept in memory. Lower: more requests per cold read."
+        12 * MEBIBYTE, 0, 1 << 40, "Segment footers kept in memory. Lower: more requests per cold read."
     )
     manifest_bytes_max: int = _count(
         48 * MEBIBYTE,
@@ -154,6 +160,13 @@ class Settings(BaseModel):
         1 << 40,
         "What the segments of loaded topics take in memory. Past it 503 OVERLOADED for records until maintenance has merged some;"
         " one topic may take three quarters. The same in all gateways.",
+    )
+    groups_bytes_max: int = _count(
+        20 * MEBIBYTE,
+        MEBIBYTE,
+        1 << 40,
+        "What consumer groups, their members and offsets take in memory: about 8 KiB for a group of one member and 8 partitions."
+        " Past it 503 OVERLOADED for what would make it more. The same in all gateways.",
     )
     waiting_polls_max: int = _count(
         10_000,
@@ -267,6 +280,10 @@ class Settings(BaseModel):
             + self.tail_cache_bytes_max
             + self.footer_cache_bytes_max
             + self.manifest_bytes_max
+            + self.groups_bytes_max
+            + limits.TRANSACTIONS_BYTES_MAX
+            + limits.TRANSACTIONAL_IDS_BYTES_MAX
+            + FETCH_LISTS_BYTES_MAX
             + (self.connections_max + OPERATIONS_CONNECTIONS_MAX) * CONNECTION_BYTES
         )
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from starlette.requests import Request
 
 from gateway.body import BodyLimits
-from gateway.memory_budget import MemoryBudget
+from gateway.memory_budget import Memory, MemoryBudget
 from gateway.metrics import Metrics
 from gateway.settings import Settings
 from log_format.clock import Clock, SystemClock
@@ -17,6 +17,10 @@ from log_format.clock import Clock, SystemClock
 if TYPE_CHECKING:
     from gateway.cluster.forwarding import Forwarding
     from gateway.cluster.membership import Membership
+
+
+ANSWER_SHARE: Final = 0.25
+"""Of the memory for answers: kept for clients that hold less than that of it."""
 
 
 class Engine(Protocol):
@@ -112,7 +116,9 @@ def make_shell(
         engine=engine,
         metrics=metrics or Metrics(),
         request_memory=request_memory or MemoryBudget(settings.in_flight_bytes_max, "request bodies"),
-        answer_memory=MemoryBudget(settings.answer_bytes_max, "answers"),
+        answer_memory=MemoryBudget(
+            settings.answer_bytes_max, "answers", kept_bytes=int(settings.answer_bytes_max * ANSWER_SHARE)
+        ),
         body_limits=BodyLimits(bytes_max=settings.request_bytes_max, total_ms=settings.body_total_ms),
         codec_pool=ThreadPoolExecutor(settings.codec_threads, thread_name_prefix="codec"),
         store_uri=store_uri,
@@ -125,3 +131,9 @@ def shell_of(request: Request) -> Shell:
     """The gateway's components, for a route."""
     shell: Shell = request.scope["app"].state.shell
     return shell
+
+
+def answer_memory(request: Request) -> Memory:
+    """The memory for answers, as the client at the other end of the connection has it."""
+    client = request.client
+    return shell_of(request).answer_memory.of("" if client is None else client.host)

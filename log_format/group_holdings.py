@@ -77,5 +77,5 @@ def joined(one: Partitions, other: Partitions) -> Partitions:
 
 def common(one: Partitions, other: Partitions) -> Partitions:
     """What is in both."""
-    found = {topic: tuple(n for n in numbers if n in set(other.get(topic, ()))) for topic, numbers in one.items()}
+    found = {topic: tuple(sorted(set(numbers).intersection(other.get(topic, ())))) for topic, numbers in one.items()}
     return {topic: numbers for topic, numbers in found.items() if numbers}

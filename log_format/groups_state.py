@@ -3,6 +3,7 @@
 1. Of a group only the newest row of members counts, of a (topic, partition) only the newest offset.
 2. The state follows from the tags of the live ``add`` actions in the order of their times, so a checkpoint needs nothing else.
 3. A rewrite (``dataChange`` false) changes which files are live and nothing else.
+4. ``memory_bytes`` is kept up with each change, at the price of what the change touches.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from log_format.checkpoint import decode_checkpoint
 from log_format.delta import Add, Commit
 from log_format.errors import CorruptData
 from log_format.group_holdings import Holdings
+from log_format.group_memory import GROUP_BYTES, offset_bytes, pending_bytes, row_bytes, sharing
 from log_format.group_row import TAG_GROUPS, GroupChanges, GroupRow, OffsetRow, PendingOffsets, decode_tag
 from log_format.table import NO_LOG, Table
 
@@ -38,6 +40,8 @@ class Group:
     changed_at_ms: int = 0
     """The newest time of anything about it."""
     holdings: Holdings = field(default_factory=lambda: Holdings(None), compare=False)
+    memory_bytes: int = field(default=0, compare=False)
+    """About how much memory its row, offsets and pending offsets take."""
 
     @property
     def epoch(self) -> int:
@@ -62,6 +66,8 @@ class GroupsState:
     files: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """Sizes of the live data files by path, oldest first."""
     modification_time_ms: int = 0
+    memory_bytes: int = field(default=0, compare=False)
+    """About how much memory the groups take."""
 
     def group(self, name: str) -> Group:
         """The group; one that is not there has nothing."""
@@ -87,7 +93,8 @@ class GroupsState:
         edit = GroupsEdit(self)
         for changes in all_changes:
             edit.take(changes)
-        return replace(self, groups=MappingProxyType(edit.groups()))
+        groups = MappingProxyType(edit.groups())
+        return replace(self, groups=groups, memory_bytes=self.memory_bytes + edit.grown_bytes())
 
 
 class GroupsView(Protocol):
@@ -141,6 +148,12 @@ class GroupsEdit:
                 groups[name] = one.group()
         return groups
 
+    def grown_bytes(self) -> int:
+        """How much more memory the groups take than before; negative: less."""
+        after = sum(GROUP_BYTES + one.memory_bytes for one in self._edited.values() if not one.is_nothing)
+        known = [self._before[name] for name in self._edited if name in self._before]
+        return after - sum(GROUP_BYTES + one.memory_bytes for one in known)
+
     def _edit(self, name: str) -> _Edited:
         edited = self._edited.get(name)
         if edited is None:
@@ -157,29 +170,37 @@ class _Edited:
         self._offsets = dict(group.offsets)
         self._pending = dict(group.pending)
         self._changed_at_ms = group.changed_at_ms
+        self._last: OffsetRow | None = None
+        self.memory_bytes = group.memory_bytes
 
     @property
     def is_nothing(self) -> bool:
         return self._row is None and not self._offsets and not self._pending
 
     def take_row(self, row: GroupRow) -> None:
+        self.memory_bytes += row_bytes(row) - row_bytes(self._row)
         self._row = row
         self._holdings = Holdings(row)
         self._note(row.changed_at_ms)
 
     def take_offset(self, row: OffsetRow) -> None:
-        if row.offset is None:
-            self._offsets.pop(row.key, None)
-        else:
-            self._offsets[row.key] = row
+        known = self._offsets.pop(row.key, None) if row.offset is None else self._offsets.get(row.key)
+        self.memory_bytes -= 0 if known is None else offset_bytes(known)
+        if row.offset is not None:
+            self._last = sharing(row, known or self._last)
+            self._offsets[self._last.key] = self._last
+            self.memory_bytes += offset_bytes(row)
         self._note(row.committed_at_ms)
 
     def take_pending(self, pending: PendingOffsets) -> None:
+        self.settle(pending.transaction_id)
         self._pending[pending.transaction_id] = pending
+        self.memory_bytes += pending_bytes(pending)
         self._note(pending.prepared_at_ms)
 
     def settle(self, transaction_id: str) -> None:
-        self._pending.pop(transaction_id, None)
+        known = self._pending.pop(transaction_id, None)
+        self.memory_bytes -= 0 if known is None else pending_bytes(known)
 
     def group(self) -> Group:
         return Group(
@@ -188,6 +209,7 @@ class _Edited:
             pending=MappingProxyType(self._pending),
             changed_at_ms=self._changed_at_ms,
             holdings=self._holdings,
+            memory_bytes=self.memory_bytes,
         )
 
     def _note(self, time_ms: int) -> None:

@@ -123,7 +123,15 @@ TRANSACTION_REMEMBERED_MS: Final = 86_400_000
 """How long an ended transaction is remembered, so that a late question after its fate gets an answer (the contract's)."""
 
 TRANSACTIONS_REMEMBERED_MAX: Final = 100_000
-"""Transactions remembered; of more the longest ended are forgotten early. One takes about 1 KiB of memory in every gateway."""
+"""Transactions remembered; of more the longest ended are forgotten early."""
+
+TRANSACTIONS_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Memory that remembered transactions take in every gateway: some 10,000 of few partitions each. Of more the longest ended are
+forgotten early, and while those that have not ended take so much none begins."""
+
+TRANSACTIONAL_IDS_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Memory that transactional ids take in every gateway: some 10,000. They are remembered for days, so past it new ones are
+refused."""
 
 TRANSACTION_PASSING_MS: Final = 60_000
 """How long an ended one is remembered that nobody can ask for: a request without a producer. Gateways that finish it at the same

@@ -4,6 +4,8 @@
 2. Forgetting follows from the log alone, by the newest row's own time. What is decided and not at its end is never forgotten.
 3. The state follows from the live ``add`` actions in the order of their times; a rewrite (``dataChange`` false) changes which
    files are live and nothing else.
+4. What ended is forgotten before its time where all rows take more than ``TRANSACTIONS_BYTES_MAX``; the bytes are kept up with
+   each row. What has not ended is not, nor are transactional ids: ``memory`` is for those who refuse more of them.
 """
 
 from __future__ import annotations
@@ -11,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Final, Protocol, Self
+from typing import Final, Literal, NamedTuple, Protocol, Self
 
+import msgspec
 import pyarrow.compute as pc
 
 from log_format import layout, limits
@@ -31,6 +34,35 @@ TAG_REQUESTS: Final = "tidelog.requests"
 
 def _nothing() -> Mapping[str, TransactionRow]:
     return MappingProxyType({})
+
+
+class TransactionsMemory(NamedTuple):
+    """About how many bytes rows take."""
+
+    all_bytes: int = 0
+    """Of transactions."""
+    lasting_bytes: int = 0
+    """Of those among them that have not ended."""
+    ids_bytes: int = 0
+    """Of transactional ids."""
+
+    def with_row(self, row: TransactionRow, sign: Literal[1, -1] = 1) -> TransactionsMemory:
+        """A transaction's row joins, or leaves (-1)."""
+        size = row_bytes(row) * sign
+        lasting = 0 if row.has_ended else size
+        return self._replace(all_bytes=self.all_bytes + size, lasting_bytes=self.lasting_bytes + lasting)
+
+
+def row_bytes(row: TransactionRow) -> int:
+    """About what a row takes: measured on CPython 3.11, rounded up."""
+    return ROW_BYTES + STAGED_BYTES * len(row.staged) + _PLACE_BYTES * len(row.places)
+
+
+ROW_BYTES: Final = 768
+STAGED_BYTES: Final = 128
+_PLACE_BYTES: Final = 216
+ID_BYTES: Final = 800
+"""A transactional id, whose row holds no lists: it may be 255 bytes long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +85,7 @@ class TransactionsState:
     files: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """Sizes of the live data files by path, oldest first."""
     modification_time_ms: int = 0
+    memory: TransactionsMemory = field(default=TransactionsMemory(), compare=False)
 
     @property
     def floor(self) -> int:
@@ -88,6 +121,7 @@ class TransactionsState:
             by_stamp=MappingProxyType(edit.by_stamp),
             unfinished=MappingProxyType(edit.unfinished),
             passing=MappingProxyType(edit.passing),
+            memory=edit.memory,
         )
 
 
@@ -128,12 +162,16 @@ class TransactionsEdit:
         self.transactions, self.producers = dict(state.transactions), dict(state.producers)
         self.requests, self.by_stamp = state.requests, dict(state.by_stamp)
         self.unfinished, self.passing = dict(state.unfinished), dict(state.passing)
+        self.memory = state.memory
 
     def take(self, row: TransactionRow) -> None:
         """Put the row in the place of what it replaces."""
         if row.transaction_id:
-            self.transactions.pop(row.transaction_id, None)
+            before = self.transactions.pop(row.transaction_id, None)
+            if before is not None:
+                self.memory = self.memory.with_row(before, -1)
             self.transactions[row.transaction_id] = row
+            self.memory = self.memory.with_row(row)
             self.unfinished.pop(row.transaction_id, None)
         if row.state == "committing":
             self.unfinished[row.transaction_id] = row.decided_version
@@ -145,7 +183,10 @@ class TransactionsEdit:
         known = self.producers.get(row.transactional_id)
         if known is None or row.epoch >= known.epoch or row.producer_id != known.producer_id:
             self.producers.pop(row.transactional_id, None)
-            self.producers[row.transactional_id] = row
+            # The lists of one that has ended would stay for days.
+            brief = msgspec.structs.replace(row, staged=(), places=()) if row.has_ended and row.places else row
+            self.producers[row.transactional_id] = brief
+            self.memory = self.memory._replace(ids_bytes=ID_BYTES * len(self.producers))
 
     def forget(self, now_ms: int) -> None:
         """Drop what nobody may ask for any more."""
@@ -153,9 +194,13 @@ class TransactionsEdit:
             if ended_ms >= now_ms - limits.TRANSACTION_PASSING_MS:
                 break
             del self.passing[transaction_id]
-            self.transactions.pop(transaction_id, None)
+            passed = self.transactions.pop(transaction_id, None)
+            if passed is not None:
+                self.memory = self.memory.with_row(passed, -1)
         since_ms = now_ms - limits.TRANSACTION_REMEMBERED_MS
-        for row in _forget(self.transactions, since_ms, limits.TRANSACTIONS_REMEMBERED_MAX):
+        surplus_bytes = self.memory.all_bytes - limits.TRANSACTIONS_BYTES_MAX
+        for row in _forget(self.transactions, since_ms, limits.TRANSACTIONS_REMEMBERED_MAX, surplus_bytes):
+            self.memory = self.memory.with_row(row, -1)
             self.passing.pop(row.transaction_id, None)
             if row.stamp is not None:
                 self.by_stamp.pop(row.stamp, None)
@@ -174,6 +219,7 @@ class TransactionsEdit:
             (kept if is_kept else forgotten).append(transactional_id)
         for transactional_id in [*forgotten, *kept[: max(0, len(kept) - limits.NUMBERED_IDS_MAX)]]:
             del self.producers[transactional_id]
+        self.memory = self.memory._replace(ids_bytes=ID_BYTES * len(self.producers))
 
     def _take_request(self, row: TransactionRow) -> None:
         stamp = row.stamp
@@ -234,17 +280,21 @@ def _requests(path: str, tag: str) -> Producers:
         raise CorruptData(f"The entry for {path} of {NAME} can't be used: {problem}.", object=path) from problem
 
 
-def _forget(rows: dict[str, TransactionRow], before_ms: int, count_max: int) -> list[TransactionRow]:
-    """Take out the ended rows at the beginning that are older, or too many; what was taken out. Others move to the end."""
+def _forget(
+    rows: dict[str, TransactionRow], before_ms: int, count_max: int, surplus_bytes: int
+) -> list[TransactionRow]:
+    """Take out the ended rows at the beginning that are older, or too many, or of too many bytes; what was taken out. Others
+    move to the end."""
     forgotten: list[TransactionRow] = []
     kept: dict[str, TransactionRow] = {}
     while rows:
         name, row = next(iter(rows.items()))
-        if row.recorded_at_ms >= before_ms and len(rows) + len(kept) <= count_max:
+        if row.recorded_at_ms >= before_ms and len(rows) + len(kept) <= count_max and surplus_bytes <= 0:
             break
         del rows[name]
         if row.has_ended:
             forgotten.append(row)
+            surplus_bytes -= row_bytes(row)
         else:
             kept[name] = row
     rows.update(kept)

@@ -166,7 +166,7 @@ class Administration:
         return state if state.exists else None
 
     async def _existing(self, name: str) -> OpenTopic:
-        topic = await self._registry.fresh(name, self._clock.monotonic_ms())
+        topic = await self._registry.fresh(name, self._clock.monotonic_ms(), always=True)
         topic.existing()
         return topic
 

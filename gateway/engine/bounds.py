@@ -21,8 +21,33 @@ FLUSH_BATCHES_CAP: Final = 4096
 TOPICS_LOADED_MAX: Final = 2_000
 """Topics whose state is in memory; idle ones beyond it are forgotten, least recently used first."""
 
-PRODUCER_BYTES: Final = 1_536
-"""What a topic's state holds for each producer that it remembers, with places of five requests over a few partitions each."""
+TOPIC_BYTES: Final = 8 * 1024
+"""What an open topic takes before anything is known of it."""
+
+PARTITION_STATE_BYTES: Final = 24
+"""And for each partition: three offsets."""
+
+FETCH_LIST_PARTITIONS: Final = 64
+"""A fetch of no more partitions is part of what a connection takes; of a longer list each is counted."""
+
+FETCH_PARTITION_BYTES: Final = 600
+"""What a fetch holds for each partition that it names: where it is read from, who is to be woken, what it gave."""
+
+FETCH_LISTS_BYTES_MAX: Final = 8 * _MEBIBYTE
+"""All that, of all fetches with long lists: one with every partition of the largest topic fits."""
+
+FETCH_LISTS_WAITING_MAX: Final = 4
+"""Fetches with long lists that wait for others to end; each has its list in memory already."""
+
+PARTITIONS_PER_STEP: Final = 128
+"""Partitions that one request looks at before others get their turn."""
+
+POLL_REST: Final = 4
+"""A poll of a long list that is woken reads again after four times as long as the last reading took: many partitions must not
+be looked through for each commit to one of them."""
+
+TOPIC_LOOKS_AT_ONCE: Final = 64
+"""Topics of one fetch that are looked at side by side."""
 
 COLD_RUNS_PER_READ_MAX: Final = 64
 """Runs that one read takes from the store: a partition of tiny flushes must not hold a request for minutes."""
@@ -84,7 +109,7 @@ EVENTS_RECORDS_MAX: Final = 500
 LIST_LOADS_AT_ONCE: Final = 16
 """Topics loaded side by side while topics are listed."""
 
-LIST_PARTITIONS_MAX: Final = 50_000
+LIST_PARTITIONS_MAX: Final = 20_000
 """Partitions described in one page of topics: a page ends early where it would have more."""
 
 CHECKPOINT_RETRY_MS: Final = 30_000
@@ -112,11 +137,13 @@ class EngineBounds:
     tail_cache_bytes_max: int = 48 * _MEBIBYTE
     footer_cache_bytes_max: int = 16 * _MEBIBYTE
     manifest_bytes_max: int = 48 * _MEBIBYTE
+    groups_bytes_max: int = 20 * _MEBIBYTE
     waiting_polls_max: int = 10_000
     request_bytes_max: int = limits.REQUEST_BYTES_MAX
     large_bodies_bytes_max: int = 48 * _MEBIBYTE
     log_poll_ms: int = LOG_POLL_MS
 
 
+assert limits.PARTITION_COUNT_MAX * FETCH_PARTITION_BYTES <= FETCH_LISTS_BYTES_MAX - FETCH_LISTS_BYTES_MAX // 4
 assert EVENTS_BYTES_MAX < FLUSH_BYTES_CAP
 assert COLD_READ_MS_MAX < COMMIT_WAIT_MS_MAX

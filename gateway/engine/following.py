@@ -15,7 +15,7 @@ from gateway.engine.bounds import EVENTS_BYTES_MAX, EVENTS_RECORDS_MAX, PING_MS
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.reading import Reading, ReadLimits, Records
 from gateway.engine.waiting import WaitingPlaces, Wakeup
-from gateway.memory_budget import MemoryBudget, Reservation
+from gateway.memory_budget import Memory, Reservation
 from log_format.errors import OffsetOutOfRange, TidelogError
 from log_format.topic_state import TopicState
 
@@ -61,7 +61,7 @@ class Following:
             wakeup.set()
 
     @contextmanager
-    def follow(self, topic: OpenTopic, partition: int, offset: int, memory: MemoryBudget) -> Iterator[Stream]:
+    def follow(self, topic: OpenTopic, partition: int, offset: int, memory: Memory) -> Iterator[Stream]:
         """A stream from ``offset`` on. Raises ``BackOff`` (``OVERLOADED``) when too many wait already."""
         wakeup = Wakeup()
         topic_id = topic.existing_with(partition).topic_id
@@ -84,7 +84,7 @@ class Stream:
     _partition: int
     offset: int
     """Where it goes on."""
-    _memory: MemoryBudget
+    _memory: Memory
     _wakeup: Wakeup
 
     async def next(self) -> Event:

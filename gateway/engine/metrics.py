@@ -70,9 +70,24 @@ class EngineMetrics:
         self.manifest_refusals = Counter(
             "tidelog_manifest_refusals", "Requests refused since maintenance is behind.", registry=registry
         )
+        self._make_state(registry)
         self.topics_behind = Gauge(
             "tidelog_topics_behind_maintenance",
             "Loaded topics with more segments than maintenance would leave.",
             registry=registry,
         )
         self.waiting_polls = Gauge("tidelog_waiting_polls", "Long polls and event streams.", registry=registry)
+
+    def _make_state(self, registry: CollectorRegistry) -> None:
+        self.state_bytes = Gauge(
+            "tidelog_state_bytes",
+            "What is known of topics, groups, transactions, in memory.",
+            ("of",),
+            registry=registry,
+        )
+        self.state_bytes_max = Gauge(
+            "tidelog_state_bytes_limit", "Past it what would make it larger is refused.", ("of",), registry=registry
+        )
+        self.state_refusals = Counter(
+            "tidelog_state_refusals", "Requests refused since too much is known already.", ("of",), registry=registry
+        )

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from gateway.call import check_way_back, stands
-from gateway.engine.bounds import COMMIT_WAIT_MS_MAX, PRODUCER_BYTES, STORE_WAIT_MS_MAX
+from gateway.engine.bounds import COMMIT_WAIT_MS_MAX, PARTITION_STATE_BYTES, STORE_WAIT_MS_MAX, TOPIC_BYTES
 from gateway.engine.checkpointing import Checkpointing
 from gateway.engine.log_look import LogLook
 from gateway.engine.maintenance_watch import MaintenanceWatch
@@ -122,8 +122,9 @@ class OpenTopic:
     def memory_bytes(self) -> int:
         """About how much memory the state takes."""
         state = self.log.state
-        producers_bytes = PRODUCER_BYTES * len(state.producers)
-        return 4096 + producers_bytes + 16 * state.partition_count + state.manifest.memory_bytes
+        partitions_bytes = PARTITION_STATE_BYTES * state.partition_count
+        history_bytes = state.producers.memory_bytes + state.transactions.memory_bytes
+        return TOPIC_BYTES + partitions_bytes + history_bytes + state.manifest.memory_bytes
 
     def existing(self) -> TopicState:
         """The state. Raises ``UnknownTopic`` when the topic does not exist in it."""

@@ -1,7 +1,7 @@
 """The topics that are open here: each once, idle ones forgotten when there are too many or they take too much memory.
 
-Memory is what ``OpenTopic.memory_bytes`` says, beside the budget for manifests, which are most of it; the topic at hand is
-never forgotten for it.
+Memory is what ``OpenTopic.memory_bytes`` says, manifests, partitions, producers and all; the topic at hand is never forgotten for
+it. While those that are in use take more than the budget no other is opened but to be mended or deleted: 503 ``OVERLOADED``.
 
 A topic that does not exist is looked up by every request that names it and kept by none, so that names made up by a client
 cost no memory; requests for one name at one time share the look.
@@ -17,6 +17,7 @@ from gateway.engine.bounds import LOG_POLL_MS, TOPICS_LOADED_MAX
 from gateway.engine.manifest_budget import ManifestBudget
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.open_topic import OpenTopic
+from gateway.problem import overloaded
 from log_format.errors import RequestRefused
 from log_format.topic_config import check_topic_name
 
@@ -34,6 +35,8 @@ class TopicRegistry:
         self._topics: OrderedDict[str, OpenTopic] = OrderedDict()
         self._bytes: dict[str, int] = {}
         self._total_bytes = 0
+        metrics.state_bytes.labels("topics").set_function(lambda: self._total_bytes)
+        metrics.state_bytes_max.labels("topics").set(budget.bytes_max)
 
     def __iter__(self) -> Iterator[OpenTopic]:
         return iter(list(self._topics.values()))
@@ -50,10 +53,20 @@ class TopicRegistry:
         """Whether the topic is open."""
         return name in self._topics
 
-    def get(self, name: str) -> OpenTopic:
-        """The topic's object, made if need be. Nothing is read yet; it may not exist."""
+    def get(self, name: str, *, always: bool = False) -> OpenTopic:
+        """The topic's object, made if need be. Nothing is read yet; it may not exist.
+
+        Raises ``BackOff`` (``OVERLOADED``) where it is not open and those in use take too much, unless it is wanted ``always``.
+        """
         topic = self._topics.get(name)
         if topic is None:
+            self._evict(None)
+            if self._total_bytes > self._budget.bytes_max and not always:
+                self._metrics.state_refusals.labels("topics").inc()
+                raise overloaded(
+                    f"Topic {name!r} is not opened: those in use take {self._total_bytes} of {self._budget.bytes_max} bytes. "
+                    "Have segments merged (tidelog maintain), read fewer topics at once, or raise manifest_bytes_max."
+                )
             topic = self._topics[name] = self._open(name)
             self._bytes[name] = 0
             self._metrics.topics_loaded.set(len(self._topics))
@@ -61,9 +74,9 @@ class TopicRegistry:
             self._topics.move_to_end(name)
         return topic
 
-    async def fresh(self, name: str, arrival_ms: int) -> OpenTopic:
-        """The topic with a state not older than ``arrival_ms``; it may not exist. Raises as ``OpenTopic.fresh``."""
-        topic = self.get(name)
+    async def fresh(self, name: str, arrival_ms: int, *, always: bool = False) -> OpenTopic:
+        """The topic with a state not older than ``arrival_ms``; it may not exist. Raises as ``get`` and ``OpenTopic.fresh``."""
+        topic = self.get(name, always=always)
         try:
             await topic.fresh(arrival_ms)
         finally:
@@ -111,6 +124,7 @@ class TopicRegistry:
             self._topics[topic.name] = topic
             self._bytes[topic.name] = 0
             self._metrics.topics_loaded.set(len(self._topics))
+            self.resize(topic)
 
     def _account(self, topic: OpenTopic) -> None:
         if self._topics.get(topic.name) is not topic:
@@ -120,7 +134,7 @@ class TopicRegistry:
             return
         self.resize(topic)
 
-    def _evict(self, at_hand: OpenTopic) -> None:
+    def _evict(self, at_hand: OpenTopic | None) -> None:
         looked_at = 0
         while looked_at < min(_EVICTION_STEP, len(self._topics)) and (
             len(self._topics) > TOPICS_LOADED_MAX or self._total_bytes > self._budget.bytes_max

@@ -16,6 +16,7 @@ from gateway.engine.checkpointing import Checkpointing
 from gateway.engine.log_look import LogLook
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.pool import Pool
+from gateway.engine.state_budget import StateBudget
 from gateway.problem import overloaded
 from log_format.change import NewId, TableChange
 from log_format.clock import Clock
@@ -71,6 +72,8 @@ class SharedCommits(Generic[StateT, DecisionT, OutcomeT]):
         files: Callable[[StateT], int],
         pace: Pace | None = None,
     ) -> None:
+        self.budgets: list[tuple[StateBudget, Callable[[DecisionT, StateT], int]]] = []
+        """What the table may take in memory, and by how much a decision makes it more. Add them before the first decision."""
         clock = access.clock
         self._log = TableLog(access.store, table, clock)
         self._committer = Committer(self._log, new_id=access.new_id, engine="tidelog-gateway")
@@ -121,6 +124,12 @@ class SharedCommits(Generic[StateT, DecisionT, OutcomeT]):
         if len(self._waiting) >= DECISIONS_WAITING_MAX:
             raise overloaded(f"Too many decisions about {self._log.table.label} wait for the store.")
         future: asyncio.Future[OutcomeT] = asyncio.get_running_loop().create_future()
+        try:
+            for budget, growth_bytes in self.budgets:
+                future.add_done_callback(budget.admit(growth_bytes(decision, self._log.state)))
+        except TidelogError:
+            future.cancel()
+            raise
         self._waiting.append((decision, future))
         if self._running is None:
             self._running = asyncio.create_task(self._run())

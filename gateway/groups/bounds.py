@@ -36,8 +36,8 @@ OFFSETS_RETENTION_MS: Final = 7 * 86_400_000
 """Kafka's ``offsets.retention.ms``: how long the offsets of a group without members stay."""
 
 GROUPS_MAX: Final = 100_000
-"""Groups of one store. With one member and 8 committed offsets a group takes about 9 KiB of memory in every gateway that serves
-some."""
+"""Groups of one store, however little each is. One with a member and 8 committed offsets takes about 9 KiB of memory in every
+gateway that serves some, so ``groups_bytes_max`` says first how many there may be."""
 
 GROUPS_AT_ONCE: Final = 1_024
 """Groups that are worked on side by side when many lost their coordinator, or their topics changed: they share commits, and
@@ -46,12 +46,21 @@ leave room for requests among the decisions that may wait."""
 MEMBERS_MAX: Final = 5_000
 """Members of one group: its row has them all."""
 
+GROUP_PARTITIONS_MAX: Final = 30_000
+"""Partitions of all topics that one group reads: three of the largest topics. Its row has them all."""
+
+LARGE_GROUP_PARTITIONS: Final = 1_000
+"""Partitions, or members, from which on a group's next row is made in a thread."""
+
 SUBSCRIBED_TOPICS_MAX: Final = 1_000
 """Topics that one member names."""
 
 PATTERN_CHARACTERS_MAX: Final = 1_000
 PATTERN_MS_MAX: Final = 500
 """How long all topic names together may take to be matched: some patterns take for ever."""
+
+MATCHES_REMEMBERED_MAX: Final = 100_000
+"""Patterns, and names that they matched, of which it is remembered: a few MB."""
 
 DELETED_TIMES_MAX: Final = 5
 """How often a group may be deleted while one request about it is under way."""

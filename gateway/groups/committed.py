@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gateway.call import unasked
+from gateway.engine.bounds import PARTITIONS_PER_STEP
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry, is_topic_name
-from gateway.groups.bounds import LOOKS_AT_ONCE
+from gateway.groups.bounds import GROUP_PARTITIONS_MAX, LOOKS_AT_ONCE
 from gateway.groups.coordinator import Coordinator, GroupCommits
 from gateway.groups.lag_watch import written_ms
 from gateway.groups.metrics import GroupMetrics
@@ -131,11 +132,23 @@ class Committed:
         self._metrics.committed_offsets.inc(len(offsets))
         return group
 
+    async def now(self, name: str) -> Group:
+        """The group as the log has it now; one that is not there has nothing. Raises ``BackOff``."""
+        return (await self._commits.fresh()).group(name)
+
     async def put(
-        self, name: str, offsets: Sequence[NextOffset], member_id: str | None, generation: int | None
+        self,
+        known: Group,
+        name: str,
+        offsets: Sequence[NextOffset],
+        member_id: str | None,
+        generation: int | None,
     ) -> list[OffsetRow]:
-        """Commit all of them or none; all offsets of the group with them, as ``offsets`` has them. Raises as ``commit``."""
-        ids = await self._known_ids((await self._commits.fresh()).group(name))
+        """Commit all of them or none; all offsets of the group with them, as ``offsets`` has them. Raises as ``commit``.
+
+        ``known``: the group as it was ``now``.
+        """
+        ids = await self._known_ids(known)
         group = await self.commit(name, offsets, member_id, generation)
         return _of_incarnations(group, ids, offsets)
 
@@ -149,7 +162,9 @@ class Committed:
                 group.check_commit(member_id, generation)
         states = {topic: await self._state(topic) for topic in sorted({one.topic for one in offsets})}
         rows = []
-        for one in offsets:
+        for number, one in enumerate(offsets, 1):
+            if number % PARTITIONS_PER_STEP == 0:
+                await asyncio.sleep(0)
             state = states[one.topic][0].existing_with(one.partition)
             rows.append(_row(name, state, one, member_id, generation))
         return tuple(rows)
@@ -176,12 +191,17 @@ class Committed:
         if group.row is not None and group.row.members:
             raise not_empty(name)
         keys = list(partitions or ())
-        for topic in topics or ():
-            state = (await self._state(topic))[1]
-            keys += [(topic, number) for number in range(state.partition_count)]
+        opened = {topic: await self._state(topic) for topic in sorted({*(topics or ()), *(topic for topic, _ in keys)})}
+        keys += [(topic, number) for topic in topics or () for number in range(opened[topic][1].partition_count)]
+        if len(keys) > GROUP_PARTITIONS_MAX:
+            raise RequestRefused(f"{len(keys)} partitions are too many at once: {GROUP_PARTITIONS_MAX} at most.")
         ids = await self._ids(group.offsets)
         valid = _of_ids(group, ids)
-        wanted = [await self._moved(name, key, to, valid.get(key)) for key in dict.fromkeys(keys)]
+        wanted = []
+        for number, key in enumerate(dict.fromkeys(keys), 1):
+            wanted.append(await self._moved(name, key, to, valid.get(key), opened[key[0]][0]))
+            if number % PARTITIONS_PER_STEP == 0:
+                await asyncio.sleep(0)
         try:
             group = await self.commit(name, wanted, None, None)
         except RequestRefused as refusal:
@@ -208,7 +228,9 @@ class Committed:
             topic = await self._topics.fresh(topic_name, arrival_ms)
             state = topic.state
             if state.exists:
-                found += await asyncio.gather(*(one(topic, state, number) for number in range(state.partition_count)))
+                for first in range(0, state.partition_count, PARTITIONS_PER_STEP):
+                    some = range(first, min(first + PARTITIONS_PER_STEP, state.partition_count))
+                    found += await asyncio.gather(*(one(topic, state, number) for number in some))
         return found
 
     async def _partition_lag(
@@ -233,8 +255,7 @@ class Committed:
             lag_ms=lag_ms,
         )
 
-    async def _moved(self, name: str, key: Key, to: ResetTo, row: OffsetRow | None) -> NextOffset:
-        topic, _ = await self._state(key[0])
+    async def _moved(self, name: str, key: Key, to: ResetTo, row: OffsetRow | None, topic: OpenTopic) -> NextOffset:
         state = topic.existing_with(key[1])
         start, end = state.log_start(key[1]), state.high_watermark(key[1])
         if to.word is not None:

@@ -30,7 +30,7 @@ from gateway.groups.bounds import (
     TICK_MS,
     TOPICS_WATCHED_MS,
 )
-from gateway.groups.live_group import LiveGroup
+from gateway.groups.live_group import Admit, LiveGroup
 from gateway.groups.metrics import GroupMetrics
 from gateway.groups.subscription import SubscribedTopics
 from gateway.problem import overloaded
@@ -65,6 +65,7 @@ class Coordinator:
         self.adopts = True
         """False: groups are claimed by requests alone. Gateways that don't pass requests on would take them from each other for
         ever, and each time their sessions would begin anew."""
+        self.admit: Admit = lambda _growth_bytes: None
         self._commits = commits
         self._subscribed = subscribed
         self._clock = clock
@@ -155,7 +156,12 @@ class Coordinator:
         if row is None or row.coordinator != self._coordinator_id:
             raise CoordinatorFenced(name)
         group = LiveGroup(
-            row, write=self._write, resolve=self._subscribed.resolve, expect=self._expect, clock=self._clock
+            row,
+            write=self._write,
+            resolve=self._subscribed.resolve,
+            expect=self._expect,
+            clock=self._clock,
+            admit=self.admit,
         )
         before = self._groups.get(name)
         self._groups[name] = group

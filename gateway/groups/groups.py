@@ -16,9 +16,11 @@ from gateway.engine.fetching import Fetching
 from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
 from gateway.engine.shared_commits import FILES_MIN, SharedCommits, TableAccess
+from gateway.engine.state_budget import StateBudget
 from gateway.groups.bounds import COMMIT_PACE, COMPACTION_MS, DELETED_TIMES_MAX, HEARTBEAT_MS_MAX, MEMBERS_MAX
 from gateway.groups.committed import Committed, unknown_group
 from gateway.groups.coordinator import Coordinator, GroupCommits
+from gateway.groups.growth import growth_bytes
 from gateway.groups.lag_watch import LagWatch
 from gateway.groups.live_group import Joined, LiveGroup
 from gateway.groups.metrics import GroupMetrics
@@ -29,6 +31,7 @@ from gateway.supervised import supervised
 from log_format.errors import BackOff, TidelogError
 from log_format.group_changes import Compact, CoordinatorFenced, Decide, not_empty
 from log_format.group_holdings import Holdings
+from log_format.group_memory import member_bytes
 from log_format.group_row import GroupRow, MemberRow, Partitions
 from log_format.groups_state import consumer_offsets_table
 
@@ -80,6 +83,7 @@ class Groups:
         fetching: Fetching,
         *,
         registry: CollectorRegistry,
+        bytes_max: int,
     ) -> None:
         metrics = GroupMetrics(registry)
         clock, new_id = access.clock, access.new_id
@@ -92,8 +96,19 @@ class Groups:
             files=lambda state: len(state.files),
             pace=COMMIT_PACE,
         )
+        self._budget = StateBudget(
+            "groups",
+            bytes_max,
+            used=lambda: self.commits.log.state.memory_bytes,
+            advice="delete groups that are not used, or commit fewer partitions and less metadata; the operator may raise"
+            " groups_bytes_max",
+            metrics=access.metrics,
+        )
+        self.commits.budgets.append((self._budget, growth_bytes))
         subscribed = SubscribedTopics(topics, administration, clock=clock, pool=access.look_pool)
+        self._subscribed = subscribed
         self.coordinator = Coordinator(self.commits, subscribed, clock=clock, coordinator_id=new_id(), metrics=metrics)
+        self.coordinator.admit = lambda size_bytes: self._budget.admit(size_bytes)(None)
         self.committed = Committed(self.commits, self.coordinator, topics, reading, clock=clock, metrics=metrics)
         self.lag_watch = LagWatch(self.commits, self.coordinator, topics, reading, clock=clock, registry=registry)
         self.polling = Polling(self.coordinator, self.committed, fetching, topics, clock=clock)
@@ -116,6 +131,8 @@ class Groups:
     async def join(self, name: str, joining: Joining) -> tuple[LiveGroup, Joined]:
         """A new member; of a static one the next instance. Raises ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``), ``BackOff``,
         ``OutcomeUnknown``."""
+        if joining.pattern is not None:
+            await self._subscribed.check(joining.pattern)
         member = MemberRow(
             # In order of joining, so that members keep their order, and their partitions, when one joins.
             member_id=f"m{self._clock.now_ms():014d}-{self._new_id()}",
@@ -134,7 +151,12 @@ class Groups:
         group = await self.coordinator.live(name)
         if len(group.row.members) >= MEMBERS_MAX:
             raise overloaded(f"Group {name!r} has {MEMBERS_MAX} members already.")
-        return group, await group.join(member, assignor)
+        joined = self._budget.admit(member_bytes(member))
+        # It goes on when the client goes away, and counts so long.
+        join = asyncio.ensure_future(group.join(member, assignor))
+        join.add_done_callback(joined)
+        join.add_done_callback(_retrieve)
+        return group, await asyncio.shield(join)
 
     async def leave(self, name: str, member_id: str) -> None:
         """Take a member out. Raises ``RequestRefused`` (``UNKNOWN_MEMBER``, ``FENCED_MEMBER``), and as ``join``."""
@@ -210,6 +232,12 @@ class Groups:
 def heartbeat_interval_ms(session_timeout_ms: int) -> int:
     """How often a member should say that it is alive: three times within its session at least."""
     return min(HEARTBEAT_MS_MAX, session_timeout_ms // 3)
+
+
+def _retrieve(join: asyncio.Future[Joined]) -> None:
+    """Note the error as seen also when the client has gone."""
+    if not join.cancelled():
+        join.exception()
 
 
 def _state_by_the_log(row: GroupRow | None) -> str:

@@ -13,22 +13,29 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from gateway.call import stands, unasked
 from gateway.engine.waiting import Wakeup
-from gateway.groups.bounds import LEASE_MS
-from gateway.groups.regrouping import Happened, Subscriptions, members_after, next_row
+from gateway.groups.bounds import GROUP_PARTITIONS_MAX, LARGE_GROUP_PARTITIONS, LEASE_MS
+from gateway.groups.regrouping import Happened, Subscriptions, frozen, members_after, next_row
 from gateway.groups.subscription import SeenTopics
+from gateway.problem import overloaded
 from log_format.clock import Clock
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, TidelogError
 from log_format.group_changes import CoordinatorFenced, fenced_member, stale, unknown_member
 from log_format.group_holdings import Holdings
+from log_format.group_memory import row_bytes
 from log_format.group_row import GroupRow, MemberRow, Partitions
 
+T = TypeVar("T")
 Write = Callable[[GroupRow], Awaitable[GroupRow]]
 """Commits a row; what it raises says whether that may have happened."""
 Resolve = Callable[[Sequence[MemberRow]], Awaitable[Subscriptions]]
 """Finds out what members subscribe to."""
+
+Admit = Callable[[int], None]
+"""Raises ``BackOff`` where a row may not take so many bytes of memory more."""
 
 
 @dataclass(slots=True)
@@ -107,6 +114,7 @@ class LiveGroup:
         resolve: Resolve,
         expect: Callable[[LiveGroup], None],
         clock: Clock,
+        admit: Admit = lambda _growth_bytes: None,
     ) -> None:
         self.row = row
         self.holdings = Holdings(row)
@@ -114,6 +122,9 @@ class LiveGroup:
         self._write = write
         self._resolve = resolve
         self._expect = expect
+        self._admit = admit
+        self._refused: dict[str, TidelogError] = {}
+        """Members that did not get in, though others' leaving did."""
         self._clock = clock
         now_ms = clock.monotonic_ms()
         self.sessions = {
@@ -172,6 +183,9 @@ class LiveGroup:
         self._assignor = assignor
         self._waiting.joins.append(member)
         row = await self._taken_in()
+        refusal = self._refused.pop(member.member_id, None)
+        if refusal is not None:
+            raise refusal
         for taken_in in row.members:
             if taken_in.member_id == member.member_id:
                 stands()
@@ -330,19 +344,38 @@ class LiveGroup:
             self.wake_all()
 
     async def _take_in(self, taken: _Waiting) -> None:
-        acknowledged = {name: session.acknowledged for name, session in self.sessions.items()}
-        acknowledged |= taken.acknowledged
-        happened = Happened(joins=taken.joins, leaves=taken.leaves, acknowledged=acknowledged)
-        members = members_after(self.row, happened)
-        subscriptions = await self._resolve(members)
-        assignor = (self.row.assignor if self.row.members and self.row.assignor else None) or self._assignor
-        row = next_row(self.row, members, subscriptions, assignor)
+        """Make the next row. One that may not grow takes in nobody and no topic more, and lets go of everybody who leaves."""
+        try:
+            row, subscriptions = await self._next_row(taken, taken.joins)
+            self._admit(row_bytes(row) - row_bytes(self.row))
+        except BackOff as refusal:
+            if refusal.code != ErrorCode.OVERLOADED or not (taken.leaves or taken.acknowledged):
+                raise
+            row, subscriptions = await self._next_row(taken, (), is_frozen=True)
+            self._refused = {member.member_id: refusal for member in taken.joins}
         if row != self.row:
             row = await self._write(row)
             self._replace(row)
         self._subscriptions = subscriptions
         if not taken.done.done():
             taken.done.set_result(row)
+
+    async def _next_row(
+        self, taken: _Waiting, joins: Sequence[MemberRow], *, is_frozen: bool = False
+    ) -> tuple[GroupRow, Subscriptions]:
+        acknowledged = {name: session.acknowledged for name, session in self.sessions.items()}
+        acknowledged |= taken.acknowledged
+        happened = Happened(joins=joins, leaves=taken.leaves, acknowledged=acknowledged)
+        size = sum(len(numbers) for member in self.row.members for numbers in member.target.values())
+        members = await _by_size(size + len(self.row.members), lambda: members_after(self.row, happened))
+        subscriptions = await self._resolve(members)
+        counted = frozen(self.row, subscriptions) if is_frozen else subscriptions
+        size = sum(counted.counts.values())
+        if not is_frozen and size > GROUP_PARTITIONS_MAX:
+            raise overloaded(f"Group {self.name!r} would read {size} partitions; {GROUP_PARTITIONS_MAX} is the most.")
+        assignor = (self.row.assignor if self.row.members and self.row.assignor else None) or self._assignor
+        row = await _by_size(size + len(members), lambda: next_row(self.row, members, counted, assignor))
+        return row, subscriptions
 
     def _replace(self, row: GroupRow) -> None:
         now_ms = self._clock.monotonic_ms()
@@ -358,6 +391,11 @@ class LiveGroup:
         self.holdings = Holdings(row)
         self._expect(self)
         self.wake_all()
+
+
+async def _by_size(size: int, work: Callable[[], T]) -> T:
+    """The result of pure work: of much of it from a thread, so that nobody else waits."""
+    return work() if size < LARGE_GROUP_PARTITIONS else await asyncio.to_thread(work)
 
 
 def _fail(done: asyncio.Future[GroupRow], error: TidelogError) -> None:

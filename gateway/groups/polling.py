@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from gateway.call import second_part
+from gateway.engine.bounds import PARTITIONS_PER_STEP
 from gateway.engine.fetching import FetchAnswer, Fetched, FetchFrom, Fetching, FetchLimits
 from gateway.engine.registry import TopicRegistry
 from gateway.engine.waiting import Wakeup
 from gateway.groups.committed import Committed, Key, NextOffset
 from gateway.groups.coordinator import Coordinator
 from gateway.groups.live_group import Heard, LiveGroup, Session
-from gateway.memory_budget import MemoryBudget
+from gateway.memory_budget import Memory
 from log_format.clock import Clock
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.group_changes import CoordinatorFenced
@@ -94,7 +95,7 @@ class Polling:
         self._draining = True
         self._coordinator.wake_all()
 
-    async def poll(self, group: LiveGroup, wish: PollWish, memory: MemoryBudget) -> Polled:
+    async def poll(self, group: LiveGroup, wish: PollWish, memory: Memory) -> Polled:
         """Commit, acknowledge, read. A member that joined by this call, or whose commit stands, is refused nothing any more.
 
         Raises ``RequestRefused`` (of members, of the commit), ``BackOff``, ``OutcomeUnknown``.
@@ -116,7 +117,7 @@ class Polling:
                         raise
                     return _broken_off(group, poll, problem, memory)
 
-    async def _read(self, group: LiveGroup, poll: _Poll, memory: MemoryBudget) -> Polled:
+    async def _read(self, group: LiveGroup, poll: _Poll, memory: Memory) -> Polled:
         wish = poll.wish
         positions = dict(wish.positions)
         while True:
@@ -159,7 +160,9 @@ class Polling:
         failed: dict[Key, TidelogError] = {}
         begun: list[NextOffset] = []
         arrival_ms = self._clock.monotonic_ms()
-        for key in sorted(unknown):
+        for number, key in enumerate(sorted(unknown), 1):
+            if number % PARTITIONS_PER_STEP == 0:
+                await asyncio.sleep(0)
             try:
                 state = (await self._topics.fresh(key[0], arrival_ms)).existing_with(key[1])
             except TidelogError as error:
@@ -190,7 +193,7 @@ class Polling:
         keys: Sequence[Key],
         positions: Mapping[Key, int],
         limits: FetchLimits,
-        memory: MemoryBudget,
+        memory: Memory,
         wakeup: Wakeup,
     ) -> FetchAnswer | None:
         """What there is to read; None when the group changed first."""
@@ -219,7 +222,7 @@ class Polling:
                 fetch.result().reservation.release()
 
 
-def _broken_off(group: LiveGroup, poll: _Poll, problem: TidelogError, memory: MemoryBudget) -> Polled:
+def _broken_off(group: LiveGroup, poll: _Poll, problem: TidelogError, memory: Memory) -> Polled:
     """The answer of a poll that has changed something and then failed: every partition has the problem.
 
     The member hears of no generation that it does not know, so what it acknowledged last stays what it was.

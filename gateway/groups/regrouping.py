@@ -79,6 +79,18 @@ def members_after(row: GroupRow, happened: Happened) -> list[MemberRow]:
     return found
 
 
+def frozen(row: GroupRow, subscriptions: Subscriptions) -> Subscriptions:
+    """The subscriptions without anything that nobody in the row has yet: for a group that may not become larger."""
+    counts: dict[str, int] = {}
+    for member in row.members:
+        for topic, numbers in member.target.items():
+            counts[topic] = max(counts.get(topic, 0), numbers[-1] + 1)
+    counts = {topic: min(count, subscriptions.counts.get(topic, 0)) for topic, count in counts.items()}
+    counts = {topic: count for topic, count in counts.items() if count}
+    topics = {name: wanted & counts.keys() for name, wanted in subscriptions.topics.items()}
+    return Subscriptions(topics=topics, counts=counts)
+
+
 def _newest(*former_ids: str) -> tuple[str, ...]:
     return former_ids[-FORMER_IDS_MAX:]
 

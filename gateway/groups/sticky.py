@@ -37,16 +37,21 @@ def assign_sticky(
 
 
 class _Balance:
-    """Who has what; ``least`` in about constant time: one heap for each topic, whose stale entries are dropped as they come."""
+    """Who has what; ``least`` in about constant time: one heap for topics with the same readers, stale entries dropped as they
+    come."""
 
     def __init__(self, subscriptions: Sequence[AbstractSet[str]], counts: Mapping[str, int]) -> None:
-        self._topics = [sorted(topics & counts.keys()) for topics in subscriptions]
         self.given: list[set[Partition]] = [set() for _ in subscriptions]
         self.readers: dict[str, list[int]] = {topic: [] for topic in counts}
-        for member, topics in enumerate(self._topics):
-            for topic in topics:
+        for member, topics in enumerate(subscriptions):
+            for topic in sorted(topics & counts.keys()):
                 self.readers[topic].append(member)
-        self._heaps = {topic: [(0, member) for member in readers] for topic, readers in self.readers.items()}
+        shared = {tuple(readers): [(0, member) for member in readers] for readers in self.readers.values()}
+        self._heaps = {topic: shared[tuple(readers)] for topic, readers in self.readers.items()}
+        self._heaps_of: list[list[list[tuple[int, int]]]] = [[] for _ in subscriptions]
+        for readers, heap in shared.items():
+            for member in readers:
+                self._heaps_of[member].append(heap)
 
     def give(self, partition: Partition, member: int) -> None:
         """To a member."""
@@ -98,5 +103,5 @@ class _Balance:
 
     def _changed(self, member: int) -> None:
         count = len(self.given[member])
-        for topic in self._topics[member]:
-            heapq.heappush(self._heaps[topic], (count, member))
+        for heap in self._heaps_of[member]:
+            heapq.heappush(heap, (count, member))

@@ -1,38 +1,25 @@
-"""What members subscribe to: topics by name, whether they exist yet or not, or by a pattern that the whole name must match.
-
-A pattern is Python's, and comes from a client: matching is bounded in time, in a thread that lets the others run.
-"""
+"""What members subscribe to: topics by name, whether they exist yet or not, or by a pattern that the whole name must match."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import re
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-
-import regex
 
 from gateway.engine.administration import Administration
 from gateway.engine.pool import Pool
 from gateway.engine.registry import TopicRegistry, is_topic_name
-from gateway.groups.bounds import LOOKS_AT_ONCE, PATTERN_MS_MAX
+from gateway.groups.bounds import LOOKS_AT_ONCE, MATCHES_REMEMBERED_MAX
 from gateway.groups.regrouping import Subscriptions
+from gateway.groups.topic_pattern import compiled, matching
+from gateway.problem import refused
 from log_format.clock import Clock
 from log_format.errors import CorruptData
 from log_format.group_row import MemberRow
 
 _log = logging.getLogger("gateway.groups")
-
-
-def check_pattern(pattern: str) -> str | None:
-    """What is wrong with a pattern; None: nothing."""
-    try:
-        re.compile(pattern)
-        regex.compile(pattern)
-    except (re.error, regex.error, OverflowError, RecursionError) as problem:
-        return f"is no regular expression: {problem}"
-    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +57,17 @@ class SubscribedTopics:
         self._administration = administration
         self._clock = clock
         self._pool = pool
+        self._names: Sequence[str] = ()
+        self._matches: OrderedDict[str, Sequence[str]] = OrderedDict()
+        """What patterns matched of ``_names``, least recently used first."""
+        self._matches_size = 0
+
+    async def check(self, pattern: str) -> None:
+        """Raise ``RequestRefused`` for what is no pattern, or costs too much."""
+        try:
+            await self._pool.run(compiled, pattern)
+        except ValueError as problem:
+            raise refused(f"topic_pattern {problem}.", [("/topic_pattern", str(problem))]) from None
 
     async def resolve(self, members: Sequence[MemberRow]) -> Subscriptions:
         """What these members subscribe to, as it is now. Raises ``BackOff``."""
@@ -86,7 +84,11 @@ class SubscribedTopics:
                     wanted.update(member.topics)
                 else:
                     patterns.add(member.pattern)
-        names = await self._administration.names() if patterns else []
+        names: Sequence[str] = await self._administration.names() if patterns else self._names
+        if names != self._names:
+            self._names, self._matches_size = names, 0
+            self._matches.clear()
+        names = self._names
         matches = {pattern: await self._matching(pattern, names) for pattern in sorted(patterns)}
         wanted.update(name for found in matches.values() for name in found)
         return SeenTopics(counts=await self._counts(wanted, arrival_ms), matches=matches)
@@ -108,20 +110,24 @@ class SubscribedTopics:
         await asyncio.gather(*(look(name) for name in sorted(names) if is_topic_name(name)))
         return counts
 
-    async def _matching(self, pattern: str, names: Sequence[str]) -> list[str]:
-        return await self._pool.run(_matching, pattern, names, self._clock)
-
-
-def _matching(pattern: str, names: Sequence[str], clock: Clock) -> list[str]:
-    compiled = regex.compile(pattern)
-    deadline_ms = clock.monotonic_ms() + PATTERN_MS_MAX
-
-    def matches(name: str) -> bool:
-        left_ms = max(1, deadline_ms - clock.monotonic_ms())
-        return compiled.fullmatch(name, timeout=left_ms / 1000, concurrent=True) is not None
-
-    try:
-        return [name for name in names if matches(name)]
-    except TimeoutError:
-        _log.warning("a pattern takes too long to be matched and so matches nothing: %r", pattern[:200])
-        return []
+    async def _matching(self, pattern: str, names: Sequence[str]) -> Sequence[str]:
+        """What the pattern matches. Remembered as long as the names are the same: groups are looked at again and again."""
+        known = self._matches.get(pattern)
+        if known is not None:
+            self._matches.move_to_end(pattern)
+            return known
+        try:
+            found = await self._pool.run(matching, pattern, names, self._clock)
+        except ValueError as problem:
+            _log.warning("a pattern that can't be used matches nothing: %r %s", pattern[:200], problem)
+            found = []
+        if found is None:
+            _log.warning("a pattern takes too long to be matched and so matches nothing: %r", pattern[:200])
+            found = []
+        if names is self._names and pattern not in self._matches:
+            self._matches[pattern] = found
+            self._matches_size += 1 + len(found)
+            while self._matches_size > MATCHES_REMEMBERED_MAX:
+                _, forgotten = self._matches.popitem(last=False)
+                self._matches_size -= 1 + len(forgotten)
+        return found

@@ -23,9 +23,10 @@ from gateway.engine.open_topic import OpenTopic
 from gateway.engine.reading import Records
 from gateway.engine_access import engine_of
 from gateway.fetch_response import EventStreamResponse, RecordsResponse
-from gateway.json_members import json_members
+from gateway.json_members import json_parsed
 from gateway.json_request import Members
 from gateway.log_engine import LogEngine
+from gateway.memory_budget import Memory
 from gateway.openapi import answer, integer_header, media, operation
 from gateway.openapi import request_body as body_of
 from gateway.openapi_schemas import OFFSET, PARTITION, RECORD_EXAMPLE, TOPIC_NAME, list_of, object_of, ref
@@ -41,7 +42,7 @@ from gateway.parameters import (
     path_topic,
 )
 from gateway.problem import problem_bytes, refused, request_id
-from gateway.shell import Shell, shell_of
+from gateway.shell import Shell, answer_memory, shell_of
 from log_format.errors import ErrorCode, TidelogError
 from log_format.records import RECORD_SCHEMA, TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 
@@ -56,9 +57,10 @@ PARTITIONS_MAX: Final = 10_000
 """Partitions of one fetch."""
 _RECORD_TEXT_BYTES: Final = 96
 """About what JSON adds to a record's own bytes."""
-_PARTITION_TEXT_BYTES: Final = 160
-"""About what a partition takes in an answer without its records: thousands are written in a thread."""
+_PART_TEXT_BYTES: Final = 512
+"""And about what it has for each partition, or the time that takes: more of them are encoded in a thread."""
 
+_NO_RECORDS: Final = RECORD_SCHEMA.empty_table()
 _START_WORDS: Final = ("earliest", "latest")
 LIMITS: Final = (
     integer("max_records", "At most so many", minimum=1, maximum=RECORDS_MAX, default=RECORDS_DEFAULT),
@@ -156,7 +158,7 @@ async def fetch(request: Request) -> ASGIApp:
             high_watermark=state.high_watermark(partition),
             log_start_offset=state.log_start(partition),
         )
-        events = _events(shell_of(request), engine, opened, partition, offset)
+        events = _events(answer_memory(request), engine, opened, partition, offset)
         return EventStreamResponse(request, events, headers=_headers(positions))
     found = await _fetched(request, engine, [start], _fetch_limits(query), arrival_ms)
     part = found.parts[0]
@@ -184,7 +186,7 @@ async def fetch_many(request: Request) -> ASGIApp:
     shell, engine = shell_of(request), engine_of(request)
     NO_PARAMETERS.parse(request)
     negotiate(accepted(request), (JSON,))
-    wanted, limits = _wanted(await json_members(request))
+    wanted, limits = await json_parsed(request, _wanted)
     found = await _fetched(request, engine, wanted, limits, engine.clock.monotonic_ms())
     identity = request_id(request)
 
@@ -208,7 +210,7 @@ def many_response(
                 yield from json_pieces(part.topic, part.partition, _table(part.records), _positions(part))
         yield b"]}"
 
-    size = found.size_bytes + _RECORD_TEXT_BYTES * found.record_count + _PARTITION_TEXT_BYTES * len(found.parts)
+    size = found.size_bytes + _RECORD_TEXT_BYTES * found.record_count + _PART_TEXT_BYTES * len(found.parts)
     return RecordsResponse(
         pieces, size_bytes=size, media_type=JSON, headers={}, reservation=found.reservation, pool=shell.codec_pool
     )
@@ -217,7 +219,7 @@ def many_response(
 async def _fetched(
     request: Request, engine: LogEngine, wanted: Sequence[FetchFrom], limits: FetchLimits, arrival_ms: int
 ) -> FetchAnswer:
-    work = engine.fetching.fetch(wanted, limits, shell_of(request).answer_memory, arrival_ms)
+    work = engine.fetching.fetch(wanted, limits, answer_memory(request), arrival_ms)
     if limits.wait_ms_max == 0:
         return await work
     return await unless_disconnected(request, work)
@@ -242,9 +244,9 @@ def _response(shell: Shell, kind: str, part: Fetched, found: FetchAnswer) -> Rec
 
 
 async def _events(
-    shell: Shell, engine: LogEngine, topic: OpenTopic, partition: int, offset: int
+    memory: Memory, engine: LogEngine, topic: OpenTopic, partition: int, offset: int
 ) -> AsyncGenerator[bytes, None]:
-    with engine.following.follow(topic, partition, offset, shell.answer_memory) as stream:
+    with engine.following.follow(topic, partition, offset, memory) as stream:
         while True:
             event = await stream.next()
             if isinstance(event, Silence):
@@ -295,12 +297,19 @@ def _fetch_limits(values: dict[str, Any]) -> FetchLimits:
 def _wanted(members: Members) -> tuple[list[FetchFrom], FetchLimits]:
     """The partitions and limits of a body. Raises ``RequestRefused``."""
     wanted = []
+    topics: dict[str, set[int]] = {}
+    names: dict[str, str] = {}
     for entry in members.objects("partitions", count_max=PARTITIONS_MAX):
         topic = entry.text("topic")
+        topic = names.setdefault(topic, topic)
         partition = entry.integer("partition", minimum=0, maximum=(1 << 31) - 1)
         offset = entry.raw("offset")
         if offset not in _START_WORDS:
             offset = entry.integer("offset", minimum=0)
+        of_topic = topics.setdefault(topic, set())
+        if partition in of_topic:
+            entry.fault("partition", "is there twice")
+        of_topic.add(partition)
         entry.refuse_unknown()
         wanted.append(FetchFrom(topic=topic, partition=partition, offset=offset))
     limits = limits_of(members)
@@ -339,4 +348,4 @@ def _headers(positions: Positions) -> dict[str, int]:
 
 
 def _table(records: Records) -> pa.Table:
-    return pa.concat_tables(records.tables) if records.tables else RECORD_SCHEMA.empty_table()
+    return pa.concat_tables(records.tables) if records.tables else _NO_RECORDS

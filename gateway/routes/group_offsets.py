@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.types import ASGIApp
 
 from gateway.direct_route import DirectRoute
 from gateway.disconnect import still_connected
 from gateway.engine_access import engine_of
 from gateway.groups.bounds import METADATA_BYTES_MAX, OFFSETS_PER_REQUEST_MAX, SUBSCRIBED_TOPICS_MAX
-from gateway.groups.committed import Key, NextOffset, ResetTo
+from gateway.groups.committed import Key, NextOffset, PartitionLag, ResetTo
+from gateway.held_response import held_json, room_for_answer
 from gateway.identifiers import path_group
-from gateway.json_members import json_members
+from gateway.json_members import json_parsed
 from gateway.json_request import Members
-from gateway.json_response import json_response
 from gateway.openapi import answer, operation
 from gateway.openapi import request_body as body_of
 from gateway.openapi_schemas import COUNT, OFFSET, PARTITION, TIMESTAMP, TOPIC_NAME, list_of, object_of
@@ -74,6 +74,9 @@ _LAG: Final = object_of(
         "total": COUNT,
     }
 )
+_OFFSET_TEXT_BYTES: Final = 400
+"""About what an offset takes as an object and as JSON, beside its metadata."""
+_LAG_TEXT_BYTES: Final = 400
 _EXAMPLE: Final = {"topic": "flights", "partition": 3, "offset": 42}
 _WORDS: Final = ("earliest", "latest")
 _TO: Final = {
@@ -108,20 +111,21 @@ OFFSET_ERRORS: Final = (
         errors=(*MEMBER_ERRORS, *OFFSET_ERRORS, *BODY_ERRORS),
     ),
 )
-async def commit_offsets(request: Request) -> Response:
+async def commit_offsets(request: Request) -> ASGIApp:
     """Commit; ``member_id`` and ``generation`` are needed while the group has members."""
     NO_PARAMETERS.parse(request)
     name = path_group(request)
-    members = await json_members(request)
-    offsets = next_offsets_of(members, "offsets")
-    member_id, generation = member_of(members)
-    members.finish()
+    offsets, member_id, generation = await json_parsed(request, _commit_of)
     groups = engine_of(request).groups
     if member_id is not None:
         # So that the coordinator's memory is asked too: it knows what was acknowledged just now.
         await groups.existing(name)
     await still_connected(request)
-    return json_response({"offsets": _offsets(await groups.committed.put(name, offsets, member_id, generation))})
+    known = await groups.committed.now(name)
+    size_bytes = _text_bytes(known.offsets.values()) + _text_bytes(offsets)
+    with await room_for_answer(request, size_bytes) as room:
+        rows = await groups.committed.put(known, name, offsets, member_id, generation)
+        return await room.json(lambda: {"offsets": _offsets(rows)})
 
 
 @router.get(
@@ -134,11 +138,11 @@ async def commit_offsets(request: Request) -> Response:
         errors=(ErrorCode.UNKNOWN_GROUP, ErrorCode.OUTCOME_UNKNOWN),
     ),
 )
-async def get_offsets(request: Request) -> Response:
+async def get_offsets(request: Request) -> ASGIApp:
     """The next offset to read of each partition."""
     NO_PARAMETERS.parse(request)
     rows = await engine_of(request).groups.committed.offsets(path_group(request))
-    return json_response({"offsets": _offsets(rows)})
+    return await held_json(request, lambda: {"offsets": _offsets(rows)}, size_bytes=_text_bytes(rows))
 
 
 @router.post(
@@ -170,19 +174,26 @@ async def get_offsets(request: Request) -> Response:
         ),
     ),
 )
-async def reset_offsets(request: Request) -> Response:
+async def reset_offsets(request: Request) -> ASGIApp:
     """Replay, or skip."""
     NO_PARAMETERS.parse(request)
     name = path_group(request)
-    members = await json_members(request)
+    topics, partitions, to = await json_parsed(request, _reset_of)
+    committed = engine_of(request).groups.committed
+    known = await committed.now(name)
+    with await room_for_answer(request, _text_bytes(known.offsets.values())) as room:
+        rows = await committed.reset(name, topics, partitions, to)
+        return await room.json(lambda: {"offsets": _offsets(rows)})
+
+
+def _reset_of(members: Members) -> tuple[list[str] | None, list[Key] | None, ResetTo]:
     topics = members.texts("topics", count_max=SUBSCRIBED_TOPICS_MAX) if members.has("topics") else None
     partitions = _partitions(members) if members.has("partitions") else None
     if (topics is None) == (partitions is None):
         members.fault("topics", "or partitions must be given, not both")
     to = _to(members)
     members.finish()
-    rows = await engine_of(request).groups.committed.reset(name, topics, partitions, to)
-    return json_response({"offsets": _offsets(rows)})
+    return topics, partitions, to
 
 
 @router.get(
@@ -195,10 +206,14 @@ async def reset_offsets(request: Request) -> Response:
         errors=(ErrorCode.UNKNOWN_GROUP, ErrorCode.OUTCOME_UNKNOWN),
     ),
 )
-async def group_lag(request: Request) -> Response:
+async def group_lag(request: Request) -> ASGIApp:
     """Records and time between what is committed and the end."""
     NO_PARAMETERS.parse(request)
     found = await engine_of(request).groups.committed.lag(path_group(request))
+    return await held_json(request, lambda: _lag_text(found), size_bytes=_LAG_TEXT_BYTES * len(found))
+
+
+def _lag_text(found: Sequence[PartitionLag]) -> dict[str, Any]:
     topics: dict[str, list[dict[str, Any]]] = {}
     for one in found:
         topics.setdefault(one.topic, []).append(
@@ -211,7 +226,7 @@ async def group_lag(request: Request) -> Response:
             }
         )
     listed = [{"topic": topic, "partitions": partitions} for topic, partitions in topics.items()]
-    return json_response({"topics": listed, "total": sum(one.lag or 0 for one in found)})
+    return {"topics": listed, "total": sum(one.lag or 0 for one in found)}
 
 
 def next_offsets_of(members: Members, name: str) -> list[NextOffset]:
@@ -243,6 +258,13 @@ def member_of(members: Members) -> tuple[str | None, int | None]:
     return member_id, generation
 
 
+def _commit_of(members: Members) -> tuple[list[NextOffset], str | None, int | None]:
+    offsets = next_offsets_of(members, "offsets")
+    member_id, generation = member_of(members)
+    members.finish()
+    return offsets, member_id, generation
+
+
 def _partitions(members: Members) -> list[Key]:
     found = []
     for entry in members.objects("partitions", count_max=OFFSETS_PER_REQUEST_MAX):
@@ -266,6 +288,10 @@ def _to(members: Members) -> ResetTo:
         return ResetTo(shift=entry.integer("shift", minimum=INT64_MIN))
     members.fault("to", "must be earliest, latest, or an object with one of timestamp, offset, shift")
     return ResetTo(word="earliest")
+
+
+def _text_bytes(offsets: Iterable[OffsetRow | NextOffset]) -> int:
+    return sum(_OFFSET_TEXT_BYTES + len(one.metadata or "") for one in offsets)
 
 
 def _offsets(rows: Sequence[OffsetRow]) -> list[dict[str, Any]]:

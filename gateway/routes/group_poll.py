@@ -19,9 +19,10 @@ from gateway.groups.committed import Key
 from gateway.groups.groups import Joining
 from gateway.groups.polling import AutoReset, Polled, PollWish
 from gateway.identifiers import path_group
-from gateway.json_members import json_members
+from gateway.json_members import json_parsed
 from gateway.json_request import Members
 from gateway.log_engine import LogEngine
+from gateway.memory_budget import Memory
 from gateway.openapi import answer, operation
 from gateway.openapi import request_body as body_of
 from gateway.openapi_schemas import OFFSET, PARTITION, TOPIC_NAME, list_of, object_of, ref
@@ -38,7 +39,7 @@ from gateway.routes.groups import (
     MEMBER_ID,
     joining_of,
 )
-from gateway.shell import Shell, shell_of
+from gateway.shell import answer_memory, shell_of
 from log_format.errors import ErrorCode
 
 router = APIRouter(route_class=DirectRoute)
@@ -94,11 +95,10 @@ async def poll(request: Request) -> ASGIApp:
     NO_PARAMETERS.parse(request)
     name = path_group(request)
     negotiate(accepted(request), (JSON,))
-    members = await json_members(request)
-    wish, joining = _wish(members)
+    wish, joining = await json_parsed(request, _wish)
     if wish.commit:
         await still_connected(request)
-    work = _polled(shell, engine, name, wish, joining)
+    work = _polled(answer_memory(request), engine, name, wish, joining)
     polled = await (work if wish.limits.wait_ms_max == 0 else unless_disconnected(request, work))
     opening = msgspec.json.encode(
         {"member_id": polled.member_id, "generation": polled.generation, "rebalanced": polled.rebalanced}
@@ -106,14 +106,14 @@ async def poll(request: Request) -> ASGIApp:
     return many_response(shell, opening[:-1] + b",", polled.keys, polled.answer, request_id(request))
 
 
-async def _polled(shell: Shell, engine: LogEngine, name: str, wish: PollWish, joining: Joining | None) -> Polled:
+async def _polled(memory: Memory, engine: LogEngine, name: str, wish: PollWish, joining: Joining | None) -> Polled:
     groups = engine.groups
     if joining is None:
         group = await groups.existing(name)
     else:
         group, joined = await groups.join(name, joining)
         wish = wish.by(joined.member.member_id)
-    return await groups.polling.poll(group, wish, shell.answer_memory)
+    return await groups.polling.poll(group, wish, memory)
 
 
 def _wish(members: Members) -> tuple[PollWish, Joining | None]:

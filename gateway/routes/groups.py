@@ -7,6 +7,7 @@ from typing import Any, Final
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp
 
 from gateway.direct_route import DirectRoute
 from gateway.engine_access import engine_of
@@ -19,7 +20,7 @@ from gateway.groups.bounds import (
     SUBSCRIBED_TOPICS_MAX,
 )
 from gateway.groups.groups import GroupDescription, Joining, heartbeat_interval_ms
-from gateway.groups.subscription import check_pattern
+from gateway.held_response import held_json
 from gateway.identifiers import IDENTIFIER, optional_identifier, path_group
 from gateway.json_members import json_members
 from gateway.json_request import Members
@@ -31,6 +32,7 @@ from gateway.parameters import INT64_MAX, NO_PARAMETERS, QueryParameters, intege
 from gateway.problem import refused
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.group_holdings import keys_of
+from log_format.group_memory import row_bytes
 from log_format.group_row import Partitions
 from log_format.topic_config import check_topic_name
 
@@ -259,11 +261,12 @@ async def list_groups(request: Request) -> Response:
         errors=(ErrorCode.UNKNOWN_GROUP, ErrorCode.OUTCOME_UNKNOWN),
     ),
 )
-async def describe_group(request: Request) -> Response:
+async def describe_group(request: Request) -> ASGIApp:
     """The group, its members, and what each may read now."""
     NO_PARAMETERS.parse(request)
     name = path_group(request)
-    return json_response(_described(name, await engine_of(request).groups.describe(name)))
+    found = await engine_of(request).groups.describe(name)
+    return await held_json(request, lambda: _described(name, found), size_bytes=row_bytes(found.row))
 
 
 @router.delete(
@@ -294,10 +297,8 @@ def joining_of(members: Members) -> Joining:
         members.fault("topics", "or topic_pattern must be given, not both")
     elif names == []:
         members.fault("topics", "must name a topic at least")
-    if pattern is not None:
-        wrong = check_pattern(pattern) if len(pattern) <= PATTERN_CHARACTERS_MAX else "is too long"
-        if not pattern or wrong is not None:
-            members.fault("topic_pattern", wrong or "must not be empty")
+    if pattern is not None and not 1 <= len(pattern) <= PATTERN_CHARACTERS_MAX:
+        members.fault("topic_pattern", f"must have 1 to {PATTERN_CHARACTERS_MAX} characters")
     assignor = members.text("assignor") if members.has("assignor") else "range"
     if assignor not in ASSIGNORS:
         members.fault("assignor", f"must be one of {', '.join(ASSIGNORS)}")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp
 
 from gateway.direct_route import DirectRoute
 from gateway.engine_access import engine_of
-from gateway.json_members import json_members
+from gateway.held_response import held_json, room_for_answer
+from gateway.json_members import json_members, json_parsed
+from gateway.json_request import Members
 from gateway.json_response import json_response
 from gateway.openapi import answer, operation
 from gateway.openapi import request_body as body_of
@@ -28,6 +32,9 @@ router = APIRouter(route_class=DirectRoute)
 LIST_LIMIT: Final = 1000
 """The contract's default of ``limit``."""
 LIST_LIMIT_MAX: Final = 10_000
+_TOPIC_TEXT_BYTES: Final = 2_048
+_PARTITION_TEXT_BYTES: Final = 160
+"""The longest text of a partition, and what making it takes."""
 
 
 def _setting_schema(setting: IntegerSetting | ChoiceSetting) -> dict[str, Any]:
@@ -91,7 +98,7 @@ _LIST: Final = QueryParameters(
         ),
     ),
 )
-async def create_topic(request: Request) -> Response:
+async def create_topic(request: Request) -> ASGIApp:
     """201 when it was made, 200 when the same exists."""
     NO_PARAMETERS.parse(request)
     members = await json_members(request)
@@ -100,8 +107,10 @@ async def create_topic(request: Request) -> Response:
     given = members.object("config")
     members.finish()
     administration = engine_of(request).administration
-    state, made = await administration.create(name, partition_count, administration.parse_config(given))
-    return json_response(_described(request, state), 201 if made else 200)
+    config = administration.parse_config(given)
+    with await room_for_answer(request, _described_bytes(partition_count)) as room:
+        state, made = await administration.create(name, partition_count, config)
+        return await room.json(lambda: _described(request, state), 201 if made else 200)
 
 
 @router.get(
@@ -113,14 +122,20 @@ async def create_topic(request: Request) -> Response:
         answers={200: answer("A page of them", _TOPIC_PAGE, example={"topics": [_EXAMPLE]})},
     ),
 )
-async def list_topics(request: Request) -> Response:
+async def list_topics(request: Request) -> ASGIApp:
     """A page; ``next`` is there when there is more."""
     query = _LIST.parse(request)
     page = await engine_of(request).administration.page(query["prefix"] or "", query["after"] or "", query["limit"])
-    members: dict[str, Any] = {"topics": [_described(request, state) for state in page.topics]}
-    if page.next_after is not None:
-        members["next"] = page.next_after
-    return json_response(members)
+
+    def made() -> dict[str, Any]:
+        members: dict[str, Any] = {"topics": [_described(request, state) for state in page.topics]}
+        if page.next_after is not None:
+            members["next"] = page.next_after
+        return members
+
+    return await held_json(
+        request, made, size_bytes=sum(_described_bytes(state.partition_count) for state in page.topics)
+    )
 
 
 @router.get(
@@ -133,10 +148,12 @@ async def list_topics(request: Request) -> Response:
         errors=(ErrorCode.UNKNOWN_TOPIC,),
     ),
 )
-async def describe_topic(request: Request) -> Response:
+async def describe_topic(request: Request) -> ASGIApp:
     """Partitions, settings, where the table is."""
     NO_PARAMETERS.parse(request)
-    return json_response(_described(request, await engine_of(request).administration.describe(path_topic(request))))
+    state = await engine_of(request).administration.describe(path_topic(request))
+    size_bytes = _described_bytes(state.partition_count)
+    return await held_json(request, lambda: _described(request, state), size_bytes=size_bytes)
 
 
 @router.patch(
@@ -156,7 +173,7 @@ async def describe_topic(request: Request) -> Response:
         ),
     ),
 )
-async def alter_topic(request: Request) -> Response:
+async def alter_topic(request: Request) -> ASGIApp:
     """All of it or nothing."""
     NO_PARAMETERS.parse(request)
     topic = path_topic(request)
@@ -166,8 +183,10 @@ async def alter_topic(request: Request) -> Response:
         partition_count = members.integer("partition_count", minimum=1, maximum=limits.PARTITION_COUNT_MAX)
     config: Mapping[str, Any] = members.object("config")
     members.finish()
-    state = await engine_of(request).administration.alter(topic, partition_count, config)
-    return json_response(_described(request, state))
+    # How many partitions it will have is known behind the change only.
+    with await room_for_answer(request, _described_bytes(limits.PARTITION_COUNT_MAX)) as room:
+        state = await engine_of(request).administration.alter(topic, partition_count, config)
+        return await room.json(lambda: _described(request, state))
 
 
 @router.delete(
@@ -215,7 +234,13 @@ async def delete_records(request: Request) -> Response:
     """Offsets below the one given can't be read any more; -1: all there are now."""
     NO_PARAMETERS.parse(request)
     topic = path_topic(request)
-    members = await json_members(request)
+    before = await json_parsed(request, _before)
+    starts = await engine_of(request).administration.delete_records(topic, before)
+    listed = [{"partition": partition, "log_start_offset": start} for partition, start in starts.items()]
+    return json_response({"partitions": listed})
+
+
+def _before(members: Members) -> dict[int, int]:
     before: dict[int, int] = {}
     for entry in members.objects("before", count_max=limits.PARTITION_COUNT_MAX):
         partition = entry.integer("partition", minimum=0, maximum=(1 << 31) - 1)
@@ -225,9 +250,11 @@ async def delete_records(request: Request) -> Response:
             entry.fault("partition", "is named twice")
         before[partition] = offset
     members.finish()
-    starts = await engine_of(request).administration.delete_records(topic, before)
-    listed = [{"partition": partition, "log_start_offset": start} for partition, start in starts.items()]
-    return json_response({"partitions": listed})
+    return before
+
+
+def _described_bytes(partition_count: int) -> int:
+    return _TOPIC_TEXT_BYTES + _PARTITION_TEXT_BYTES * partition_count
 
 
 def _described(request: Request, state: TopicState) -> dict[str, Any]:
@@ -235,19 +262,21 @@ def _described(request: Request, state: TopicState) -> dict[str, Any]:
     return {
         "name": state.topic,
         "partition_count": state.partition_count,
-        "partitions": [
-            {
-                "partition": partition,
-                "log_start_offset": log_start,
-                "high_watermark": high_watermark,
-                "size_bytes": state.manifest.size_bytes(partition),
-            }
-            for partition, (log_start, high_watermark) in enumerate(
-                zip(state.log_starts.tolist(), state.next_offsets.tolist(), strict=True)
-            )
-        ],
+        "partitions": msgspec.Raw(b"[" + b",".join(_partitions(state)) + b"]"),
         "config": state.config.effective(),
         "table_uri": f"{shell_of(request).store_uri}/{layout.topic_root(state.topic).rstrip('/')}",
         "table_version": state.version,
         "created_at": state.created_at_ms,
     }
+
+
+def _partitions(state: TopicState) -> Iterator[bytes]:
+    """Each partition as JSON: of ten thousand, objects would take several times as much."""
+    offsets = zip(state.log_starts.tolist(), state.next_offsets.tolist(), strict=True)
+    for partition, (log_start, high_watermark) in enumerate(offsets):
+        yield b'{"partition":%d,"log_start_offset":%d,"high_watermark":%d,"size_bytes":%d}' % (
+            partition,
+            log_start,
+            high_watermark,
+            state.manifest.size_bytes(partition),
+        )

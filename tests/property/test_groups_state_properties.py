@@ -168,6 +168,8 @@ def test_decisions_that_share_a_commit_are_as_if_alone(wishes: list[tuple[str, s
         if tags:
             together = together.after(*decode_tag(next(iter(tags.values()))))
     assert _content(together) == _content(alone)
+    # What is kept up with each change is what a count of all would give.
+    assert together.memory_bytes == alone.memory_bytes == GroupsState().after(snapshot(alone)).memory_bytes
     assert [one.detail if isinstance(one, TidelogError) else None for one in proposal.result] == refusals
     for decision, outcome in zip(decisions, proposal.result, strict=True):
         if isinstance(outcome, Group):

@@ -129,6 +129,7 @@ ROWS: Final = {
                 "request bodies": "sum(tidelog_request_memory_bytes)",
                 "answers": "sum(tidelog_answer_memory_bytes)",
                 "manifests": "sum(tidelog_manifest_bytes)",
+                "known of {{of}}": "sum by (of) (tidelog_state_bytes)",
             },
         ),
         Panel("Store errors", "cps", {"{{purpose}}": rate("tidelog_store_errors_total", "purpose")}),

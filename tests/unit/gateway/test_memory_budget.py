@@ -122,3 +122,62 @@ def test_cancelled_waiters_leave_no_trace(served_first: bool) -> None:
         assert (budget.used_bytes, budget.waiting_count) == (0, 0)
 
     asyncio.run(scenario())
+
+
+def test_a_part_is_kept_for_who_holds_little() -> None:
+    """A client that holds more than its share waits for its own, others pass it; nobody gets more than there is."""
+
+    async def scenario() -> None:
+        budget = MemoryBudget(100 << 20, "tests", kept_bytes=20 << 20)
+        greedy, modest = budget.of("greedy"), budget.of("modest")
+        held = [await greedy.reserve_in_turn(40 << 20, wait_ms=10) for _ in range(2)]
+        blocked = asyncio.create_task(greedy.reserve_in_turn(15 << 20, wait_ms=5_000))
+        await asyncio.sleep(0)
+        with await modest.reserve_in_turn(15 << 20, wait_ms=10):
+            assert budget.used_bytes == 95 << 20
+            with pytest.raises(BackOff):
+                await modest.reserve_in_turn(10 << 20, wait_ms=10)
+        assert not blocked.done()
+        held[0].release()
+        (await blocked).release()
+        held[1].release()
+        assert (budget.used_bytes, budget.held_by("greedy"), budget.held_by("modest")) == (0, 0, 0)
+
+    asyncio.run(scenario())
+
+
+def test_who_waits_is_served_of_the_kept_part_when_that_is_free_again() -> None:
+    """Behind others in the queue, too: they wait for what they may not have."""
+
+    async def scenario() -> None:
+        budget = MemoryBudget(100 << 20, "tests", kept_bytes=20 << 20)
+        all_of_it = await budget.reserve_in_turn(80 << 20, wait_ms=10, client="greedy")
+        first = await budget.reserve_in_turn(20 << 20, wait_ms=10, client="first")
+        blocked = asyncio.create_task(budget.reserve_in_turn(30 << 20, wait_ms=5_000, client="greedy"))
+        second = asyncio.create_task(budget.reserve_in_turn(20 << 20, wait_ms=5_000, client="second"))
+        await asyncio.sleep(0)
+        first.release()
+        (await second).release()
+        assert not blocked.done()
+        all_of_it.release()
+        (await blocked).release()
+        assert budget.used_bytes == 0
+
+    asyncio.run(scenario())
+
+
+def test_little_is_served_at_once_whoever_asks() -> None:
+    """Half of the kept part is for small reservations, also of the client that holds all the rest."""
+
+    async def scenario() -> None:
+        budget = MemoryBudget(100 << 20, "tests", kept_bytes=20 << 20)
+        greedy = budget.of("greedy")
+        large = await greedy.reserve_in_turn(80 << 20, wait_ms=10)
+        small = [await greedy.reserve_in_turn(256 << 10, wait_ms=10) for _ in range(40)]
+        with pytest.raises(BackOff):
+            await greedy.reserve_in_turn(256 << 10, wait_ms=10)
+        for one in [large, *small]:
+            one.release()
+        assert budget.used_bytes == 0
+
+    asyncio.run(scenario())

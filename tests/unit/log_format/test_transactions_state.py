@@ -20,7 +20,7 @@ from log_format.table_log import TableLog
 from log_format.transaction_changes import Begin, Decide, DecideAbort, DecideCommit, Decision, Finish, Forbid
 from log_format.transaction_job import CommitJob
 from log_format.transaction_row import Place, TransactionRow, decode_tag, encode_tag
-from log_format.transactions_state import TransactionsState, transactions_table
+from log_format.transactions_state import ID_BYTES, TransactionsState, row_bytes, transactions_table
 
 
 def _begin(transaction_id: str | None = "t1", who: str = "mine", timeout_ms: int = 1000) -> Begin:
@@ -166,3 +166,26 @@ def test_a_forbidden_job_is_not_committed() -> None:
     state, outcomes = _after(0, TransactionsState(), forbid, job)
     assert outcomes == ["aborted", ErrorCode.UNAVAILABLE]
     assert "q" not in state.producers
+
+
+def test_what_ended_is_forgotten_early_where_it_takes_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Places in many partitions, and many transactions, have a bound in bytes; what has not ended is never forgotten for it."""
+    places = tuple(Place("t", number, 0, 1) for number in range(100))
+    monkeypatch.setattr(limits, "TRANSACTIONS_BYTES_MAX", 100_000)
+    state = TransactionsState()
+    state, _ = _after(0, state, _begin("open", "open"))
+    for number in range(20):
+        name = f"t{number}"
+        decisions = (
+            _begin(name, "id"),
+            DecideCommit(transaction_id=name, staged=("a",)),
+            Finish(transaction_id=name, places=places),
+        )
+        state, _ = _after(number, state, *decisions)
+    assert "open" in state.transactions
+    assert "t19" in state.transactions
+    assert "t0" not in state.transactions
+    assert state.memory.all_bytes == sum(map(row_bytes, state.transactions.values())) <= 100_000
+    assert state.memory.lasting_bytes == row_bytes(state.transactions["open"])
+    assert state.memory.ids_bytes == ID_BYTES * 2
+    assert state.producers["id"].places == ()

@@ -14,7 +14,7 @@ locals {
   health_interval      = 10
   # A silent connection is the load balancer's to close, which else sends a request into one that the gateway just closed: 502.
   header_idle_ms      = (local.deregistration_delay + 30) * 1000
-  in_flight_bytes_max = 48 * 1024 * 1024
+  in_flight_bytes_max = 40 * 1024 * 1024
   gateway_memory_mib  = 704
   environment = {
     TIDELOG_STORE            = var.store_uri

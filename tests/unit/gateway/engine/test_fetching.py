@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from typing import Any
 
 import pytest
 
-from gateway.engine.fetching import Fetched, FetchFrom
+from gateway.engine.bounds import FETCH_PARTITION_BYTES
+from gateway.engine.fetching import FetchAnswer, Fetched, FetchFrom
 from log_format.errors import BackOff, ErrorCode, UnknownTopic
 
 
@@ -197,6 +199,50 @@ def test_waiting_holds_no_memory(tools: Any) -> None:
         await asyncio.sleep(0.1)
         assert gateway.memory.used_bytes == 0
         await poll
+        assert gateway.memory.used_bytes == 0
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_waiting_holds_no_records(tools: Any) -> None:
+    """What was read and is not enough is let go of while the poll waits for more."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        topic = await gateway.topic(flush_ms=0)
+        await gateway.append(topic, [b"x" * 1_000])
+        poll = asyncio.create_task(gateway.fetch(0, bytes_min=1 << 30, wait_ms=500))
+        await asyncio.sleep(0.2)
+        gc.collect()
+        assert not [one for one in gc.get_objects() if isinstance(one, FetchAnswer | Fetched)]
+        assert len(tools.values_of(await poll)) == 1
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_a_long_list_waits_for_others_to_end(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fetches of many partitions share a bounded memory; short ones pass. One more than may wait is refused."""
+    monkeypatch.setattr("gateway.engine.fetching.FETCH_LISTS_WAITING_MAX", 1)
+    monkeypatch.setattr("gateway.engine.fetching.FETCH_LISTS_BYTES_MAX", 100 * FETCH_PARTITION_BYTES)
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        await gateway.topic(partition_count=70)
+        wanted = [FetchFrom(topic="t", partition=number, offset=0) for number in range(70)]
+        first = asyncio.create_task(gateway.fetch_all(wanted, wait_ms=300))
+        await asyncio.sleep(0.05)
+        second = asyncio.create_task(gateway.fetch_all(wanted))
+        await asyncio.sleep(0.05)
+        with pytest.raises(BackOff, match="lists of partitions"):
+            await gateway.fetch_all(wanted)
+        assert tools.values_of(await gateway.fetch(0)) == []
+        assert not second.done()
+        for task in (first, second):
+            answer = await task
+            assert len(answer.parts) == 70
+            answer.reservation.release()
         assert gateway.memory.used_bytes == 0
         await gateway.engine.drain()
 

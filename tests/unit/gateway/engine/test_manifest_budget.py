@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from compaction.job import Job
 from compaction.policy import Policy
 from compaction.report import CollectedEvents
 from compaction.workers import InThisProcess
+from gateway.engine.waiting import Wakeup
 from log_format.clock import SystemClock
 from log_format.errors import BackOff, ErrorCode, UnknownTopic
 from log_format.manifest import Manifest
@@ -144,7 +146,7 @@ def test_one_topic_leaves_room_for_others(tools: Any) -> None:
     """A topic that nobody looks after stops at its share; another goes on beside it, and it stays in memory."""
 
     async def scenario() -> None:
-        gateway = tools.gateway(manifest_bytes_max=40_000)
+        gateway = tools.gateway(manifest_bytes_max=80_000)
         await gateway.topic(**FOR_EVER)
         await fill(gateway, count=1_000)
         grown = gateway.engine.topics.get("t")
@@ -162,7 +164,7 @@ def test_idle_topics_go_first(tools: Any) -> None:
     """Memory that only idle topics hold is no reason to refuse: the least recently used are forgotten."""
 
     async def scenario() -> None:
-        gateway = tools.gateway(manifest_bytes_max=30_000)
+        gateway = tools.gateway(manifest_bytes_max=40_000)
         topics = [await gateway.topic(f"t{number}", **FOR_EVER) for number in range(3)]
         for topic in topics:
             for number in range(100):
@@ -215,5 +217,45 @@ def test_what_is_forgotten_is_not_counted(tools: Any) -> None:
         assert gateway.engine.topics.manifest_bytes == 0
         assert Manifest().memory_bytes == 0
         await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_topics_that_were_only_made_count(tools: Any) -> None:
+    """Partitions without a record take memory, too: idle topics are forgotten for it."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway(manifest_bytes_max=600_000)
+        topics = gateway.engine.topics
+        for number in range(5):
+            await gateway.engine.administration.create(
+                f"t{number}", 10_000, gateway.engine.administration.parse_config({})
+            )
+        assert len(topics) == 2
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+def test_no_topic_is_opened_beside_those_in_use_past_the_budget(tools: Any) -> None:
+    """Topics that somebody waits for stay. While they take all the memory that topics may, others can only be mended."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway(manifest_bytes_max=400_000)
+        engine = gateway.engine
+        config = engine.administration.parse_config({})
+        await engine.administration.create("other", 1, config)
+        for number in range(2):
+            await engine.administration.create(f"large{number}", 10_000, config)
+        assert not engine.topics.knows("other")
+        with ExitStack() as waiting:
+            for number in range(2):
+                topic = await engine.topics.fresh(f"large{number}", engine.clock.monotonic_ms())
+                waiting.enter_context(topic.waiters.registered((0,), Wakeup()))
+            with pytest.raises(BackOff, match="in use take"):
+                await engine.topics.fresh("other", engine.clock.monotonic_ms())
+            await engine.administration.delete("other")
+        await engine.administration.create("another", 1, config)
+        await engine.drain()
 
     tools.run(scenario)

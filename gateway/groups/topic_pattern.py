@@ -1,0 +1,72 @@
+"""Patterns of topics' names, as clients give them and as the table has them: in Python's syntax, bounded in what they cost.
+
+1. What is compiled is checked before: Python's own parser, which only parses, says whether it is a pattern at all. ``re.compile``
+   would take a second for a few wide ranges without regard to case; nor is there a limit to what it takes to match.
+2. A repeat inside a repeat costs several times as much to compile, and as much more memory: beyond ``PATTERN_COST_MAX`` a pattern
+   is refused. So the longest takes some 20 ms, in a thread.
+3. All names together are matched within ``PATTERN_MS_MAX``, in a thread that lets the others run.
+
+Source: CPython, ``Lib/re/_parser.py``, for the form of what its parser returns.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import regex
+
+from gateway.groups.bounds import PATTERN_MS_MAX
+from log_format.clock import Clock
+
+PATTERN_COST_MAX: Final = 20_000
+"""In elements of the pattern, those inside a repeat ``_REPEAT_COST`` times."""
+_REPEAT_COST: Final = 4
+_parser: Final[Any] = importlib.import_module("re._parser")
+
+
+def compiled(pattern: str) -> regex.Pattern[str]:
+    """The pattern, to be matched with a limit of time. Blocks some milliseconds. Raises ``ValueError`` saying what is wrong."""
+    try:
+        if _cost(_parser.parse(pattern)) > PATTERN_COST_MAX:
+            raise ValueError("is too costly: it has repeats inside repeats inside repeats")
+        return regex.compile(pattern, cache_pattern=False)
+    except (re.error, regex.error, OverflowError) as problem:
+        raise ValueError(f"is no regular expression: {problem}") from problem
+    except RecursionError as problem:
+        raise ValueError("is no regular expression: it is nested too deeply") from problem
+
+
+def matching(pattern: str, names: Sequence[str], clock: Clock) -> list[str] | None:
+    """The names that the pattern matches as a whole; None: they take too long. Raises as ``compiled``."""
+    matcher = compiled(pattern)
+    deadline_ms = clock.monotonic_ms() + PATTERN_MS_MAX
+
+    def matches(name: str) -> bool:
+        left_ms = max(1, deadline_ms - clock.monotonic_ms())
+        return matcher.fullmatch(name, timeout=left_ms / 1000, concurrent=True) is not None
+
+    try:
+        return [name for name in names if matches(name)]
+    except TimeoutError:
+        return None
+
+
+def _cost(parsed: Any) -> int:
+    """Of what the parser returned, or of a part of it. Raises ``ValueError`` for what Python's compiler would refuse."""
+    if isinstance(parsed, _parser.SubPattern):
+        return sum(_cost_of(kind, value) for kind, value in parsed)
+    if isinstance(parsed, list | tuple):
+        return sum(_cost(part) for part in parsed)
+    return 0
+
+
+def _cost_of(kind: Any, value: Any) -> int:
+    if kind in (_parser.ASSERT, _parser.ASSERT_NOT):
+        direction, inner = value
+        shortest, longest = inner.getwidth()
+        if direction < 0 and shortest != longest:
+            raise ValueError("is no regular expression: look-behind requires fixed-width pattern")
+    return 1 + _cost(value) * (_REPEAT_COST if "REPEAT" in str(kind) else 1)

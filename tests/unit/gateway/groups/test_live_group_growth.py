@@ -1,0 +1,96 @@
+"""A group that may not grow takes in nobody, and lets go of everybody who leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+import gateway.engine  # noqa: F401 - the engine and its groups import each other, and this is the way in
+from gateway.groups import live_group as module
+from gateway.groups.live_group import LiveGroup
+from gateway.groups.regrouping import Subscriptions
+from gateway.problem import overloaded
+from log_format.clock import SystemClock
+from log_format.errors import BackOff
+from log_format.group_row import GroupRow, MemberRow
+
+_EMPTY = GroupRow(group="g", epoch=1, coordinator="c", generation=0, assignor=None, members=(), changed_at_ms=0)
+
+
+def _member(name: str) -> MemberRow:
+    return MemberRow(
+        member_id=name,
+        client_id=None,
+        instance_id=None,
+        topics=("t",),
+        pattern=None,
+        session_timeout_ms=45_000,
+        target={},
+        held={},
+        acknowledged=-1,
+    )
+
+
+class _Group:
+    """A group whose topic has ``partition_count`` partitions, and that may not grow while it ``is_full``."""
+
+    def __init__(self, *, is_full_then: bool, partitions_then: int) -> None:
+        self.is_full_then, self.partitions_then = is_full_then, partitions_then
+        self.partition_count = 4
+        self.is_full = False
+        self.live = LiveGroup(
+            _EMPTY,
+            write=self._write,
+            resolve=self._resolve,
+            expect=lambda _: None,
+            clock=SystemClock(),
+            admit=self._admit,
+        )
+
+    async def _write(self, row: GroupRow) -> GroupRow:
+        return row
+
+    async def _resolve(self, members: Sequence[MemberRow]) -> Subscriptions:
+        topics = {member.member_id: frozenset(member.topics) for member in members}
+        return Subscriptions(topics=topics, counts={"t": self.partition_count} if members else {})
+
+    def _admit(self, growth_bytes: int) -> None:
+        if self.is_full and growth_bytes > 0:
+            raise overloaded("full")
+
+
+async def _join_and_leave(group: _Group) -> None:
+    """Two are in; then one more joins while one leaves, in the same moment, and there is no room."""
+    live = group.live
+    await asyncio.gather(live.join(_member("a"), "range"), live.join(_member("b"), "range"))
+    group.is_full, group.partition_count = group.is_full_then, group.partitions_then
+    # The first is under way alone, so that the others share the next row.
+    first = asyncio.create_task(live.topics_changed())
+    await asyncio.sleep(0)
+    late, leaving = asyncio.create_task(live.join(_member("c"), "range")), asyncio.create_task(live.leave(["a"]))
+    done = await asyncio.gather(first, late, leaving, return_exceptions=True)
+    assert isinstance(done[1], BackOff), done
+    assert done[2] is None
+    assert [member.member_id for member in live.row.members] == ["b"]
+    assert live.row.members[0].target == {"t": (0, 1, 2, 3)}
+
+
+def test_a_full_budget_refuses_joins_and_no_leaving() -> None:
+    """Who leaves is out, who stays has its partitions."""
+
+    async def scenario() -> None:
+        await _join_and_leave(_Group(is_full_then=True, partitions_then=4))
+
+    asyncio.run(scenario())
+
+
+def test_more_partitions_than_a_group_may_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The group goes on with those that it had."""
+    monkeypatch.setattr(module, "GROUP_PARTITIONS_MAX", 4)
+
+    async def scenario() -> None:
+        await _join_and_leave(_Group(is_full_then=False, partitions_then=10))
+
+    asyncio.run(scenario())

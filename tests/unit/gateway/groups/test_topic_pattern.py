@@ -1,0 +1,56 @@
+"""Topics' patterns: Python's syntax, the whole name, and never more than a moment of anybody's time."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from gateway.groups.topic_pattern import compiled, matching
+from log_format.clock import SystemClock
+
+NAMES = ("flights", "flights-2", "Trains", "x.y")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("flights", ["flights"]),
+        ("flights.*", ["flights", "flights-2"]),
+        ("(?i)trains", ["Trains"]),
+        (r"(?:[a-z]\.){1,2}y|f(?=l).+s", ["flights", "x.y"]),
+        ("(?i)" + "[!-\uffff]" * 190, []),
+    ],
+)
+def test_what_a_pattern_matches(pattern: str, found: list[str]) -> None:
+    """The whole name must match, by Python's rules."""
+    assert matching(pattern, NAMES, SystemClock()) == found
+
+
+@pytest.mark.parametrize(
+    ("pattern", "what"),
+    [
+        ("(", "is no regular expression"),
+        (r"\p{L}", "is no regular expression: bad escape"),  # another syntax
+        ("a{2,1}", "is no regular expression"),
+        ("(" * 450 + "a" + ")" * 450, "nested too deeply"),
+        ("(" * 30 + "a" + "){2}" * 30, "is too costly"),
+        ("(?:" * 100 + "a" + ")*" * 100, "is too costly"),
+    ],
+)
+def test_what_is_refused_before_it_is_compiled(pattern: str, what: str) -> None:
+    """Repeats inside repeats would take all memory there is to compile; they, and what is no pattern, are refused in no time."""
+    began = time.process_time()
+    with pytest.raises(ValueError, match=what):
+        compiled(pattern)
+    assert time.process_time() - began < 1
+
+
+def test_a_pattern_that_takes_for_ever_matches_nothing() -> None:
+    """Matching has a limit of time, over all names together."""
+    assert matching(
+        "(?:a?){200}a{200}b|(a|b|ab)*(?=c)c*(bc|[ab])*d" + "(.?)" * 60, ["ab" * 120] * 2_000, SystemClock()
+    ) in (
+        None,
+        [],
+    )
