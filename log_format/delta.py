@@ -15,7 +15,6 @@ set; never an ``add`` with ``dataChange`` beside a ``remove`` with ``dataChange`
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, NamedTuple
@@ -23,10 +22,10 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from log_format import limits
 from log_format.errors import CorruptData
 from log_format.producers import StampedBatch, decode_stamps, encode_stamps
 from log_format.run import Run, SegmentRef
+from log_format.segment_path import segment_path
 from log_format.table_features import refusal, refuse_metadata, refuse_protocol
 
 TAG_RUNS: Final = "tidelog.runs"
@@ -35,9 +34,6 @@ TAG_PRODUCERS: Final = "tidelog.producers"
 TAG_REWRITTEN: Final = "tidelog.rewritten"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PATH_SAFE: Final = "/-_.~"
-_UNFIT: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:|[\x00-\x1f\x7f]")
-"""What no path of ours has: a scheme, which would make it absolute, and control characters."""
-_SHOWN_CHARACTERS: Final = 200
 
 
 Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -260,7 +256,7 @@ def segment_of_add(
     path: str, size_bytes: int, tag_runs: str | None, tag_footer: str | None
 ) -> tuple[SegmentRef, list[Run]]:
     """The segment and runs that an ``add`` names. Raises ``CorruptData`` where its tags are not ours."""
-    plain = _segment_path(path)
+    plain = segment_path(path)
     try:
         if tag_runs is None or tag_footer is None:
             raise ValueError("it has no tidelog tags, so it was not written by Tidelog")
@@ -269,23 +265,6 @@ def segment_of_add(
     except (ValueError, msgspec.DecodeError) as problem:
         raise CorruptData(f"The log's entry for segment {plain} can't be used: {problem}.", segment=plain) from problem
     return SegmentRef(plain, size_bytes, footer_start, footer_crc32), runs
-
-
-def _segment_path(path: str) -> str:
-    """An ``add.path`` without its URI encoding. Raises ``CorruptData`` for one that names nothing below the table."""
-    plain = unquote(path)
-    names = plain.split("/")
-    if (
-        len(plain.encode()) <= limits.SEGMENT_PATH_BYTES_MAX
-        and not _UNFIT.search(plain)
-        and all(name not in {"", ".", ".."} and len(name.encode()) <= limits.KEY_NAME_BYTES_MAX for name in names)
-    ):
-        return plain
-    shown = repr(plain[:_SHOWN_CHARACTERS])
-    raise CorruptData(
-        f"The log names {shown} as a segment, which is no path below the topic's table: this commit was not written by Tidelog.",
-        segment=plain[:_SHOWN_CHARACTERS],
-    )
 
 
 def rewritten_of_add(path: str, tag: str | None) -> Rewritten:

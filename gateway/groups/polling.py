@@ -20,7 +20,8 @@ from gateway.engine.registry import TopicRegistry
 from gateway.engine.waiting import Wakeup
 from gateway.groups.committed import Committed, Key, NextOffset
 from gateway.groups.coordinator import Coordinator
-from gateway.groups.live_group import Heard, LiveGroup, Session
+from gateway.groups.live_group import Heard, LiveGroup
+from gateway.groups.session import Session
 from gateway.memory_budget import Memory
 from log_format.clock import Clock
 from log_format.errors import ErrorCode, RequestRefused, TidelogError

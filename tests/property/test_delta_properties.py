@@ -49,9 +49,10 @@ def runs(draw: st.DrawFn) -> Run:
     )
 
 
+paths = st.text(st.characters(exclude_categories=("Cc", "Cs"), exclude_characters="/:"), min_size=1, max_size=30)
 segments = st.builds(
     SegmentRef,
-    st.text(min_size=1, max_size=30),
+    st.lists(paths.filter(lambda name: name not in {".", ".."}), min_size=1, max_size=3).map("/".join),
     st.integers(1, 2**40),
     st.integers(0, 2**40),
     st.integers(0, 2**32 - 1),

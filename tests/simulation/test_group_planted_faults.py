@@ -17,7 +17,8 @@ from simulated_service.service import Code
 
 from gateway.engine.shared_commits import SharedCommits
 from gateway.groups.committed import Committed
-from gateway.groups.live_group import LiveGroup, Session
+from gateway.groups.live_group import LiveGroup
+from gateway.groups.session import Session
 from log_format.group_changes import CommitOffsets
 from log_format.group_holdings import Holdings
 from log_format.group_row import GroupChanges
@@ -134,8 +135,8 @@ PLANTED: dict[str, Planted] = {
     "ends sessions early": Planted(
         PASSING,
         (
-            ("gateway.groups.live_group.Session.over_ms", property(lambda self: 0)),
-            ("gateway.groups.live_group.Session.deadline_ms", _ends_sessions_early),
+            ("gateway.groups.session.Session.over_ms", property(lambda self: 0)),
+            ("gateway.groups.session.Session.deadline_ms", _ends_sessions_early),
         ),
         first_seed=63,
     ),

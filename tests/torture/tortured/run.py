@@ -73,18 +73,7 @@ def torture(
             assert reply.status in {200, 201}, reply
         stopping, calm = threading.Event(), threading.Event()
         make = lambda name, until: clients.Client(name, running.urls, history, until, plan.seed)  # noqa: E731
-        writing = [
-            clients.start(
-                clients.produce, make(f"producer-{i}", stopping), TOPICS, plan.pace_seconds, failures=failures
-            )
-            for i in range(plan.producers)
-        ]
-        writing += [
-            clients.start(
-                clients.transact, make(f"transactor-{i}", stopping), TOPICS, plan.pace_seconds, failures=failures
-            )
-            for i in range(plan.transactional)
-        ]
+        writing = _start_writing(plan, lambda name: make(name, stopping), failures)
         groups = _Groups(running, plan, stopping)
         groups.start()
         ended = threading.Event()
@@ -128,6 +117,12 @@ def torture(
         seconds=time.monotonic() - began,
         others_agree={name: other == log for name, other in others.items()},
     )
+
+
+def _start_writing(plan: Plan, make: Callable[[str], clients.Client], failures: list[str]) -> list[threading.Thread]:
+    work = [(clients.produce, f"producer-{i}") for i in range(plan.producers)]
+    work += [(clients.transact, f"transactor-{i}") for i in range(plan.transactional)]
+    return [clients.start(one, make(name), TOPICS, plan.pace_seconds, failures=failures) for one, name in work]
 
 
 class _Groups:

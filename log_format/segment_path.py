@@ -1,0 +1,31 @@
+"""The path of a segment as an ``add`` names it: whoever may write a commit may write any, so it is judged before it is used."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import unquote
+
+from log_format import limits
+from log_format.errors import CorruptData
+
+_UNFIT: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:|[\x00-\x1f\x7f]")
+"""What no path of ours has: a scheme, which would make it absolute, and control characters."""
+_SHOWN_CHARACTERS: Final = 200
+
+
+def segment_path(path: str) -> str:
+    """An ``add.path`` without its URI encoding. Raises ``CorruptData`` for one that names nothing below the table."""
+    plain = unquote(path)
+    names = plain.split("/")
+    if (
+        len(plain.encode()) <= limits.SEGMENT_PATH_BYTES_MAX
+        and not _UNFIT.search(plain)
+        and all(name not in {"", ".", ".."} and len(name.encode()) <= limits.KEY_NAME_BYTES_MAX for name in names)
+    ):
+        return plain
+    shown = repr(plain[:_SHOWN_CHARACTERS])
+    raise CorruptData(
+        f"The log names {shown} as a segment, which is no path below the topic's table: this commit was not written by Tidelog.",
+        segment=plain[:_SHOWN_CHARACTERS],
+    )
