@@ -19,6 +19,7 @@ from gateway.engine.shared_commits import SharedCommits
 from gateway.groups.committed import Committed
 from gateway.groups.live_group import LiveGroup
 from gateway.groups.session import Session
+from log_format.errors import BackOff
 from log_format.group_changes import CommitOffsets
 from log_format.group_holdings import Holdings
 from log_format.group_row import GroupChanges
@@ -83,12 +84,14 @@ def _ends_sessions_early(self: Session, now_ms: int) -> int:
     return min(_deadline(self, now_ms), self.seen_ms + self.timeout_ms // 2)
 
 
-def _refused_all_the_same(_group: Any, _poll: Any, problem: Any, _memory: Any) -> Any:
-    raise problem
+async def _refuses_what_stands(self: Committed, *arguments: Any) -> Any:
+    await _put(self, *arguments)
+    raise BackOff("The store does not show the group again.")
 
 
 _begin = LiveGroup.__init__
-_commit, _decide, _deadline = Committed.commit, SharedCommits.decide, Session.deadline_ms
+_commit, _put = Committed.commit, Committed.put
+_decide, _deadline = SharedCommits.decide, Session.deadline_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +127,12 @@ PLANTED: dict[str, Planted] = {
         PASSING, (("gateway.engine.shared_commits.SharedCommits.decide", _answers_before_the_commit),)
     ),
     "forgets an offset in a rewrite": Planted(PASSING, (("log_format.group_changes.snapshot", _forgets_in_a_rewrite),)),
-    "refuses a poll whose commit stands": Planted(
+    "refuses a commit that stands": Planted(
         FAULTY,
         (
-            ("gateway.groups.polling._broken_off", _refused_all_the_same),
+            ("gateway.groups.committed.Committed.put", _refuses_what_stands),
             ("gateway.asgi.problems._late_refusal", lambda error: error),
         ),
-        first_seed=32,
     ),
     "ends sessions early": Planted(
         PASSING,

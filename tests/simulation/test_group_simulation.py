@@ -22,7 +22,7 @@ from simulated_groups.world import PROFILES, simulate_groups
 ONE_SEED = os.environ.get("TIDELOG_GROUP_SEED")
 SEEDS = range(int(os.environ.get("TIDELOG_GROUP_SEEDS", "20"))) if ONE_SEED is None else [int(ONE_SEED)]
 PARTS = min(5, len(SEEDS))
-EVENTFUL_SEEDS = 3
+EVENTFUL_SEEDS = 6
 """Of each profile."""
 
 

@@ -61,17 +61,14 @@ def test_a_damaged_segment(gateway: Any, damage: str) -> None:
     assert gateway.produce(topic, "new", partition=0).json()["partitions"][0]["base_offset"] == 51
     assert [record["value"] for record in gateway.fetch(topic, 0, offset=51).json()["records"]] == ["new"]
 
-    wanted = [
-        {"topic": topic, "partition": partition, "offset": offset} for partition, offset in ((0, 1), (1, 0), (0, 51))
-    ]
+    wanted = [{"topic": topic, "partition": partition, "offset": offset} for partition, offset in ((0, 1), (1, 0))]
     several = gateway.http.post("/v1/fetch", json={"partitions": wanted, "max_wait_ms": 5000})
     assert several.status_code == 200
-    broken, other, new = several.json()["partitions"]
+    broken, other = several.json()["partitions"]
     assert (broken["topic"], broken["partition"]) == (topic, 0)
     assert (broken["error"]["error_code"], broken["error"]["status"]) == ("CORRUPT_SEGMENT", 500)
     assert segment.name in broken["error"]["segment"]
     assert [record["value"] for record in other["records"]] == ["other"]
-    assert [record["value"] for record in new["records"]] == ["new"]
 
     report = verify_topic(store, topic)
     assert not report.ok

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -86,7 +85,7 @@ def test_transactional_ids_have_an_end(tmp_path: Path, start_gateway: Callable[.
     """Each is remembered for days: what they take is told, and it is far below what is permitted after a few."""
     gateway = start_gateway(str(tmp_path / "store"))
     for number in range(20):
-        answer = gateway.http.post("/v1/producers", content=json.dumps({"transactional_id": f"id-{number}" * 20}))
+        answer = gateway.http.post("/v1/producers", json={"transactional_id": f"id-{number}" * 20})
         assert answer.status_code in (200, 201), answer.text
     used = gateway.metric('tidelog_state_bytes{of="transactional_ids"}')
     assert 0 < used < gateway.metric('tidelog_state_bytes_limit{of="transactional_ids"}')
