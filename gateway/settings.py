@@ -124,6 +124,27 @@ class Settings(BaseModel):
         " same in all gateways. Default: a key that every reader of the store knows.",
     )
 
+    tls_cert: str | None = Field(
+        default=None,
+        min_length=1,
+        description="PEM file of this gateway's certificate, with its chain behind it: the clients' port then speaks TLS (1.2"
+        " or 1.3) and no plain HTTP. Read again when it changes. The operations listener stays plain.",
+    )
+    tls_key: str | None = Field(
+        default=None, min_length=1, description="PEM file of the private key of tls_cert, without a password."
+    )
+    tls_ca: str | None = Field(
+        default=None,
+        min_length=1,
+        description="PEM file of the authorities that other gateways' certificates must come from. Default: the system's.",
+    )
+    tls_peer_name: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9._-]{1,253}$",
+        description="Name that other gateways' certificates must have, where they share one and are reached by addresses."
+        " Default: the host in the other's URL.",
+    )
+
     request_bytes_max: int = _count(
         limits.REQUEST_BYTES_MAX,
         1024,
@@ -228,9 +249,18 @@ class Settings(BaseModel):
             raise ValueError(
                 "in_flight_bytes_max must not be below request_bytes_max: the largest request would never fit"
             )
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("tls_cert and tls_key are given both or not at all")
+        if self.tls_cert is not None and self.advertised_url is not None and self.advertised_url.startswith("http://"):
+            raise ValueError(f"advertised_url is {self.advertised_url}, but with tls_cert this gateway speaks https://")
         if self.port and self.operations_port == self.port:
             raise ValueError(f"port and ops_port are both {self.port}: give ops_port another (0: any free one)")
         return self
+
+    @property
+    def scheme(self) -> str:
+        """Of this gateway's own URL."""
+        return "http" if self.tls_cert is None else "https"
 
     @property
     def operations_port(self) -> int | None:
