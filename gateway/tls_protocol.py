@@ -6,6 +6,9 @@
 3. TLS has no half-closed connections as TCP has. After an answer to a request that has not arrived whole, the connection stays
    open and what comes is dropped, as long as over TCP. Other connections are closed once the system has taken what was
    written: nobody waits for the client's own goodbye.
+
+TLS itself is the event loop's, which a listener would set up before its protocol knows of the connection, and with one
+certificate for ever. So the listener is plain, and its class for TLS is put between here.
 """
 
 from __future__ import annotations
@@ -15,12 +18,13 @@ from typing import Any, Final
 
 from uvicorn.config import Config
 from uvicorn.server import ServerState
+from uvloop.loop import SSLProtocol  # type: ignore[attr-defined]
 
 from gateway.certificate import Certificate
 from gateway.connection_limits import ConnectionLimits
 from gateway.protocol import GatewayProtocol
 
-READ_KIBIBYTES_MAX: Final = 64
+READ_BYTES_MAX: Final = 64 * 1024
 """Received, and not yet decrypted or handed on, before reading pauses."""
 _SHUTDOWN_SECONDS: Final = 3600.0
 """The event loop's own bound on closing, which would cut an answer that is read slowly. ``sweep`` has better ones."""
@@ -41,17 +45,30 @@ class TlsProtocol(GatewayProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop, limits=limits)
         self._certificate = certificate
-        self._tcp: asyncio.Transport
-        self._handshaking: asyncio.Task[None]
+        self._tcp: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take the connection, and begin the handshake."""
+        """Take the connection, and begin the handshake; after it, begin with HTTP."""
+        if self._tcp is not None:
+            self.begin(transport, carrier=self._tcp)
+            transport.set_read_buffer_limits(READ_BYTES_MAX)  # type: ignore[attr-defined]
+            return
         self._tcp = transport
-        self._handshaking = self.loop.create_task(self._handshake())
-        if self.enter(transport):
-            transport.pause_reading()
-        else:
-            self._handshaking.cancel()
+        if not self.enter(transport):
+            return
+        shaken = self.loop.create_future()
+        shaken.add_done_callback(self._on_handshake_end)
+        tls = SSLProtocol(
+            self.loop,
+            self,
+            self._certificate.context,
+            shaken,
+            server_side=True,
+            ssl_handshake_timeout=self._limits.head_ms / 1000,
+            ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
+        )
+        transport.set_protocol(tls)
+        tls.connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Give the connection's place to another."""
@@ -64,8 +81,7 @@ class TlsProtocol(GatewayProtocol):
         """End when what is under way is answered; a handshake at once."""
         if self._is_secure:
             super().shutdown()
-        else:
-            self._handshaking.cancel()
+        elif self._tcp is not None:
             self._tcp.abort()
 
     def sweep(self, now_ms: int) -> None:
@@ -80,24 +96,7 @@ class TlsProtocol(GatewayProtocol):
         # uvicorn's attribute is None until the protocol has its transport.
         return self.transport is not None
 
-    async def _handshake(self) -> None:
-        try:
-            transport = await self.loop.start_tls(
-                self._tcp,
-                self,
-                self._certificate.context,
-                server_side=True,
-                ssl_handshake_timeout=self._limits.head_ms / 1000,
-                ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
-            )
-            assert transport is not None
-            # In this very turn of the loop: what was received behind the handshake is handed on in the next.
-            self.begin(transport, carrier=self._tcp)
-            transport.set_read_buffer_limits(READ_KIBIBYTES_MAX * 1024)  # type: ignore[attr-defined]
-        except OSError:
-            # It is no TLS, the client gave up, or it took too long.
-            pass
-        finally:
-            if not self._is_secure:
-                self._tcp.abort()
-                self.leave()
+    def _on_handshake_end(self, shaken: asyncio.Future[None]) -> None:
+        # What went wrong is the client's affair.
+        if shaken.exception() is not None or not self._is_secure:
+            self.leave()

@@ -1,0 +1,270 @@
+"""A gateway that speaks TLS does all that one of plain HTTP does, and what does not speak TLS holds nothing of it."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tidelog import Admin, Consumer, Producer
+from tidelog.errors import GatewayUnreachable
+
+pytestmark = pytest.mark.processes
+
+HEAD_MS = 3_000
+TOO_LARGE_BYTES = 17 * 1024 * 1024
+
+
+@pytest.fixture
+def start(authority: Any, start_gateway: Callable[..., Any]) -> Callable[..., Any]:
+    """Start gateways that speak TLS."""
+
+    def begin(store: str, *settings: str, pair: tuple[str, str] | None = None, **more: Any) -> Any:
+        cert, key = pair or authority.issue()
+        tls = ("--tls-cert", cert, "--tls-key", key, "--ops-port", "0", "--head-ms", str(HEAD_MS))
+        return start_gateway(store, *tls, *settings, trust=authority.trust(), **more)
+
+    return begin
+
+
+@pytest.fixture
+def secure(authority: Any) -> Callable[[Any], ssl.SSLSocket]:
+    """A TLS connection to a gateway."""
+
+    def connect(gateway: Any) -> ssl.SSLSocket:
+        tcp = socket.create_connection(("127.0.0.1", gateway.port), timeout=30)
+        trust: ssl.SSLContext = authority.trust()
+        return trust.wrap_socket(tcp, server_hostname="127.0.0.1", suppress_ragged_eofs=False)
+
+    return connect
+
+
+def _all_of(connection: socket.socket) -> bytes:
+    """What comes until the connection ends, in whichever way."""
+    received = bytearray()
+    with contextlib.suppress(ConnectionError, ssl.SSLError):
+        while piece := connection.recv(65536):
+            received += piece
+    return bytes(received)
+
+
+def test_records_polls_and_streams(start: Callable[..., Any], secure: Callable[..., ssl.SSLSocket]) -> None:
+    """Produce, fetch, a long poll that a record ends and an event stream work over TLS; the operations listener is plain,
+    and SIGTERM ends a gateway with open connections of every kind in its time.
+    """
+    gateway = start("memory://tls")
+    gateway.topic("log")
+    large = "x" * 3_000_000
+    assert gateway.produce("log", "a", large).status_code == 200
+    assert gateway.read("log") == [(0, "a"), (1, large)]
+    assert httpx.get(f"{gateway.operations_url}/readyz").status_code == 200
+    path = "/v1/topics/log/partitions/0/records?offset=2"
+    with secure(gateway) as poll, secure(gateway) as stream, secure(gateway) as idle:
+        poll.sendall(f"GET {path}&max_wait_ms=20000 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        stream.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n\r\n".encode())
+        assert gateway.produce("log", "b").status_code == 200
+        assert poll.recv(65536).startswith(b"HTTP/1.1 200 ")
+        received = b""
+        while b'"value":"b"' not in received:
+            received += stream.recv(65536)
+        assert b"text/event-stream" in received
+        raw = gateway.connect()
+        begun = time.monotonic()
+        assert gateway.end() == 0, gateway.log()
+        assert time.monotonic() - begun < 15
+        assert _all_of(idle) == b""
+        raw.close()
+    assert "error" not in gateway.log()
+
+
+def test_the_sdk_trusts_whom_it_is_told_to(
+    start: Callable[..., Any], authority: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the authority's file, as an argument or in the environment, a client works; without it nothing is sent, and the
+    error says what to do.
+    """
+    gateway = start("memory://tls")
+    with Admin(gateway.url, ca_file=authority.ca_file) as admin:
+        admin.create_topic("log")
+    with (
+        pytest.raises(GatewayUnreachable, match=r"certificate is not trusted.*TIDELOG_CA_FILE"),
+        Admin(gateway.url) as admin,
+    ):
+        admin.list_topics()
+    with pytest.raises(ValueError, match="ca_file"):
+        Admin(gateway.url, ca_file=str(tmp_path / "absent"))
+    monkeypatch.setenv("TIDELOG_CA_FILE", authority.ca_file)
+    with Producer(gateway.url) as producer:
+        producer.send("log", "a").result()
+    with Consumer("log", bootstrap_servers=gateway.url, consumer_timeout_ms=5_000) as consumer:
+        assert next(iter(consumer)).value == b"a"
+
+
+def test_gateways_pass_requests_on_over_tls(
+    start: Callable[..., Any], authority: Any, tmp_path: Path, eventually: Callable[..., bool]
+) -> None:
+    """Two gateways with certificates of one authority, or of one name that both share, forward to each other."""
+    shared = authority.issue("DNS:tidelog.internal,IP:127.0.0.9")
+    by_name = ("--tls-ca", authority.ca_file, "--tls-peer-name", "tidelog.internal", "--heartbeat-ms", "200")
+    by_host = ("--tls-ca", authority.ca_file, "--heartbeat-ms", "200")
+    for name, settings, pair, outcome in (
+        ("a", by_host, None, "answered"),
+        ("b", by_name, shared, "answered"),
+        ("c", by_host, shared, "unreachable"),
+    ):
+        store = (tmp_path / name).as_uri()
+        gateways = [start(store, *settings, pair=pair) for _ in range(2)]
+        # The shared certificate is not for this address.
+        for gateway in gateways if pair else ():
+            trust = authority.trust()
+            trust.check_hostname = False
+            gateway.http = httpx.Client(base_url=gateway.url, timeout=100, trust_env=False, verify=trust)
+        ask = gateways[0].http.get
+        assert eventually(lambda ask=ask: len(ask("/v1/cluster").json()["gateways"]) == 2)
+        for number in range(8):
+            gateways[0].topic(f"log{number}")
+            assert gateways[0].produce(f"log{number}", "a" * 100_000).status_code == 200
+        counted = f'tidelog_forwarded_requests_total{{outcome="{outcome}"}}'
+        text = httpx.get(f"{gateways[0].operations_url}/metrics").text
+        assert counted in text, text
+        for gateway in gateways:
+            assert gateway.end() == 0
+
+
+def test_a_changed_certificate_is_shown_to_new_connections(
+    start: Callable[..., Any], authority: Any, secure: Callable[..., ssl.SSLSocket], tmp_path: Path,
+    eventually: Callable[..., bool],
+) -> None:  # fmt: skip
+    """Open connections go on, new ones see the new certificate; a pair that is none changes nothing and is logged once."""
+    pair = (str(tmp_path / "cert"), str(tmp_path / "key"))
+
+    def install(source: tuple[str, str]) -> None:
+        for path, new in zip(pair, source, strict=True):
+            shutil.copy(new, path + ".new")
+            Path(path + ".new").replace(path)
+
+    def serial() -> Any:
+        with secure(gateway) as connection:
+            return (connection.getpeercert() or {})["serialNumber"]
+
+    install(authority.issue())
+    gateway = start("memory://tls", pair=pair)
+    with secure(gateway) as old:
+        first = serial()
+        install(authority.issue())
+        assert eventually(lambda: serial() != first)
+        second = serial()
+        Path(pair[1]).write_text("none")
+        assert eventually(lambda: "is not used" in gateway.log())
+        time.sleep(3)
+        assert gateway.log().count("is not used") == 1
+        assert serial() == second
+        old.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert old.recv(65536).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("framing", [f"Content-Length: {TOO_LARGE_BYTES}", "Transfer-Encoding: chunked"])
+def test_a_refusal_reaches_a_client_that_still_sends(
+    start: Callable[..., Any], secure: Callable[..., ssl.SSLSocket], framing: str
+) -> None:
+    """413 before the body was read: a client that sends all of it first still gets the answer, whole."""
+    gateway = start("memory://tls", "--request-bytes-max", str(1024 * 1024))
+    gateway.topic("log")
+    head = f"POST /v1/topics/log/records HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n{framing}\r\n\r\n"
+    body = b"x" * TOO_LARGE_BYTES
+    if "chunked" in framing:
+        body = b"%x\r\n" % len(body) + body + b"\r\n0\r\n\r\n"
+    with secure(gateway) as connection:
+        connection.sendall(head.encode())
+        for start_at in range(0, len(body), 1 << 20):
+            connection.sendall(body[start_at : start_at + (1 << 20)])
+            time.sleep(0.05)
+        received = connection.recv(65536)
+        while b'"request_id"' not in received:
+            received += connection.recv(65536)
+    assert received.startswith(b"HTTP/1.1 413 ")
+    assert received.count(b"connection: close") == 1
+
+
+def test_what_is_no_tls_ends(start: Callable[..., Any]) -> None:
+    """A client of plain HTTP, garbage, an old version and a client that goes half-way through: each connection ends, no
+    line of the log calls it an error, and the gateway serves on.
+    """
+    gateway = start("memory://tls")
+    for said in (b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", b"\0" * 5_000, b"\x16\x03\x01"):
+        with gateway.connect() as connection:
+            connection.sendall(said)
+            if len(said) < 10:
+                connection.shutdown(socket.SHUT_WR)
+            assert b"HTTP" not in _all_of(connection)
+    old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
+    old.set_ciphers("ALL:@SECLEVEL=0")
+    with pytest.warns(DeprecationWarning, match="TLSv1_1"):
+        old.maximum_version = ssl.TLSVersion.TLSv1_1
+    with gateway.connect() as connection, pytest.raises((ssl.SSLError, ConnectionError)):
+        old.wrap_socket(connection)
+    assert gateway.http.get("/healthz").status_code == 200
+    assert gateway.log() == ""
+
+
+def _gone(gateway: Any, count: int) -> bool:
+    text = httpx.get(f"{gateway.operations_url}/metrics").text
+    (line,) = [line for line in text.splitlines() if line.startswith("tidelog_http_connections ")]
+    return float(line.split()[1]) <= count
+
+
+def test_connections_that_never_shake_hands(start: Callable[..., Any], eventually: Callable[..., bool]) -> None:
+    """A thousand of them are counted from the start, leave the probes alone, and are gone when their time is over; past
+    twice ``connections_max`` more are cut at once.
+    """
+    gateway = start("memory://tls", "--connections-max", "100")
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(gateway.connect()) for _ in range(1_000)]
+        for connection in held[::2]:
+            connection.setblocking(False)
+            with contextlib.suppress(OSError):
+                connection.send(b"\x16\x03\x01\x02\x00\x01")
+        begun = time.monotonic()
+        assert httpx.get(f"{gateway.operations_url}/healthz").status_code == 200
+        assert time.monotonic() - begun < 1
+        assert not _gone(gateway, 0)
+        assert _gone(gateway, 200)
+        assert eventually(lambda: _gone(gateway, 0))
+    assert gateway.http.get("/healthz").status_code == 200
+
+
+def _pieces(connection: ssl.SSLSocket) -> Iterator[bytes]:
+    while piece := connection.recv(1024 * 1024):
+        yield piece
+
+
+def test_answers_that_are_not_read(start: Callable[..., Any], authority: Any, secure: Callable[..., Any]) -> None:
+    """A client that takes nothing of its answer is cut after ``write_stall_ms``; one that reads slowly gets all of it, even
+    where the connection ends with the answer.
+    """
+    gateway = start("memory://tls", "--write-stall-ms", "2000")
+    gateway.topic("log")
+    for _ in range(4):
+        assert gateway.produce("log", "x" * 4_000_000).status_code == 200
+    ask = b"GET /v1/topics/log/partitions/0/records?offset=0&max_bytes=16000000 HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    with secure(gateway) as stuck, secure(gateway) as slow:
+        stuck.sendall(ask + b"\r\n")
+        slow.sendall(ask + b"Connection: close\r\n\r\n")
+        received = 0
+        with contextlib.suppress(ssl.SSLEOFError):
+            for piece in _pieces(slow):
+                received += len(piece)
+                time.sleep(0.002)
+        assert received > 16_000_000
+        time.sleep(5)
+        assert len(_all_of(stuck)) < 16_000_000
+    assert gateway.log().count("does not read its answer") == 1
