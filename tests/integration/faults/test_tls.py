@@ -62,11 +62,11 @@ def test_records_polls_and_streams(start: Callable[..., Any], secure: Callable[.
     """
     gateway = start("memory://tls")
     gateway.topic("log")
-    large = "x" * 3_000_000
-    assert gateway.produce("log", "a", large).status_code == 200
-    assert gateway.read("log") == [(0, "a"), (1, large)]
+    large = "x" * 900_000
+    assert gateway.produce("log", large, large, large).status_code == 200
+    assert gateway.read("log") == [(offset, large) for offset in range(3)]
     assert httpx.get(f"{gateway.operations_url}/readyz").status_code == 200
-    path = "/v1/topics/log/partitions/0/records?offset=2"
+    path = "/v1/topics/log/partitions/0/records?offset=3"
     with secure(gateway) as poll, secure(gateway) as stream, secure(gateway) as idle:
         poll.sendall(f"GET {path}&max_wait_ms=20000 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
         stream.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n\r\n".encode())
@@ -96,7 +96,7 @@ def test_the_sdk_trusts_whom_it_is_told_to(
         admin.create_topic("log")
     with (
         pytest.raises(GatewayUnreachable, match=r"certificate is not trusted.*TIDELOG_CA_FILE"),
-        Admin(gateway.url) as admin,
+        Admin(gateway.url, timeout_ms=1_000) as admin,
     ):
         admin.list_topics()
     with pytest.raises(ValueError, match="ca_file"):
@@ -111,32 +111,19 @@ def test_the_sdk_trusts_whom_it_is_told_to(
 def test_gateways_pass_requests_on_over_tls(
     start: Callable[..., Any], authority: Any, tmp_path: Path, eventually: Callable[..., bool]
 ) -> None:
-    """Two gateways with certificates of one authority, or of one name that both share, forward to each other."""
-    shared = authority.issue("DNS:tidelog.internal,IP:127.0.0.9")
-    by_name = ("--tls-ca", authority.ca_file, "--tls-peer-name", "tidelog.internal", "--heartbeat-ms", "200")
-    by_host = ("--tls-ca", authority.ca_file, "--heartbeat-ms", "200")
-    for name, settings, pair, outcome in (
-        ("a", by_host, None, "answered"),
-        ("b", by_name, shared, "answered"),
-        ("c", by_host, shared, "unreachable"),
-    ):
-        store = (tmp_path / name).as_uri()
-        gateways = [start(store, *settings, pair=pair) for _ in range(2)]
-        # The shared certificate is not for this address.
-        for gateway in gateways if pair else ():
-            trust = authority.trust()
-            trust.check_hostname = False
-            gateway.http = httpx.Client(base_url=gateway.url, timeout=100, trust_env=False, verify=trust)
-        ask = gateways[0].http.get
-        assert eventually(lambda ask=ask: len(ask("/v1/cluster").json()["gateways"]) == 2)
+    """Two gateways that share a certificate, for a name and not for their addresses, forward to each other by that name."""
+    shared = authority.issue("DNS:tidelog.internal,DNS:localhost")
+    settings = ("--tls-ca", authority.ca_file, "--tls-peer-name", "tidelog.internal", "--heartbeat-ms", "200")
+    gateways = [start(tmp_path.as_uri(), *settings, pair=shared) for _ in range(2)]
+    with httpx.Client(base_url=f"https://localhost:{gateways[0].port}", verify=authority.trust()) as http:
+        gateways[0].http = http
+        assert eventually(lambda: len(http.get("/v1/cluster").json()["gateways"]) == 2)
         for number in range(8):
             gateways[0].topic(f"log{number}")
             assert gateways[0].produce(f"log{number}", "a" * 100_000).status_code == 200
-        counted = f'tidelog_forwarded_requests_total{{outcome="{outcome}"}}'
-        text = httpx.get(f"{gateways[0].operations_url}/metrics").text
-        assert counted in text, text
-        for gateway in gateways:
-            assert gateway.end() == 0
+    counted = httpx.get(f"{gateways[0].operations_url}/metrics").text
+    assert 'tidelog_forwarded_requests_total{outcome="answered"}' in counted
+    assert 'tidelog_forwarded_requests_total{outcome="unreachable"}' not in counted
 
 
 def test_a_changed_certificate_is_shown_to_new_connections(
@@ -157,7 +144,16 @@ def test_a_changed_certificate_is_shown_to_new_connections(
 
     install(authority.issue())
     gateway = start("memory://tls", pair=pair)
+
+    def is_served(connection: ssl.SSLSocket) -> bool:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        received = bytearray()
+        while b"alive" not in received:
+            received += connection.recv(65536) or pytest.fail("the connection ended")
+        return received.startswith(b"HTTP/1.1 200 ")
+
     with secure(gateway) as old:
+        assert is_served(old)
         first = serial()
         install(authority.issue())
         assert eventually(lambda: serial() != first)
@@ -167,8 +163,7 @@ def test_a_changed_certificate_is_shown_to_new_connections(
         time.sleep(3)
         assert gateway.log().count("is not used") == 1
         assert serial() == second
-        old.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-        assert old.recv(65536).startswith(b"HTTP/1.1 200 ")
+        assert is_served(old)
 
 
 @pytest.mark.parametrize("framing", [f"Content-Length: {TOO_LARGE_BYTES}", "Transfer-Encoding: chunked"])
@@ -186,7 +181,7 @@ def test_a_refusal_reaches_a_client_that_still_sends(
         connection.sendall(head.encode())
         for start_at in range(0, len(body), 1 << 20):
             connection.sendall(body[start_at : start_at + (1 << 20)])
-            time.sleep(0.05)
+            time.sleep(0.1)
         received = connection.recv(65536)
         while b'"request_id"' not in received:
             received += connection.recv(65536)
@@ -216,10 +211,10 @@ def test_what_is_no_tls_ends(start: Callable[..., Any]) -> None:
     assert gateway.log() == ""
 
 
-def _gone(gateway: Any, count: int) -> bool:
+def _connections(gateway: Any) -> float:
     text = httpx.get(f"{gateway.operations_url}/metrics").text
     (line,) = [line for line in text.splitlines() if line.startswith("tidelog_http_connections ")]
-    return float(line.split()[1]) <= count
+    return float(line.split()[1])
 
 
 def test_connections_that_never_shake_hands(start: Callable[..., Any], eventually: Callable[..., bool]) -> None:
@@ -236,9 +231,8 @@ def test_connections_that_never_shake_hands(start: Callable[..., Any], eventuall
         begun = time.monotonic()
         assert httpx.get(f"{gateway.operations_url}/healthz").status_code == 200
         assert time.monotonic() - begun < 1
-        assert not _gone(gateway, 0)
-        assert _gone(gateway, 200)
-        assert eventually(lambda: _gone(gateway, 0))
+        assert eventually(lambda: 100 <= _connections(gateway) <= 200)
+        assert eventually(lambda: _connections(gateway) == 0)
     assert gateway.http.get("/healthz").status_code == 200
 
 
@@ -253,8 +247,8 @@ def test_answers_that_are_not_read(start: Callable[..., Any], authority: Any, se
     """
     gateway = start("memory://tls", "--write-stall-ms", "2000")
     gateway.topic("log")
-    for _ in range(4):
-        assert gateway.produce("log", "x" * 4_000_000).status_code == 200
+    for _ in range(16):
+        assert gateway.produce("log", "x" * 1_000_000).status_code == 200
     ask = b"GET /v1/topics/log/partitions/0/records?offset=0&max_bytes=16000000 HTTP/1.1\r\nHost: 127.0.0.1\r\n"
     with secure(gateway) as stuck, secure(gateway) as slow:
         stuck.sendall(ask + b"\r\n")
