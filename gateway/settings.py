@@ -13,6 +13,7 @@ tail of the log                  ``tail_cache_bytes_max``        evicted, oldest
 footers of segments              ``footer_cache_bytes_max``      evicted, least recently used first
 what is known of topics          ``manifest_bytes_max``          idle ones forgotten; then no records are taken
 connections                      ``connections_max`` x 32 KiB    what the protocol buffers; the operations' ones likewise
+their TLS, with ``tls_cert``     ``connections_max`` x 64 KiB    OpenSSL's state and buffers, above the 600 MiB
 ===============================  ==============================  =====================================================
 
 What is known of a topic in use grows with the segments that nobody has merged: 50 bytes for each and 32 for each of its runs
@@ -48,6 +49,8 @@ _SERVICE_LINK: Final = re.compile(r"(tcp|udp|sctp)://[^/]*:[0-9]+")
 """What Kubernetes sets ``TIDELOG_PORT`` to in every pod beside a Service called tidelog: no setting has such a value."""
 CONNECTION_BYTES: Final = 32 * 1024
 """Protocol objects and what has arrived but is not yet read."""
+TLS_CONNECTION_BYTES: Final = 64 * 1024
+"""What TLS takes beside it: 44 KiB were measured with a connection that is idle."""
 OPERATIONS_CONNECTIONS_MAX: Final = 32
 """Of the operations listener: probes and scrapers, never clients."""
 OPERATIONS_PORT: Final = 8081
@@ -298,6 +301,7 @@ class Settings(BaseModel):
             + self.footer_cache_bytes_max
             + self.manifest_bytes_max
             + (self.connections_max + OPERATIONS_CONNECTIONS_MAX) * CONNECTION_BYTES
+            + (0 if self.tls_cert is None else self.connections_max * TLS_CONNECTION_BYTES)
         )
 
 
