@@ -6,7 +6,7 @@ set -eu
 # Where no file can be mounted (ECS), the certificate, its chain and its key come in one variable. All gateways share it, so
 # what it holds is also what each trusts in the others.
 if [ -n "${GATEWAY_TLS_PEM:-}" ]; then
-    pem=/dev/shm/tidelog-tls.pem
+    pem=${TMPDIR:-/dev/shm}/tidelog-tls.pem
     (umask 077 && printf '%s\n' "$GATEWAY_TLS_PEM" > "$pem")
     unset GATEWAY_TLS_PEM
     export TIDELOG_TLS_CERT="$pem" TIDELOG_TLS_KEY="$pem" TIDELOG_TLS_CA="${TIDELOG_TLS_CA:-$pem}"

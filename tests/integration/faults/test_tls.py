@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import socket
 import ssl
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +22,7 @@ from tidelog.errors import GatewayUnreachable
 
 pytestmark = pytest.mark.processes
 
+ENTRY_POINT = Path(__file__).parents[3] / "infra/docker/gateway-entrypoint.sh"
 HEAD_MS = 3_000
 TOO_LARGE_BYTES = 17 * 1024 * 1024
 LARGE_BYTES = 20_000_000
@@ -255,3 +259,23 @@ def test_answers_that_are_not_read(start: Callable[..., Any], authority: Any, se
         assert received > LARGE_BYTES
         assert len(_all_of(stuck)) < LARGE_BYTES
     assert gateway.log().count("does not read its answer") == 1
+
+
+def test_the_image_takes_its_certificate_from_a_variable(authority: Any, tmp_path: Path) -> None:
+    """Where files can't be mounted: the entry point makes them, the gateway says https, and trusts what it shows itself."""
+    cert, key = authority.issue()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TIDELOG_")}
+    environment |= {"GATEWAY_TLS_PEM": Path(cert).read_text() + Path(key).read_text(), "TIDELOG_PORT": "0"}
+    environment |= {"PATH": f"{Path(sys.executable).parent}:{environment['PATH']}", "TMPDIR": str(tmp_path)}
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(
+            ["sh", ENTRY_POINT, "--store", "memory://x"], env=environment, stdout=subprocess.PIPE, stderr=log
+        )
+    assert process.stdout is not None
+    with process.stdout:
+        line = process.stdout.readline().decode()
+        assert " listens on https://127.0.0.1:" in line, (tmp_path / "log").read_text()
+        answer = httpx.get(line.split(" listens on ")[1].split()[0] + "/v1/cluster", verify=authority.trust())
+        process.terminate()
+        assert process.wait(60) == 0
+    assert answer.json()["gateways"][0]["url"].startswith("https://")
