@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"python -m gateway: {error}\n")
         return 3
     warn_of_address(settings)
-    server = GatewayServer(server_config(create_app(shell), settings), shell, _announce(shell))
+    server = GatewayServer(server_config(create_app(shell), shell), shell, _announce(shell))
     server.run()
     structured_log.WRITER.flush()
     if not server.drained_whole:
@@ -61,10 +61,12 @@ def warn_of_address(settings: Settings) -> None:
     """Say it when what others are told leads each of them to itself."""
     if settings.host in EVERY_ADDRESS and settings.advertised_url is None:
         _log.warning(
-            "clients and other gateways are told http://%s:%d, which leads each of them to itself: "
-            "say by --advertised-url http://HOST:PORT how this gateway is reached",
+            "clients and other gateways are told %s://%s:%d, which leads each of them to itself: "
+            "say by --advertised-url %s://HOST:PORT how this gateway is reached",
+            settings.scheme,
             settings.host,
             settings.port,
+            settings.scheme,
         )
 
 

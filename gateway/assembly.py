@@ -21,6 +21,7 @@ from gateway.allocator import give_memory_back
 from gateway.cluster.forwarding import Forwarding
 from gateway.cluster.keys import read_key_file
 from gateway.cluster.membership import Membership
+from gateway.cluster.peer import PeerTrust
 from gateway.engine.bounds import LOAD_THREADS, LOOK_THREADS, EngineBounds
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import MemoryBudget
@@ -121,7 +122,8 @@ def _joined(shell: Shell, store: ObjectStore, engine: LogEngine) -> Shell:
     membership = Membership(store, beat_ms=settings.heartbeat_ms, registry=registry, key_file=key_file)
     if settings.forwarding == "preferred":
         engine.on_contended = membership.look_soon
-    forwarding = Forwarding(shell, membership, engine.topics, mode=settings.forwarding, registry=registry)
+    trust = _trust(settings)
+    forwarding = Forwarding(shell, membership, engine.topics, mode=settings.forwarding, registry=registry, trust=trust)
     if settings.forwarding != "off":
         engine.groups.coordinator.is_preferred = forwarding.should_coordinate
     engine.groups.coordinator.adopts = settings.forwarding != "off"
@@ -133,6 +135,13 @@ def _key_file(path: str | None) -> tuple[bytes, ...] | None:
         return None if path is None else read_key_file(path)
     except ValueError as error:
         raise SettingsError(f"TIDELOG_CLUSTER_KEY_FILE: {error}") from error
+
+
+def _trust(settings: Settings) -> PeerTrust:
+    try:
+        return PeerTrust.of(settings.tls_ca, settings.tls_peer_name)
+    except ValueError as error:
+        raise SettingsError(f"TIDELOG_TLS_CA: {error}") from error
 
 
 def _open(uri: str, connections: int) -> ObjectStore:

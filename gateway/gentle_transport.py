@@ -20,6 +20,7 @@ class GentleTransport:
     """The connection's transport, but ``close`` lets the client read its answer, and what is written is counted."""
 
     __slots__ = (
+        "_carrier",
         "_protocol",
         "get_extra_info",
         "pause_reading",
@@ -29,8 +30,12 @@ class GentleTransport:
         "written_bytes",
     )
 
-    def __init__(self, transport: asyncio.Transport, protocol: Gentle) -> None:
+    def __init__(
+        self, transport: asyncio.Transport, protocol: Gentle, carrier: asyncio.Transport | None = None
+    ) -> None:
+        """``carrier``: what ``transport`` itself writes to, if that is not the system."""
         self.transport = transport
+        self._carrier = carrier
         self.get_extra_info = transport.get_extra_info
         self.pause_reading = transport.pause_reading
         self.resume_reading = transport.resume_reading
@@ -42,6 +47,11 @@ class GentleTransport:
         """Send, and count."""
         self.written_bytes += len(data)
         self.transport.write(data)
+
+    def unsent_bytes(self) -> int:
+        """Of what was written: what the system has not taken yet."""
+        unsent_bytes = self.transport.get_write_buffer_size()
+        return unsent_bytes if self._carrier is None else unsent_bytes + self._carrier.get_write_buffer_size()
 
     def is_closing(self) -> bool:
         """Whether nothing more can be sent."""

@@ -83,7 +83,7 @@ class OperationsListener:
             connection.shutdown()
 
 
-def listening_url(server: asyncio.Server) -> str:
+def listening_url(server: asyncio.Server, scheme: str = "http") -> str:
     """The URL of a server's first socket."""
     host, port = server.sockets[0].getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

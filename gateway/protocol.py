@@ -30,6 +30,7 @@ import httptools
 from starlette.types import Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.utils import get_remote_addr
 from uvicorn.server import ServerState
 
 from gateway.asgi.request_id import request_id_of
@@ -103,26 +104,43 @@ class GatewayProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take the connection, or as much of it as the limits allow."""
-        self._gentle = GentleTransport(transport, self)
+        self.begin(transport)
+        self.enter(transport)
+
+    def begin(self, transport: asyncio.Transport, carrier: asyncio.Transport | None = None) -> None:
+        """HTTP begins. ``carrier``: what lies below ``transport``, if anything does."""
+        self._gentle = GentleTransport(transport, self, carrier)
         super().connection_made(self._gentle)  # type: ignore[arg-type]
         self._received_at_ms = _now_ms()
         self._due_at_ms = self._received_at_ms + self._limits.head_ms
+
+    def enter(self, transport: asyncio.Transport) -> bool:
+        """Take a place (``leave`` gives it back), or as much of one as the limits allow; False: it is cut."""
+        self.connections.add(self)
+        client = get_remote_addr(transport)
+        if client is not None:
+            self._address = address_key(client[0])
         excess = len(self.connections) - self._limits.connections_max
-        if self.client is not None:
-            self._address = address_key(self.client[0])
         of_address = self._limits.addresses.enter(self._address)
         if len(self.connections) > self._limits.accepted_max or of_address > TOLD_MAX:
             transport.abort()
-        elif excess > 0:
+            return False
+        if excess > 0:
             self.app = partial(_overloaded, "The gateway has as many connections as it may.")
         elif of_address > 0:
             self.app = partial(_overloaded, "The gateway has as many connections from this address as it may.")
+        return True
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Give the connection's place to another."""
+    def leave(self) -> None:
+        """Give the place to another. Idempotent."""
+        self.connections.discard(self)
         if self._address is not None:
             self._limits.addresses.leave(self._address)
             self._address = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It ended."""
+        self.leave()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -188,14 +206,16 @@ class GatewayProtocol(HttpToolsProtocol):
         if self.lingering_since_ms is not None or transport.is_closing():
             return
         unfinished = self._in_head or (self.cycle is not None and self.cycle.more_body)
-        if not unfinished or not transport.can_write_eof():
+        if not unfinished:
             transport.close()
             return
         self._deaf = True
         self.lingering_since_ms = self._received_at_ms = _now_ms()
         self._unset_keepalive_if_required()
         self.flow.resume_reading()
-        transport.write_eof()
+        # TLS can't, and the answer says itself where it ends.
+        if transport.can_write_eof():
+            transport.write_eof()
 
     def sweep(self, now_ms: int) -> None:
         """End the connection if it has used up its patience."""
@@ -204,7 +224,7 @@ class GatewayProtocol(HttpToolsProtocol):
             if now_ms - self.lingering_since_ms > LINGER_MS or now_ms - self._received_at_ms > LINGER_IDLE_MS:
                 transport.abort()
             return
-        drained_bytes = self._gentle.written_bytes - transport.get_write_buffer_size()
+        drained_bytes = self._gentle.written_bytes - self._gentle.unsent_bytes()
         if drained_bytes == self._gentle.written_bytes or drained_bytes - self._progress_bytes >= PROGRESS_BYTES_MIN:
             self._progress_bytes = drained_bytes
             self._progress_at_ms = now_ms

@@ -24,14 +24,15 @@ from uvicorn.config import STARTUP_FAILURE
 
 from gateway.allocator import resident_bytes, trim
 from gateway.app import GatewayApplication
+from gateway.certificate import LOOK_SECONDS, Certificate
 from gateway.connection_limits import ClientAddresses, ConnectionLimits
 from gateway.descriptors import accepted_max
 from gateway.operations_listener import OperationsListener, listening_url
 from gateway.protocol import GatewayProtocol
-from gateway.settings import Settings
 from gateway.shell import Shell
 from gateway.structured_log import WRITER
 from gateway.supervised import supervised
+from gateway.tls_protocol import TlsProtocol
 
 SWEEP_SECONDS = 1.0
 LAST_CONNECTIONS_SECONDS = 2
@@ -42,8 +43,9 @@ _BACKLOG = 1024
 _log = logging.getLogger("gateway.server")
 
 
-def server_config(app: GatewayApplication, settings: Settings) -> uvicorn.Config:
-    """uvicorn's configuration for these settings."""
+def server_config(app: GatewayApplication, shell: Shell) -> uvicorn.Config:
+    """uvicorn's configuration for the gateway of ``shell``."""
+    settings, certificate = shell.settings, shell.certificate
     share = settings.connections_per_address_max
     limits = ConnectionLimits(
         connections_max=settings.connections_max,
@@ -56,12 +58,17 @@ def server_config(app: GatewayApplication, settings: Settings) -> uvicorn.Config
         body_idle_ms=settings.body_idle_ms,
         write_stall_ms=settings.write_stall_ms,
     )
+    protocol = (
+        functools.partial(GatewayProtocol, limits=limits)
+        if certificate is None
+        else functools.partial(TlsProtocol, limits=limits, certificate=certificate)
+    )
     return uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
         loop="uvloop",
-        http=functools.partial(GatewayProtocol, limits=limits),  # type: ignore[arg-type]
+        http=protocol,  # type: ignore[arg-type]
         ws="none",
         interface="asgi3",
         lifespan="on",
@@ -104,11 +111,14 @@ class GatewayServer(uvicorn.Server):
         await super().startup(sockets)
         if self._operations is not None:
             await self._operations.serve()
-        url = listening_url(self.servers[0])
+        url = listening_url(self.servers[0], self._shell.settings.scheme)
         self._shell.stopping.listening_url = url
         if self._shell.membership is not None:
             self._shell.membership.start(self._shell)
         self._keep(supervised(self._sweep, "the sweep of connections"))
+        if self._shell.certificate is not None:
+            look = functools.partial(_look_at, self._shell.certificate)
+            self._keep(supervised(look, "the look at the certificate"))
         # What start-up made stays: the collector need not look at it again with each full collection.
         gc.collect()
         gc.freeze()
@@ -192,3 +202,8 @@ class GatewayServer(uvicorn.Server):
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+
+
+async def _look_at(certificate: Certificate) -> None:
+    await asyncio.sleep(LOOK_SECONDS)
+    await asyncio.to_thread(certificate.look)

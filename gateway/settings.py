@@ -17,6 +17,7 @@ transactions                     ``TRANSACTIONS_BYTES_MAX``      ended ones forg
 transactional ids                ``TRANSACTIONAL_IDS_BYTES_MAX`` then no new one is taken
 lists of partitions              ``FETCH_LISTS_BYTES_MAX``       long ones of fetches wait their turn
 connections                      ``connections_max`` x 32 KiB    what the protocol buffers; the operations' ones likewise
+their TLS, with ``tls_cert``     ``connections_max`` x 64 KiB    OpenSSL's state and buffers, above the 600 MiB
 ===============================  ==============================  =====================================================
 
 What is known of a topic in use grows with the segments that nobody has merged: 50 bytes for each and 32 for each of its runs
@@ -53,6 +54,8 @@ _SERVICE_LINK: Final = re.compile(r"(tcp|udp|sctp)://[^/]*:[0-9]+")
 """What Kubernetes sets ``TIDELOG_PORT`` to in every pod beside a Service called tidelog: no setting has such a value."""
 CONNECTION_BYTES: Final = 32 * 1024
 """Protocol objects and what has arrived but is not yet read."""
+TLS_CONNECTION_BYTES: Final = 64 * 1024
+"""What TLS takes beside it: 44 KiB were measured with a connection that is idle."""
 OPERATIONS_CONNECTIONS_MAX: Final = 32
 """Of the operations listener: probes and scrapers, never clients."""
 OPERATIONS_PORT: Final = 8081
@@ -127,6 +130,27 @@ class Settings(BaseModel):
         min_length=1,
         description="File with the key by which gateways know each other's heartbeats, or two while it changes, one a line. The"
         " same in all gateways. Default: a key that every reader of the store knows.",
+    )
+
+    tls_cert: str | None = Field(
+        default=None,
+        min_length=1,
+        description="PEM file of this gateway's certificate, with its chain behind it: the clients' port then speaks TLS (1.2"
+        " or 1.3) and no plain HTTP. Read again when it changes. The operations listener stays plain.",
+    )
+    tls_key: str | None = Field(
+        default=None, min_length=1, description="PEM file of the private key of tls_cert, without a password."
+    )
+    tls_ca: str | None = Field(
+        default=None,
+        min_length=1,
+        description="PEM file of the authorities that other gateways' certificates must come from. Default: the system's.",
+    )
+    tls_peer_name: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9._-]{1,253}$",
+        description="Name that other gateways' certificates must have, where they share one and are reached by addresses."
+        " Default: the host in the other's URL.",
     )
 
     request_bytes_max: int = _count(
@@ -241,9 +265,18 @@ class Settings(BaseModel):
             raise ValueError(
                 "in_flight_bytes_max must not be below request_bytes_max: the largest request would never fit"
             )
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("tls_cert and tls_key are given both or not at all")
+        if self.tls_cert is not None and self.advertised_url is not None and self.advertised_url.startswith("http://"):
+            raise ValueError(f"advertised_url is {self.advertised_url}, but with tls_cert this gateway speaks https://")
         if self.port and self.operations_port == self.port:
             raise ValueError(f"port and ops_port are both {self.port}: give ops_port another (0: any free one)")
         return self
+
+    @property
+    def scheme(self) -> str:
+        """Of this gateway's own URL."""
+        return "http" if self.tls_cert is None else "https"
 
     @property
     def operations_port(self) -> int | None:
@@ -285,6 +318,7 @@ class Settings(BaseModel):
             + limits.TRANSACTIONAL_IDS_BYTES_MAX
             + FETCH_LISTS_BYTES_MAX
             + (self.connections_max + OPERATIONS_CONNECTIONS_MAX) * CONNECTION_BYTES
+            + (0 if self.tls_cert is None else self.connections_max * TLS_CONNECTION_BYTES)
         )
 
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 from starlette.requests import Request
 
 from gateway.body import BodyLimits
+from gateway.certificate import Certificate
 from gateway.memory_budget import Memory, MemoryBudget
 from gateway.metrics import Metrics
-from gateway.settings import Settings
+from gateway.settings import Settings, SettingsError
 from log_format.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class Shell:
     store_uri: str
     clock: Clock
     started_at_ms: int
+    certificate: Certificate | None = None
+    """None: HTTP is plain."""
     membership: Membership | None = None
     """None, as is ``forwarding``: a gateway that neither knows nor wants others."""
     forwarding: Forwarding | None = None
@@ -93,7 +96,7 @@ class Shell:
         return (
             self.settings.advertised_url
             or self.stopping.listening_url
-            or f"http://{self.settings.host}:{self.settings.port}"
+            or f"{self.settings.scheme}://{self.settings.host}:{self.settings.port}"
         )
 
 
@@ -108,9 +111,16 @@ def make_shell(
 ) -> Shell:
     """The components that ``settings`` describe around ``engine``.
 
-    Share ``metrics`` with the engine to see both at once, and ``request_memory`` so that both stay within it.
+    Share ``metrics`` with the engine to see both at once, and ``request_memory`` so that both stay within it. Raises
+    ``SettingsError`` for a certificate that can't be used.
     """
     clock = clock or SystemClock()
+    try:
+        certificate = (
+            Certificate(settings.tls_cert, settings.tls_key) if settings.tls_cert and settings.tls_key else None
+        )
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
     return Shell(
         settings=settings,
         engine=engine,
@@ -124,6 +134,7 @@ def make_shell(
         store_uri=store_uri,
         clock=clock,
         started_at_ms=clock.now_ms(),
+        certificate=certificate,
     )
 
 

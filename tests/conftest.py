@@ -6,6 +6,7 @@
 ``s3_store``, ``local_store``, ``memory_store``   one store of the kind, empty
 ``any_store``          the test runs once on each kind
 ``listed_store``       once more on one that lists as a directory bucket of S3 does
+``authority``          signs certificates for gateways
 ``store_uri``          the test runs once on a directory's URI and once on ``s3_uri``
 """
 
@@ -15,6 +16,7 @@ import os
 import secrets
 import signal
 import socket
+import ssl
 import subprocess
 import time
 from collections.abc import Iterator
@@ -245,3 +247,40 @@ def store_uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return (tmp_path / "store").as_uri()
     uri: str = request.getfixturevalue("s3_uri")
     return uri
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Authority:
+    """A certificate authority of the tests' own, by the ``openssl`` command: its keys end with the session's directory."""
+
+    directory: Path
+
+    @property
+    def ca_file(self) -> str:
+        """The authority's certificate."""
+        return str(self.directory / "ca.pem")
+
+    def trust(self) -> ssl.SSLContext:
+        """A client's context that trusts this authority and no other."""
+        return ssl.create_default_context(cafile=self.ca_file)
+
+    def issue(self, names: str = "IP:127.0.0.1,DNS:localhost") -> tuple[str, str]:
+        """The files of a new certificate for ``names`` and of its key."""
+        cert, key = (str(self.directory / f"{secrets.token_hex(8)}.{kind}") for kind in ("pem", "key"))
+        signer = ("-CA", self.ca_file, "-CAkey", str(self.directory / "ca.key"), "-addext", "basicConstraints=CA:FALSE")
+        self.make("-keyout", key, "-out", cert, "-subj", "/CN=gateway", "-addext", f"subjectAltName={names}", *signer)
+        return cert, key
+
+    def make(self, *arguments: str) -> None:
+        """A key and a certificate."""
+        request = ("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-noenc", "-days", "2")
+        subprocess.run(["openssl", *request, *arguments], check=True, capture_output=True, timeout=60)
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """Signs certificates for gateways."""
+    made = Authority(directory=tmp_path_factory.mktemp("authority"))
+    made.make("-keyout", str(made.directory / "ca.key"), "-out", made.ca_file, "-subj", "/CN=tests",
+                 "-addext", "keyUsage=critical,keyCertSign")  # fmt: skip
+    return made

@@ -55,9 +55,12 @@ class Admin:
         *,
         timeout_ms: float = limits.API_TIMEOUT_MS,
         request_timeout_ms: float = limits.REQUEST_TIMEOUT_MS,
+        ca_file: str | None = None,
     ) -> None:
-        """``bootstrap_servers`` as for ``Producer``; ``timeout_ms`` bounds a call, ``request_timeout_ms`` each of its tries."""
-        self._transport = Transport(bootstrap_servers, request_timeout_ms=request_timeout_ms, accept_encoding="zstd")
+        """``bootstrap_servers``, ``ca_file`` as for ``Producer``; ``timeout_ms`` bounds a call, ``request_timeout_ms`` a try."""
+        self._transport = Transport(
+            bootstrap_servers, request_timeout_ms=request_timeout_ms, accept_encoding="zstd", ca_file=ca_file
+        )
         self._timeout_ms = timeout_ms
 
     def create_topic(

@@ -56,14 +56,17 @@ class Answer:
 class Address:
     """One base URL, ``http://host:port/prefix``, and its idle connections. Safe from any thread."""
 
-    def __init__(self, url: str) -> None:
-        """Raises ``ValueError`` when ``url`` is no http or https URL."""
+    def __init__(self, url: str, ca_file: str | None = None) -> None:
+        """``ca_file``: the authorities, in PEM, that an https gateway's certificate must come from; None: the system's.
+
+        Raises ``ValueError`` when ``url`` is no http or https URL, or ``ca_file`` is no such file.
+        """
         parsed = _parse(url)
         self.url = url.rstrip("/")
         self._prefix = (parsed.path or "").rstrip("/")
         self._host = (parsed.host or "").strip("[]")
         self._port = parsed.port
-        self._tls = ssl.create_default_context() if parsed.scheme == "https" else None
+        self._tls = _tls_context(ca_file) if parsed.scheme == "https" else None
         self._lock = threading.Lock()
         self._idle: list[tuple[HTTPConnection, float]] = []
         self._busy: set[HTTPConnection] = set()
@@ -200,10 +203,20 @@ def _parse(url: str) -> Url:
     return parsed
 
 
+def _tls_context(ca_file: str | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except OSError as error:
+        raise ValueError(f"ca_file {ca_file!r} is no file of certificates in PEM that can be read: {error}") from error
+
+
 def _reason(error: BaseException) -> str:
     """What the operating system said, without urllib3's description of its own objects."""
     cause: BaseException | None = error
     while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            what = f"its certificate is not trusted: {cause.verify_message}"
+            return f"{what} (the authority's file is given as ca_file, or TIDELOG_CA_FILE)"
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror
         cause = cause.__cause__ or cause.__context__

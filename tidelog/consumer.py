@@ -101,6 +101,7 @@ class Consumer(GroupPositions):
         on_revoked: OnRebalance | None = None,
         on_assigned: OnRebalance | None = None,
         on_lost: OnRebalance | None = None,
+        ca_file: str | None = None,
     ) -> None:
         """Nothing is connected yet. Raises ``ValueError`` for a value out of its range, or out of place, and ``TypeError``."""
         check_topics(topics)
@@ -116,9 +117,11 @@ class Consumer(GroupPositions):
             on_assigned=on_assigned,
             on_lost=on_lost,
         )
-        transport = Transport(bootstrap_servers, request_timeout_ms=request_timeout_ms, accept_encoding=compression)
+        transport = Transport(
+            bootstrap_servers, request_timeout_ms=request_timeout_ms, accept_encoding=compression, ca_file=ca_file
+        )
         # Commits and the leave go on while a poll is cut short.
-        self._group_transport = Transport(bootstrap_servers, request_timeout_ms=request_timeout_ms)
+        self._group_transport = Transport(bootstrap_servers, request_timeout_ms=request_timeout_ms, ca_file=ca_file)
         assignment = Assignment()
         calls = None if group is None else GroupCalls(self._group_transport, group)
         reading = None if calls is None else GroupReading(calls, assignment, settings)

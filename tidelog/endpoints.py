@@ -18,8 +18,8 @@ class Endpoint:
 
     __slots__ = ("_failures", "_rests_until_s", "address")
 
-    def __init__(self, url: str) -> None:
-        self.address = Address(url)
+    def __init__(self, url: str, ca_file: str | None = None) -> None:
+        self.address = Address(url, ca_file)
         self._failures = 0
         self._rests_until_s = 0.0
 
@@ -48,8 +48,10 @@ class Endpoint:
 class Endpoints:
     """One address or more, any of which may be dead. The one that answers is kept to."""
 
-    def __init__(self, bootstrap_servers: str | Sequence[str] | None) -> None:
+    def __init__(self, bootstrap_servers: str | Sequence[str] | None, ca_file: str | None = None) -> None:
         """A URL, several separated by commas, or a sequence of them; None: ``TIDELOG_URL``, else ``DEFAULT_URL``.
+
+        ``ca_file`` as ``Address`` takes it; None: ``TIDELOG_CA_FILE``, if that is set.
 
         Raises ``ValueError`` for what is no ``http`` or ``https`` URL; a missing scheme is taken for ``http``. ``TypeError`` for
         what is no address at all.
@@ -61,7 +63,8 @@ class Endpoints:
         urls = [text.strip() if "://" in text else f"http://{text.strip()}" for text in texts if text.strip()]
         if not urls:
             raise ValueError("no address of a gateway is given")
-        self._endpoints = [Endpoint(url) for url in dict.fromkeys(urls)]
+        self.ca_file = ca_file or os.environ.get("TIDELOG_CA_FILE") or None
+        self._endpoints = [Endpoint(url, self.ca_file) for url in dict.fromkeys(urls)]
         self._current = 0
         self._lock = threading.Lock()
 

@@ -146,7 +146,7 @@ class Owners:
         if known is not None and known.url == url:
             return known
         try:
-            endpoint = Endpoint(url)
+            endpoint = Endpoint(url, self._endpoints.ca_file)
         except ValueError:
             return None
         seen = self._ask(url)
@@ -157,7 +157,7 @@ class Owners:
 
     def _ask(self, url: str) -> _Cluster | None:
         """What the gateway there says; None: nothing, or this client was closed."""
-        address = Address(url)
+        address = Address(url, self._endpoints.ca_file)
         with self._lock:
             if self._closed:
                 return None

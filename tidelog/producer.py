@@ -73,6 +73,8 @@ class Producer:
     ``flush`` and ``close`` don't raise ``DeliveryFailed``. It must not wait for other records.
     ``transactional_id``: everything is sent in transactions, under this name, of which only the newest holder goes on;
     ``transaction_timeout_ms`` (1 s to 15 min): after so long the gateways abort one.
+    ``ca_file``: PEM file of the authorities that https gateways' certificates must come from; None: the environment's
+    ``TIDELOG_CA_FILE``, else the system's.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class Producer:
         on_delivery: OnDelivery | None = None,
         transactional_id: str | None = None,
         transaction_timeout_ms: int = limits.TRANSACTION_TIMEOUT_MS,
+        ca_file: str | None = None,
     ) -> None:
         """Nothing is sent or connected yet. Raises ``ValueError`` for a value out of its range."""
         _check_at_least(0, linger_ms=linger_ms, max_block_ms=max_block_ms)
@@ -102,7 +105,7 @@ class Producer:
         if batch_bytes > limits.REQUEST_TARGET_BYTES:
             raise ValueError(f"batch_bytes is {batch_bytes}, above {limits.REQUEST_TARGET_BYTES}")
         _check_words(compression, transactional_id, transaction_timeout_ms, enable_idempotence=enable_idempotence)
-        transport = Transport(bootstrap_servers, request_timeout_ms=request_timeout_ms)
+        transport = Transport(bootstrap_servers, request_timeout_ms=request_timeout_ms, ca_file=ca_file)
         staging = None if transactional_id is None else TransactionalSender(transport, compression=compression)
         if staging is not None:
             numbering: Numbering | None = staging.numbering

@@ -101,7 +101,7 @@ class Reply:
 
 
 class Transport:
-    """The gateways of one client. ``bootstrap_servers`` as ``Producer`` takes them."""
+    """The gateways of one client. ``bootstrap_servers`` and ``ca_file`` as ``Producer`` takes them."""
 
     def __init__(
         self,
@@ -109,10 +109,11 @@ class Transport:
         *,
         request_timeout_ms: float = limits.REQUEST_TIMEOUT_MS,
         accept_encoding: str | None = None,
+        ca_file: str | None = None,
     ) -> None:
         if request_timeout_ms <= 0:
             raise ValueError(f"request_timeout_ms is {request_timeout_ms}, not above 0")
-        self._endpoints = Endpoints(bootstrap_servers)
+        self._endpoints = Endpoints(bootstrap_servers, ca_file)
         self._owners = Owners(self._endpoints)
         self._request_timeout_ms = request_timeout_ms
         self._headers = {"User-Agent": f"tidelog/{__version__}", "Accept-Encoding": accept_encoding or "identity"}

@@ -35,7 +35,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gateway.asgi.compression import AS_IT_IS
 from gateway.cluster.crossing import answer_headers, request_headers
 from gateway.cluster.membership import Membership
-from gateway.cluster.peer import Headers, PeerBusy, PeerConnection, PeerConnections, PeerLost, PeerUnreachable
+from gateway.cluster.peer import (
+    Headers,
+    PeerBusy,
+    PeerConnection,
+    PeerConnections,
+    PeerLost,
+    PeerTrust,
+    PeerUnreachable,
+)
 from gateway.disconnect import unless_disconnected
 from gateway.engine.registry import TopicRegistry, is_topic_name
 from gateway.memory_budget import Reservation
@@ -109,15 +117,23 @@ class Forwarding:
     """Belongs to the event loop. ``topics`` is asked for a topic's ``owners``."""
 
     def __init__(
-        self, shell: Shell, membership: Membership, topics: TopicRegistry, *, mode: Mode, registry: CollectorRegistry
+        self,
+        shell: Shell,
+        membership: Membership,
+        topics: TopicRegistry,
+        *,
+        mode: Mode,
+        registry: CollectorRegistry,
+        trust: PeerTrust | None = None,
     ) -> None:
+        """``trust``: None: the system's authorities."""
         self._shell = shell
         self._membership = membership
         self._topics = topics
         self._mode = mode
         self._own_id = shell.settings.gateway_id
         # A peer takes as many connections as this gateway does, and half of them are for clients of its own.
-        self._connections = PeerConnections(in_use_max=max(1, shell.settings.connections_max // 2))
+        self._connections = PeerConnections(max(1, shell.settings.connections_max // 2), trust)
         self._forwarded = Counter(
             "tidelog_forwarded_requests",
             "Requests for another gateway: answered by it, or unreachable, busy, draining, lost.",

@@ -12,6 +12,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
@@ -184,17 +185,37 @@ class PeerConnection(asyncio.Protocol):
         self._complete = True
 
 
+@dataclass(frozen=True, slots=True)
+class PeerTrust:
+    """By what other gateways' certificates are judged; without one none is spoken to over TLS."""
+
+    context: ssl.SSLContext | None = None
+    """None: the system's authorities."""
+    name: str | None = None
+    """What a certificate must be for; None: the host of the peer's URL."""
+
+    @classmethod
+    def of(cls, ca_file: str | None, name: str | None) -> PeerTrust:
+        """Trust in the authorities of ``ca_file`` (None: the system's). Raises ``ValueError``."""
+        if ca_file is None:
+            return cls(None, name)
+        try:
+            return cls(ssl.create_default_context(cafile=ca_file), name)
+        except OSError as error:
+            raise ValueError(f"{ca_file} is no file of certificates in PEM that can be read: {error}") from error
+
+
 class PeerConnections:
     """The connections to all peers, at most ``in_use_max`` to each: past it requests are served where they arrived.
 
     Belongs to the event loop.
     """
 
-    def __init__(self, in_use_max: int) -> None:
+    def __init__(self, in_use_max: int, trust: PeerTrust | None = None) -> None:
         self._in_use_max = in_use_max
         self._idle: dict[str, list[PeerConnection]] = {}
         self._in_use: dict[str, int] = {}
-        self._tls: ssl.SSLContext | None = None
+        self._trust = trust or PeerTrust()
 
     async def take(self, url: str) -> PeerConnection:
         """A connection to ``url`` that nobody else uses; ``give_back`` it. Raises ``PeerUnreachable``."""
@@ -247,15 +268,17 @@ class PeerConnections:
     async def _connect(self, url: str) -> PeerConnection:
         parts = urlsplit(url)
         secure = parts.scheme == "https"
-        if secure and self._tls is None:
-            self._tls = ssl.create_default_context()
+        if secure and self._trust.context is None:
+            # Reading the system's authorities takes a while.
+            self._trust = replace(self._trust, context=await asyncio.to_thread(ssl.create_default_context))
         try:
             async with asyncio.timeout(CONNECT_MS_MAX / 1000):
                 _, connection = await asyncio.get_running_loop().create_connection(
                     PeerConnection,
                     parts.hostname or "",
                     parts.port or (443 if secure else 80),
-                    ssl=self._tls if secure else None,
+                    ssl=self._trust.context if secure else None,
+                    server_hostname=self._trust.name if secure else None,
                 )
         except (OSError, TimeoutError, ValueError) as error:
             raise PeerUnreachable(f"{url}: {error or type(error).__name__}") from error

@@ -3,9 +3,18 @@
 # unless TIDELOG_ADVERTISED_URL says otherwise.
 set -eu
 
+# Where no file can be mounted (ECS), the certificate, its chain and its key come in one variable. All gateways share it, so
+# what it holds is also what each trusts in the others.
+if [ -n "${GATEWAY_TLS_PEM:-}" ]; then
+    pem=${TMPDIR:-/dev/shm}/tidelog-tls.pem
+    (umask 077 && printf '%s\n' "$GATEWAY_TLS_PEM" > "$pem")
+    unset GATEWAY_TLS_PEM
+    export TIDELOG_TLS_CERT="$pem" TIDELOG_TLS_KEY="$pem" TIDELOG_TLS_CA="${TIDELOG_TLS_CA:-$pem}"
+fi
 if [ -z "${TIDELOG_ADVERTISED_URL:-}" ]; then
     address=$(hostname -i)
-    TIDELOG_ADVERTISED_URL="http://${address%% *}:${TIDELOG_PORT:-8080}"
+    scheme=${TIDELOG_TLS_CERT:+https}
+    TIDELOG_ADVERTISED_URL="${scheme:-http}://${address%% *}:${TIDELOG_PORT:-8080}"
     export TIDELOG_ADVERTISED_URL
 fi
 exec python -m gateway "$@"

@@ -149,7 +149,7 @@ class StubProcess:
             )
         assert self.process.stdout is not None
         self.url = self.process.stdout.readline().decode().strip()
-        assert self.url.startswith("http://127.0.0.1:"), self.log()
+        assert self.url.startswith(("http://127.0.0.1:", "https://127.0.0.1:")), self.log()
         self.port = int(self.url.rpartition(":")[2])
 
     def log(self) -> str:

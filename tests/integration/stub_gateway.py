@@ -138,7 +138,7 @@ def main() -> int:
         sys.stdout.write(url + "\n")
         sys.stdout.flush()
 
-    server = GatewayServer(server_config(app, settings), shell, announce)
+    server = GatewayServer(server_config(app, shell), shell, announce)
     server.run()
     structured_log.WRITER.flush()
     return 0 if server.drained_whole else 1

@@ -24,10 +24,11 @@ class Admin:
         *,
         timeout_ms: float = limits.API_TIMEOUT_MS,
         request_timeout_ms: float = limits.REQUEST_TIMEOUT_MS,
+        ca_file: str | None = None,
     ) -> None:
         """As ``tidelog.Admin``."""
         self._admin = tidelog.admin.Admin(
-            bootstrap_servers, timeout_ms=timeout_ms, request_timeout_ms=request_timeout_ms
+            bootstrap_servers, timeout_ms=timeout_ms, request_timeout_ms=request_timeout_ms, ca_file=ca_file
         )
 
     async def create_topic(

@@ -38,6 +38,7 @@ class ConsumerSettings(TypedDict, total=False):
     on_revoked: OnRebalance | None
     on_assigned: OnRebalance | None
     on_lost: OnRebalance | None
+    ca_file: str | None
 
 
 class ProducerSettings(TypedDict, total=False):
@@ -56,3 +57,4 @@ class ProducerSettings(TypedDict, total=False):
     on_delivery: OnDelivery | None
     transactional_id: str | None
     transaction_timeout_ms: int
+    ca_file: str | None

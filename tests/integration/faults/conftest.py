@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -27,7 +28,7 @@ import urllib3
 
 
 class GatewayProcess:
-    """A running gateway. ``prefix`` goes before its command, ``settings`` behind it."""
+    """A running gateway. ``prefix`` goes before its command, ``settings`` behind it. ``trust``: it speaks TLS."""
 
     def __init__(
         self,
@@ -36,6 +37,7 @@ class GatewayProcess:
         *settings: str,
         prefix: Sequence[str] = (),
         environment: dict[str, str] | None = None,
+        trust: ssl.SSLContext | None = None,
     ) -> None:
         self._log_path = log_path
         command = [
@@ -56,11 +58,13 @@ class GatewayProcess:
             )
         assert self.process.stdout is not None
         line = self.process.stdout.readline().decode()
-        assert " listens on http://127.0.0.1:" in line, (line, self.log())
+        assert f" listens on {'http' if trust is None else 'https'}://127.0.0.1:" in line, (line, self.log())
         self.url = line.split(" listens on ")[1].split()[0]
         self.port = int(self.url.rpartition(":")[2])
         self.operations_url = line.partition(", operations on ")[2].strip()
-        self.http = httpx.Client(base_url=self.url, timeout=100, trust_env=False)
+        self.http = httpx.Client(
+            base_url=self.url, timeout=100, trust_env=False, verify=True if trust is None else trust
+        )
 
     def log(self) -> str:
         return self._log_path.read_text()

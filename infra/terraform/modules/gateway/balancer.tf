@@ -89,6 +89,7 @@ resource "aws_vpc_security_group_egress_rule" "tls" {
 
 locals {
   is_tls        = var.certificate_arn != null
+  is_tls_inside = var.tls_secret_arn != null
   listener_port = local.is_tls ? 443 : 80
 }
 
@@ -116,16 +117,17 @@ resource "aws_lb" "this" {
 }
 
 resource "aws_lb_target_group" "gateway" {
-  name                          = "${var.name}-gateway"
+  name                          = "${var.name}-${local.is_tls_inside ? "tls" : "gateway"}"
   vpc_id                        = var.vpc_id
   target_type                   = "ip"
-  protocol                      = "HTTP"
+  protocol                      = local.is_tls_inside ? "HTTPS" : "HTTP"
   port                          = local.port
   deregistration_delay          = local.deregistration_delay
   load_balancing_algorithm_type = "least_outstanding_requests"
   tags                          = var.tags
 
   health_check {
+    protocol            = "HTTP"
     path                = "/readyz"
     port                = tostring(local.operations_port)
     matcher             = "200"
@@ -133,6 +135,11 @@ resource "aws_lb_target_group" "gateway" {
     timeout             = 5
     healthy_threshold   = 2
     unhealthy_threshold = 2
+  }
+
+  lifecycle {
+    # Another protocol is another group: the listener goes over to it before the old one is gone.
+    create_before_destroy = true
   }
 }
 

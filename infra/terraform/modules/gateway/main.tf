@@ -15,8 +15,9 @@ locals {
   # A silent connection is the load balancer's to close, which else sends a request into one that the gateway just closed: 502.
   header_idle_ms      = (local.deregistration_delay + 30) * 1000
   in_flight_bytes_max = 40 * 1024 * 1024
-  gateway_memory_mib  = 704
-  environment = {
+  # TLS takes 64 KiB for each connection.
+  gateway_memory_mib = local.is_tls_inside ? 768 : 704
+  environment = merge(local.is_tls_inside ? { TIDELOG_TLS_PEER_NAME = var.tls_name } : {}, {
     TIDELOG_STORE            = var.store_uri
     TIDELOG_DRAIN_NOTICE_MS  = tostring(local.drain_notice_ms)
     TIDELOG_DRAIN_TIMEOUT_MS = tostring(local.drain_timeout_ms)
@@ -27,7 +28,7 @@ locals {
     TIDELOG_CONNECTIONS_PER_ADDRESS_MAX = tostring(local.connections_max)
     TIDELOG_LOG_LEVEL                   = "info"
     AWS_REGION                          = var.region
-  }
+  })
   logging = {
     logDriver = "awslogs"
     options = {
@@ -39,7 +40,7 @@ locals {
       max-buffer-size = "4m"
     }
   }
-  gateway = {
+  gateway = merge(local.is_tls_inside ? { secrets = [{ name = "GATEWAY_TLS_PEM", valueFrom = var.tls_secret_arn }] } : {}, {
     name                   = "gateway"
     image                  = var.image
     essential              = true
@@ -51,7 +52,7 @@ locals {
     portMappings           = [{ containerPort = local.port, hostPort = local.port, protocol = "tcp" }]
     linuxParameters        = { capabilities = { drop = ["ALL"], add = [] }, initProcessEnabled = false }
     logConfiguration       = local.logging
-  }
+  })
 }
 
 resource "aws_cloudwatch_log_group" "gateway" {

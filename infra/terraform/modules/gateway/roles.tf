@@ -11,7 +11,7 @@ locals {
   # Starts the task: pulls the image and opens the log. A token for the registry can't be asked for by resource.
   execution_policy = jsonencode({
     Version = "2012-10-17"
-    Statement = [
+    Statement = concat([
       {
         Sid      = "RegistryToken"
         Effect   = "Allow"
@@ -30,7 +30,14 @@ locals {
         Action   = ["logs:CreateLogStream", "logs:PutLogEvents"]
         Resource = "${aws_cloudwatch_log_group.gateway.arn}:log-stream:*"
       },
-    ]
+      ], [
+      for arn in var.tls_secret_arn[*] : {
+        Sid      = "ReadCertificate"
+        Effect   = "Allow"
+        Action   = ["secretsmanager:GetSecretValue"]
+        Resource = [arn]
+      }
+    ])
   })
 }
 

@@ -134,6 +134,28 @@ variable "certificate_arn" {
   }
 }
 
+variable "tls_secret_arn" {
+  description = "Secret in Secrets Manager: one PEM text with the certificate that all gateways share, its chain and its key. Then load balancer and gateways speak TLS to the gateways; null: plain HTTP inside the security groups."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.tls_secret_arn == null ? true : can(regex("^arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[^:]+$", var.tls_secret_arn))
+    error_message = "tls_secret_arn must be the ARN of a secret in Secrets Manager."
+  }
+}
+
+variable "tls_name" {
+  description = "DNS name in the certificate of tls_secret_arn, by which gateways know each other: their addresses are not known before."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = (var.tls_name == null) == (var.tls_secret_arn == null) && (var.tls_name == null ? true : can(regex("^[A-Za-z0-9.-]{1,253}$", var.tls_name)))
+    error_message = "tls_name must be a DNS name, and is given with tls_secret_arn or not at all."
+  }
+}
+
 variable "access_log_bucket" {
   description = "Name of a bucket that takes the load balancer's access logs, and whose policy lets logdelivery.elasticloadbalancing.amazonaws.com write there; null: none."
   type        = string

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from itertools import chain, repeat
+from typing import Any
 
 import pytest
 
-from gateway.cluster.peer import PeerConnection, PeerConnections, PeerLost
+from gateway.cluster.peer import PeerConnection, PeerConnections, PeerLost, PeerTrust, PeerUnreachable
 
 ENOUGH_BYTES = 2 * 1024 * 1024
 """Taken from a peer that never ends: sockets' buffers and a few reads."""
@@ -111,5 +114,34 @@ def test_a_second_answer_is_none() -> None:
             assert (connection.status, connection.headers) == (200, [(b"content-length", b"1")])
             assert await connection.chunk(lambda: True) == b"x"
             assert not connection.is_reusable
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("trusted", "name", "is_reached"),
+    [(True, None, False), (True, "gateways", True), (True, "others", False), (False, "gateways", False)],
+)
+def test_only_a_trusted_certificate_is_spoken_to(
+    authority: Any, trusted: bool, name: str | None, is_reached: bool
+) -> None:
+    """Over https nothing is sent to a peer whose certificate is not of a trusted authority and for the name asked for."""
+    served = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    served.load_cert_chain(*authority.issue("DNS:gateways"))
+
+    async def serve(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async def scenario() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=served)
+        connections = PeerConnections(1, PeerTrust.of(authority.ca_file if trusted else None, name))
+        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        with (
+            contextlib.nullcontext()
+            if is_reached
+            else pytest.raises(PeerUnreachable, match="certificate verify failed")
+        ):
+            connections.give_back(url, await connections.take(url))
+        server.close()
 
     asyncio.run(scenario())

@@ -129,6 +129,38 @@ run "with_a_collector_and_a_certificate" {
   }
 }
 
+run "with_a_secret_it_is_tls_to_the_gateways" {
+  variables {
+    tls_secret_arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:tidelog-tls-AbCdEf"
+    tls_name       = "gateways.tidelog.internal"
+  }
+
+  assert {
+    condition     = aws_lb_target_group.gateway.protocol == "HTTPS" && aws_lb_target_group.gateway.health_check[0].protocol == "HTTP"
+    error_message = "The load balancer must speak TLS to the clients' port, and ask the operations' port plainly."
+  }
+
+  assert {
+    condition     = jsondecode(aws_ecs_task_definition.gateway.container_definitions)[0].secrets[0].valueFrom == "arn:aws:secretsmanager:eu-central-1:123456789012:secret:tidelog-tls-AbCdEf"
+    error_message = "The certificate must come from the secret."
+  }
+
+  assert {
+    condition     = contains([for each in jsondecode(aws_iam_role_policy.execution.policy).Statement : each.Sid], "ReadCertificate")
+    error_message = "The task can't start without its secret."
+  }
+}
+
+run "half_of_tls_is_refused" {
+  command = plan
+
+  variables {
+    tls_secret_arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:tidelog-tls-AbCdEf"
+  }
+
+  expect_failures = [var.tls_name]
+}
+
 run "the_whole_internet_is_refused" {
   command = plan
 
