@@ -348,7 +348,7 @@ def test_serve_becomes_the_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("serve").exit_code == ExitCode.USAGE
     monkeypatch.setenv("TIDELOG_PORT", "tcp://10.96.0.12:8080")
     assert run("serve", "--store", "/data").exit_code == 0
-    assert calls[1][3:9] == ["gateway", "--store", "/data", "--host", "127.0.0.1", "--log-level"]  # no port: it judges it
+    assert calls[1][3:9] == ["gateway", "--store", "/data", "--host", "127.0.0.1", "--log-level"]
     monkeypatch.setattr("tidelog.cli.serve.NEEDED", ("no_such_package",))
     result = run("serve", "--store", "/data")
     assert result.exit_code == ExitCode.FAILED
