@@ -30,22 +30,12 @@ from compaction.workers import InThisProcess
 from log_format import checkpoint, layout
 from log_format.append import Append, Batch
 from log_format.committer import Committer
-from log_format.delta import (
-    TAG_REWRITTEN,
-    TAG_RUNS,
-    CommitInfo,
-    Rewritten,
-    Txn,
-    add_segment,
-    decode_commit,
-    encode_commit,
-    rewritten_of_add,
-    segment_of_add,
-)
+from log_format.delta import CommitInfo, Txn, decode_commit, encode_commit
 from log_format.records import BATCH_SCHEMA, RECORD_SCHEMA
 from log_format.rewrite import NewSegment, Rewrite, RewriteOutcome, Uploaded
 from log_format.run import Run, SegmentRef
 from log_format.segment import encode_segment
+from log_format.segment_tags import TAG_REWRITTEN, TAG_RUNS, Rewritten, add_segment, rewritten_of_add, segment_of_add
 from log_format.segment_writer import SegmentWriter
 from log_format.stores.local import LocalStore
 from log_format.stores.memory import MemoryStore

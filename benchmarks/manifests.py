@@ -24,8 +24,9 @@ import pyarrow.parquet as pq
 
 from benchmarks.report import Table
 from log_format import checkpoint, layout
-from log_format.delta import Action, CommitInfo, Txn, add_segment, encode_commit
+from log_format.delta import Action, CommitInfo, Txn, encode_commit
 from log_format.run import Run, SegmentRef
+from log_format.segment_tags import add_segment
 from log_format.stores.memory import MemoryStore
 from log_format.topic_changes import CreateTopic
 from log_format.topic_config import TopicConfig

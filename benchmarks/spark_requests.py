@@ -20,10 +20,11 @@ from log_format import checkpoint, layout
 from log_format.append import Append, Batch
 from log_format.clock import SystemClock
 from log_format.committer import Committer
-from log_format.delta import CommitInfo, Txn, add_segment, encode_commit
+from log_format.delta import CommitInfo, Txn, encode_commit
 from log_format.records import BATCH_SCHEMA, TIMESTAMP
 from log_format.run import Run, SegmentRef
 from log_format.segment_reader import SegmentReader
+from log_format.segment_tags import add_segment
 from log_format.stores.memory import MemoryStore
 from log_format.topic_changes import CreateTopic
 from log_format.topic_config import TopicConfig

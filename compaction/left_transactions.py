@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from compaction.report import Reporter
-from log_format.change import NewId
 from log_format.clock import Clock
 from log_format.errors import TidelogError
+from log_format.ids import NewId
 from log_format.store import ObjectStore
 from log_format.topic_log import TopicLog
 from log_format.transaction_finishing import TransactionFinishing

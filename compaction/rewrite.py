@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from compaction.merge_plan import Reason
-from log_format.delta import Rewritten
 from log_format.errors import CorruptData
 from log_format.layout import compacted_path, topic_root
 from log_format.live_segments import LiveSegment
 from log_format.rewrite import NewSegment
 from log_format.segment_scan import scan_segment
+from log_format.segment_tags import Rewritten
 from log_format.segment_writer import SegmentWriter
 from log_format.store import ObjectStore
 

@@ -24,12 +24,12 @@ from compaction.report import Reporter, Totals
 from compaction.rewrite import Done, Task
 from compaction.workers import Workers
 from log_format import checkpoint, layout, limits
-from log_format.change import NewId
 from log_format.cleaned_log import note_cleaned
 from log_format.clock import Clock
 from log_format.committer import Committer
 from log_format.errors import BackOff
 from log_format.fence import Fence
+from log_format.ids import NewId
 from log_format.live_segments import LiveSegment, live_segments, removed_segments
 from log_format.retention import ApplyRetention, expired_offsets, needs_retention
 from log_format.rewrite import Rewrite, RewriteOutcome, Uploaded

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
-from log_format.delta import statistics
 from log_format.run import Run, SegmentRef
+from log_format.segment_tags import statistics
 
 _COUNT: Final = "numRecords"
 _COLUMNS: Final = ("partition", "offset", "timestamp")

@@ -20,13 +20,16 @@ import pyarrow as pa
 
 from log_format.appended import Appended, Duplicate
 from log_format.applied_transactions import TransactionStamp, named, tagged
-from log_format.change import NewId, Proposal, StagedSegment
-from log_format.delta import Action, Txn, add_segment
+from log_format.change import Proposal
+from log_format.delta import Action, Txn
 from log_format.errors import ErrorCode, RequestRefused, TidelogError, TopicReplaced, UnknownTopic
+from log_format.ids import NewId
 from log_format.layout import segment_path
 from log_format.producers import ProducerStamp, SequenceCheck, StampedBatch, out_of_order
 from log_format.records import BATCH_SCHEMA, RECORD_SCHEMA
 from log_format.segment import encode_segment
+from log_format.segment_tags import add_segment
+from log_format.topic_change import StagedSegment
 from log_format.topic_state import EMPTY_REQUEST_APP_ID, Offsets, TopicState
 
 Partitions = npt.NDArray[np.int32]

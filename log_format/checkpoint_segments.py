@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
-from log_format.delta import TAG_FOOTER, TAG_RUNS, segment_of_add
 from log_format.layout import COMPACTED, SEGMENTS
 from log_format.manifest import ManyRuns
 from log_format.run import Run, SegmentRef
 from log_format.segment_rows import DASHED, SegmentColumns
+from log_format.segment_tags import TAG_FOOTER, TAG_RUNS, segment_of_add
 
 _PATH: Final = (
     rf"^({SEGMENTS}|{COMPACTED})"

@@ -13,8 +13,8 @@ import msgspec
 
 from log_format import layout, limits
 from log_format.bounded_read import read_bounded
-from log_format.change import NewId
 from log_format.errors import CorruptData, ObjectExists, ObjectMissing
+from log_format.ids import NewId
 from log_format.store import ObjectStore
 
 

@@ -23,7 +23,7 @@ from typing import Generic, TypeVar
 
 from log_format import layout, limits
 from log_format.bounded_read import read_bounded
-from log_format.change import NewId, Proposal, StagedFile, TableChange
+from log_format.change import Proposal, StagedFile, TableChange
 from log_format.delta import CommitInfo, decode_commit, encode_commit
 from log_format.errors import (
     BackOff,
@@ -33,6 +33,7 @@ from log_format.errors import (
     StoreUnavailable,
     TidelogError,
 )
+from log_format.ids import NewId
 from log_format.table import StateT
 from log_format.table_log import TableLog
 from log_format.version import __version__

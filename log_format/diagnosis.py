@@ -17,10 +17,10 @@ from statistics import median
 from typing import Final
 
 from log_format import layout, limits
-from log_format.change import NewId
 from log_format.checkpoint_hint import hinted_version
 from log_format.clock import Clock
 from log_format.errors import CorruptData, ObjectExists, StoreError, UnsupportedTable
+from log_format.ids import NewId
 from log_format.retention import expired_offsets
 from log_format.store import ObjectStore
 from log_format.topic_log import TopicLog

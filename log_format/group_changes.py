@@ -14,7 +14,7 @@ from typing import Protocol
 
 import msgspec
 
-from log_format.change import NewId, Proposal
+from log_format.change import Proposal
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
 from log_format.group_row import (
     TAG_GROUPS,
@@ -27,6 +27,7 @@ from log_format.group_row import (
     schema_string,
 )
 from log_format.groups_state import NAME, Group, GroupsEdit, GroupsState, GroupsView, snapshot
+from log_format.ids import NewId
 from log_format.system_table import CompactTable, Contents, data_file, with_table
 
 Outcome = Group | TidelogError

@@ -10,16 +10,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from log_format.delta import (
-    TAG_FOOTER,
-    TAG_REWRITTEN,
-    TAG_RUNS,
-    Rewritten,
-    plain_path,
-    rewritten_of_add,
-    segment_of_add,
-)
+from log_format.delta import plain_path
 from log_format.run import Run, SegmentRef
+from log_format.segment_tags import TAG_FOOTER, TAG_REWRITTEN, TAG_RUNS, Rewritten, rewritten_of_add, segment_of_add
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,9 @@ from types import MappingProxyType
 from typing import Final
 
 from log_format.change import Proposal
-from log_format.delta import Action, Rewritten, Txn, add_segment, remove_segment
+from log_format.delta import Action, Txn
 from log_format.run import Run, SegmentRef
+from log_format.segment_tags import Rewritten, add_segment, remove_segment
 from log_format.topic_state import KEYS_COMPACTED_APP_ID, TopicState
 
 

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from log_format.change import NewId, Proposal
+from log_format.change import Proposal
 from log_format.delta import Action, Add, MetaData, Remove
 from log_format.delta import Protocol as TableProtocol
+from log_format.ids import NewId
 from log_format.table import NO_LOG
 
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from log_format import limits
 from log_format.change import Proposal
-from log_format.delta import Action, MetaData, Protocol, Remove, Txn, remove_segment, schema_string
+from log_format.delta import Action, MetaData, Protocol, Remove, Txn
 from log_format.errors import ErrorCode, OffsetOutOfRange, RequestRefused, UnknownPartition, UnknownTopic
+from log_format.segment_tags import remove_segment
+from log_format.table_schema import schema_string
 from log_format.topic_config import ConfigValue, TopicConfig, check_topic_name
 from log_format.topic_state import (
     DELETED_PROPERTY,

@@ -24,19 +24,11 @@ import numpy.typing as npt
 
 from log_format import limits
 from log_format.applied_transactions import NO_TRANSACTIONS, AppliedTransactions
-from log_format.delta import (
-    TAG_FOOTER,
-    TAG_RUNS,
-    Commit,
-    MetaData,
-    Txn,
-    plain_path,
-    segment_of_add,
-    stamped_batches,
-)
+from log_format.delta import Commit, MetaData, Txn, plain_path
 from log_format.errors import CorruptData
 from log_format.manifest import Manifest
 from log_format.producers import NO_PRODUCERS, Producers, ProducerStamp, StampedBatch
+from log_format.segment_tags import TAG_FOOTER, TAG_RUNS, segment_of_add, stamped_batches
 from log_format.table import NO_LOG
 from log_format.topic_config import PROPERTY_PREFIX, TopicConfig
 

@@ -15,8 +15,9 @@ import msgspec
 
 from log_format import limits
 from log_format.appended import Duplicate
-from log_format.change import NewId, Proposal
+from log_format.change import Proposal
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
+from log_format.ids import NewId
 from log_format.producers import ProducerStamp, SequenceCheck, out_of_order
 from log_format.system_table import Contents, data_file, with_table
 from log_format.transaction_row import (

@@ -21,7 +21,6 @@ from log_format.append import Append
 from log_format.appended import Duplicate
 from log_format.applied_transactions import TransactionEnded
 from log_format.bounded_read import read_bounded
-from log_format.change import NewId
 from log_format.checkpoint import hinted_checkpoint, is_due, write_table_checkpoint
 from log_format.clock import Clock
 from log_format.committer import Committer
@@ -36,6 +35,7 @@ from log_format.errors import (
     TopicReplaced,
     UnknownTopic,
 )
+from log_format.ids import NewId
 from log_format.staged_offsets import SUFFIX
 from log_format.staged_records import StagedRecords, decode_staged, parse_names, staged_key, staged_prefix
 from log_format.store import ObjectStore

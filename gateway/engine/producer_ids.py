@@ -5,10 +5,10 @@ from __future__ import annotations
 from gateway.engine.log_look import LogLook
 from gateway.engine.pool import Pool
 from log_format import producer_id
-from log_format.change import NewId
 from log_format.clock import Clock
 from log_format.cluster import Cluster, load_cluster
 from log_format.errors import BackOff, ErrorCode, RequestRefused, StoreUnavailable
+from log_format.ids import NewId
 from log_format.producers import ProducerStamp
 from log_format.store import ObjectStore
 

@@ -31,9 +31,10 @@ from gateway.engine.pool import Pool
 from gateway.memory_budget import Reservation
 from log_format.append import Append, AppendResult, Batch
 from log_format.appended import Appended, Duplicate
-from log_format.change import NewId, StagedSegment
 from log_format.committer import Committed, Committer
 from log_format.errors import OutcomeUnknown, TidelogError
+from log_format.ids import NewId
+from log_format.topic_change import StagedSegment
 from log_format.topic_log import TopicLog
 from log_format.topic_state import Offsets, TopicState
 

@@ -12,7 +12,6 @@ from gateway.engine.pool import Pool
 from gateway.memory_budget import MemoryBudget
 from log_format import limits
 from log_format.bounded_read import read_bounded
-from log_format.change import NewId
 from log_format.errors import (
     BackOff,
     CorruptData,
@@ -22,6 +21,7 @@ from log_format.errors import (
     RequestRefused,
     StoreUnavailable,
 )
+from log_format.ids import NewId
 from log_format.producer_id import JOB, kind_of
 from log_format.staged_offsets import SUFFIX, StagedOffsets, decode_offsets, encode_offsets
 from log_format.staged_records import (

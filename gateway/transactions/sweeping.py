@@ -15,9 +15,9 @@ from gateway.transactions.finishing import Finishing
 from gateway.transactions.group_offsets import GroupOffsets
 from gateway.transactions.staging import Staging
 from log_format import limits
-from log_format.change import NewId
 from log_format.clock import Clock
 from log_format.errors import TidelogError
+from log_format.ids import NewId
 from log_format.producer_id import JOB, issued_ms, kind_of
 from log_format.transaction_changes import DecideAbort, Forbid
 from log_format.transaction_compaction import Compact

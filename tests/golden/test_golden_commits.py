@@ -13,20 +13,11 @@ import pytest
 
 from log_format.checkpoint_schema import SCHEMA
 from log_format.checkpoint_state import read_checkpoint
-from log_format.delta import (
-    Action,
-    CommitInfo,
-    MetaData,
-    Protocol,
-    Txn,
-    add_segment,
-    decode_commit,
-    encode_commit,
-    remove_segment,
-    schema_string,
-)
+from log_format.delta import Action, CommitInfo, MetaData, Protocol, Txn, decode_commit, encode_commit
 from log_format.reconciliation import reconcile
 from log_format.run import Run, SegmentRef
+from log_format.segment_tags import add_segment, remove_segment
+from log_format.table_schema import schema_string
 from log_format.topic_state import TopicState
 
 DIRECTORY = Path(__file__).parent / "commits"

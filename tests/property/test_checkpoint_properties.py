@@ -12,19 +12,11 @@ from hypothesis import strategies as st
 
 from log_format.checkpoint_schema import SCHEMA
 from log_format.checkpoint_state import read_checkpoint
-from log_format.delta import (
-    Action,
-    CommitInfo,
-    MetaData,
-    Txn,
-    add_segment,
-    decode_commit,
-    encode_commit,
-    remove_segment,
-)
+from log_format.delta import Action, CommitInfo, MetaData, Txn, decode_commit, encode_commit
 from log_format.errors import CorruptData
 from log_format.reconciliation import reconcile
 from log_format.run import Run, SegmentRef
+from log_format.segment_tags import add_segment, remove_segment
 from log_format.topic_state import TopicState
 
 GOLDEN = next((Path(__file__).parents[1] / "golden" / "commits").glob("*.checkpoint.parquet")).read_bytes()

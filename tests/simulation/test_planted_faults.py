@@ -26,12 +26,13 @@ from simulated.world import simulate
 
 from log_format import layout
 from log_format.append import Append
-from log_format.change import Change, Proposal, StagedSegment
+from log_format.change import Proposal
 from log_format.checkpoint import write_checkpoint
 from log_format.committer import Committed, Committer, _Holder
 from log_format.delta import decode_commit
 from log_format.errors import BackOff, CorruptData, OutcomeUnknown, StoreUnavailable
 from log_format.store import ObjectStore
+from log_format.topic_change import Change, StagedSegment
 from log_format.topic_log import TopicLog
 from log_format.topic_state import Offsets, TopicState
 

@@ -19,11 +19,12 @@ from simulated.store import Client
 
 from log_format import checkpoint
 from log_format.append import Append, Batch
-from log_format.change import Change, NewId
 from log_format.committer import Committer
 from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable, TidelogError, UnknownTopic
+from log_format.ids import NewId
 from log_format.records import BATCH_SCHEMA
 from log_format.segment_reader import SegmentReader
+from log_format.topic_change import Change
 from log_format.topic_log import TopicLog
 from log_format.topic_state import TopicState
 

@@ -17,12 +17,12 @@ from compaction.report import CollectedEvents
 from compaction.workers import InThisProcess
 from log_format import layout
 from log_format.append import Append, Batch
-from log_format.change import Change
 from log_format.cleaned_log import cleaned_below
 from log_format.committer import Committer
 from log_format.records import BATCH_SCHEMA
 from log_format.segment_reader import SegmentReader
 from log_format.stores.memory import MemoryStore
+from log_format.topic_change import Change
 from log_format.topic_changes import CreateTopic
 from log_format.topic_config import TopicConfig
 from log_format.topic_log import TopicLog

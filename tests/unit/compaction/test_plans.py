@@ -12,9 +12,9 @@ from compaction.log_cleanup import plan_log
 from compaction.merge_plan import Reason, plan_merges
 from compaction.policy import Policy
 from log_format import layout, limits
-from log_format.delta import Rewritten
 from log_format.live_segments import LiveSegment
 from log_format.run import Run, SegmentRef
+from log_format.segment_tags import Rewritten
 from log_format.store import ObjectInfo
 
 NOW = 10**12

@@ -16,10 +16,10 @@ from log_format.checkpoint import decode_checkpoint, removed_paths, write_checkp
 from log_format.checkpoint_schema import ADD
 from log_format.checkpoint_segments import columns_of, segments_of
 from log_format.checkpoint_state import read_checkpoint
-from log_format.delta import TAG_FOOTER, TAG_RUNS
 from log_format.errors import CorruptData
 from log_format.manifest import Manifest
 from log_format.run import Run, SegmentRef
+from log_format.segment_tags import TAG_FOOTER, TAG_RUNS
 from log_format.topic_changes import DeleteRecords
 
 PATH = "segments/00000000-0000-4000-8000-00000000000{}.parquet"

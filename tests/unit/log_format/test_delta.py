@@ -15,16 +15,14 @@ from log_format.delta import (
     Protocol,
     Remove,
     Txn,
-    add_segment,
     decode_commit,
     encode_commit,
     plain_path,
-    remove_segment,
-    schema_string,
-    segment_of_add,
 )
 from log_format.errors import CorruptData
 from log_format.run import Run, SegmentRef
+from log_format.segment_tags import add_segment, remove_segment, segment_of_add
+from log_format.table_schema import schema_string
 
 INFO = CommitInfo(timestamp=7, operation="WRITE", operation_parameters={}, engine_info="tidelog/1", txn_id="mine")
 RUNS = [Run(0, 5, 8, 3, 100, 1_000, 3_000), Run(2, 0, 1, 1, 50, 500, 500)]

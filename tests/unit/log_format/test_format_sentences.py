@@ -21,11 +21,11 @@ from log_format.checkpoint import decode_checkpoint, write_checkpoint
 from log_format.clock import SystemClock
 from log_format.cluster import load_cluster
 from log_format.committer import Committer
-from log_format.delta import statistics
 from log_format.producers import ProducerStamp
 from log_format.records import BATCH_SCHEMA
 from log_format.run import Run
 from log_format.segment import encode_segment
+from log_format.segment_tags import statistics
 from log_format.segment_writer import SegmentWriter
 from log_format.staged_records import StagedRecords, encode_staged
 from log_format.stores.memory import MemoryStore

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from log_format import segment_scan
-from log_format.delta import Add, Remove, Rewritten
+from log_format.delta import Add, Remove
 from log_format.errors import CorruptData
 from log_format.fence import Fence
 from log_format.manifest import Manifest
@@ -20,6 +20,7 @@ from log_format.rewrite import NewSegment, Rewrite, RewriteOutcome, Uploaded
 from log_format.run import Run, SegmentRef
 from log_format.segment import decode_footer, encode_segment
 from log_format.segment_scan import scan_segment
+from log_format.segment_tags import Rewritten
 from log_format.segment_writer import SegmentWriter
 from log_format.stores.memory import MemoryStore
 

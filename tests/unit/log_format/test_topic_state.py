@@ -6,19 +6,10 @@ from typing import Any
 
 import pytest
 
-from log_format.delta import (
-    Action,
-    Add,
-    CommitInfo,
-    MetaData,
-    Txn,
-    add_segment,
-    decode_commit,
-    encode_commit,
-    remove_segment,
-)
+from log_format.delta import Action, Add, CommitInfo, MetaData, Txn, decode_commit, encode_commit
 from log_format.errors import CorruptData
 from log_format.run import Run, SegmentRef
+from log_format.segment_tags import add_segment, remove_segment
 from log_format.topic_state import TopicState
 
 

@@ -10,10 +10,11 @@ import pytest
 
 from log_format import limits
 from log_format.checkpoint import write_checkpoint
-from log_format.delta import Add, CommitInfo, Txn, add_segment, decode_commit, encode_commit
+from log_format.delta import Add, CommitInfo, Txn, decode_commit, encode_commit
 from log_format.errors import StoreUnavailable, UnknownTopic
 from log_format.run import SegmentRef
 from log_format.segment import encode_segment
+from log_format.segment_tags import add_segment
 from log_format.topic_changes import DeleteRecords, DeleteTopic
 from log_format.verify import VerifiedPartition, VerifyReport, verify_topic
 

@@ -18,12 +18,13 @@ from log_format import checkpoint, layout
 from log_format.append import Append, Batch
 from log_format.clock import SystemClock
 from log_format.committer import Committer
-from log_format.delta import CommitInfo, Rewritten, Txn, add_segment, encode_commit
+from log_format.delta import CommitInfo, Txn, encode_commit
 from log_format.records import BATCH_SCHEMA, TIMESTAMP
 from log_format.rewrite import NewSegment, Rewrite, RewriteOutcome, Uploaded
 from log_format.run import Run, SegmentRef
 from log_format.segment_reader import SegmentReader
 from log_format.segment_scan import scan_segment
+from log_format.segment_tags import Rewritten, add_segment
 from log_format.segment_writer import SegmentWriter
 from log_format.store import ObjectStore
 from log_format.stores.memory import MemoryStore
