@@ -20,7 +20,7 @@ from benchmarks.produce import make_topic
 from benchmarks.report import Table
 from log_format.layout import commit_version, log_prefix
 from log_format.stores import open_store
-from log_format.topic_config import TopicConfig
+from log_format.topic.config import TopicConfig
 
 GATEWAYS = (1, 2, 3)
 TOPICS = (1, 8, 64)

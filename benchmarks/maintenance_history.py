@@ -4,8 +4,8 @@
    of each build), into the log of a topic that maintenance looks after, in memory, on a clock that moves 250 ms with it and ends
    now; and into the log of a topic that nobody looks after, under the next version there.
 2. Of the flushes that are merged long since only the log is made: nobody reads their segments, and ``SegmentWriter`` gets their
-   records directly, as it would from them. The merge is a commit of ``log_format.rewrite`` like any other. Merges of merges,
-   checkpoints, the last merge, clean-up and collection are maintenance's own.
+   records directly, as it would from them. The merge is a commit of ``log_format.topic.rewrite`` like any other. Merges of
+   merges, checkpoints, the last merge, clean-up and collection are maintenance's own.
 3. Everything is laid down without fsync, each object with the time at which it was put. Left out are segments that left the
    table, and those of the topic that is not looked after but in the windows of ``Histories.read_from``.
 """
@@ -27,21 +27,29 @@ import pyarrow as pa
 from compaction.job import Job
 from compaction.report import CollectedEvents
 from compaction.workers import InThisProcess
-from log_format import checkpoint, layout
-from log_format.append import Append, Batch
-from log_format.committer import Committer
-from log_format.delta import CommitInfo, Txn, decode_commit, encode_commit
-from log_format.records import BATCH_SCHEMA, RECORD_SCHEMA
-from log_format.rewrite import NewSegment, Rewrite, RewriteOutcome, Uploaded
-from log_format.run import Run, SegmentRef
-from log_format.segment import encode_segment
-from log_format.segment_tags import TAG_REWRITTEN, TAG_RUNS, Rewritten, add_segment, rewritten_of_add, segment_of_add
-from log_format.segment_writer import SegmentWriter
+from log_format import layout
+from log_format.checkpoints import checkpoint
+from log_format.checkpoints.topic_log import TopicLog
+from log_format.delta.actions import CommitInfo, Txn, decode_commit, encode_commit
+from log_format.delta.committer import Committer
+from log_format.records.schema import BATCH_SCHEMA, RECORD_SCHEMA
+from log_format.segments.run import Run, SegmentRef
+from log_format.segments.segment import encode_segment
+from log_format.segments.writer import SegmentWriter
 from log_format.stores.local import LocalStore
 from log_format.stores.memory import MemoryStore
-from log_format.topic_changes import AlterTopic, CreateTopic
-from log_format.topic_config import TopicConfig
-from log_format.topic_log import TopicLog
+from log_format.topic.append import Append, Batch
+from log_format.topic.changes import AlterTopic, CreateTopic
+from log_format.topic.config import TopicConfig
+from log_format.topic.rewrite import NewSegment, Rewrite, RewriteOutcome, Uploaded
+from log_format.topic.segment_tags import (
+    TAG_REWRITTEN,
+    TAG_RUNS,
+    Rewritten,
+    add_segment,
+    rewritten_of_add,
+    segment_of_add,
+)
 from log_format.version import __version__
 
 TOPIC: Final = "t"

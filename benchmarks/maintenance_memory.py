@@ -20,14 +20,14 @@ import pyarrow as pa
 from benchmarks.maintenance_process import Maintenance
 from benchmarks.processes import directory
 from benchmarks.report import Table
-from log_format.append import Append, Batch
+from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
-from log_format.committer import Committer
-from log_format.records import BATCH_SCHEMA
+from log_format.delta.committer import Committer
+from log_format.records.schema import BATCH_SCHEMA
 from log_format.stores import open_store
-from log_format.topic_changes import AlterTopic, CreateTopic
-from log_format.topic_config import TopicConfig
-from log_format.topic_log import TopicLog
+from log_format.topic.append import Append, Batch
+from log_format.topic.changes import AlterTopic, CreateTopic
+from log_format.topic.config import TopicConfig
 
 TOPIC: Final = "t"
 PARTITIONS: Final = 8

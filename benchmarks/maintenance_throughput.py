@@ -24,15 +24,15 @@ from compaction.policy import Policy
 from compaction.report import CollectedEvents, Totals
 from compaction.workers import InThisProcess
 from log_format import layout
-from log_format.append import Append, Batch
+from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
-from log_format.committer import Committer
-from log_format.records import BATCH_SCHEMA
+from log_format.delta.committer import Committer
+from log_format.records.schema import BATCH_SCHEMA
 from log_format.stores import open_store
 from log_format.stores.memory import MemoryStore
-from log_format.topic_changes import CreateTopic
-from log_format.topic_config import TopicConfig
-from log_format.topic_log import TopicLog
+from log_format.topic.append import Append, Batch
+from log_format.topic.changes import CreateTopic
+from log_format.topic.config import TopicConfig
 
 MEBIBYTE: Final = 1024**2
 HOUR_MS: Final = 3_600_000

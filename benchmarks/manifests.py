@@ -23,15 +23,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.report import Table
-from log_format import checkpoint, layout
-from log_format.delta import Action, CommitInfo, Txn, encode_commit
-from log_format.run import Run, SegmentRef
-from log_format.segment_tags import add_segment
+from log_format import layout
+from log_format.checkpoints import checkpoint
+from log_format.checkpoints.topic_log import TopicLog
+from log_format.delta.actions import Action, CommitInfo, Txn, encode_commit
+from log_format.segments.run import Run, SegmentRef
 from log_format.stores.memory import MemoryStore
-from log_format.topic_changes import CreateTopic
-from log_format.topic_config import TopicConfig
-from log_format.topic_log import TopicLog
-from log_format.topic_state import TopicState
+from log_format.topic.changes import CreateTopic
+from log_format.topic.config import TopicConfig
+from log_format.topic.segment_tags import add_segment
+from log_format.topic.state import TopicState
 
 SEGMENTS: Final = 200_000
 RUNS: Final = (1, 8)

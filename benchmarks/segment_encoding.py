@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from log_format.partitioner import partition_for_keys
-from log_format.records import RECORD_SCHEMA, TIMESTAMP
-from log_format.segment import decode_footer, decode_row_group, encode_segment
+from log_format.records.partitioner import partition_for_keys
+from log_format.records.schema import RECORD_SCHEMA, TIMESTAMP
+from log_format.segments.segment import decode_footer, decode_row_group, encode_segment
 
 PARTITION_COUNT = 8
 VALUE_BYTES = 100

@@ -19,14 +19,14 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 import log_format
 import spark_pipeline
 from benchmarks.kafka.broker import Broker, kept, run_tool
-from log_format.append import Append, Batch
+from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
-from log_format.committer import Committer
-from log_format.records import BATCH_SCHEMA
+from log_format.delta.committer import Committer
+from log_format.records.schema import BATCH_SCHEMA
 from log_format.stores import open_store
-from log_format.topic_changes import CreateTopic
-from log_format.topic_config import TopicConfig
-from log_format.topic_log import TopicLog
+from log_format.topic.append import Append, Batch
+from log_format.topic.changes import CreateTopic
+from log_format.topic.config import TopicConfig
 from spark_pipeline import Way, read_topic, session, stream_topic
 from spark_pipeline.read import table_path
 

@@ -17,15 +17,15 @@ from benchmarks.load import run_load
 from benchmarks.processes import Server, call, gateway
 from benchmarks.produce import make_topic
 from benchmarks.report import Table
-from log_format import checkpoint
-from log_format.append import Append, Batch
+from log_format.checkpoints import checkpoint
+from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
-from log_format.committer import Committer
-from log_format.records import BATCH_SCHEMA
+from log_format.delta.committer import Committer
+from log_format.records.schema import BATCH_SCHEMA
 from log_format.stores import open_store
-from log_format.topic_changes import CreateTopic
-from log_format.topic_config import TopicConfig
-from log_format.topic_log import TopicLog
+from log_format.topic.append import Append, Batch
+from log_format.topic.changes import CreateTopic
+from log_format.topic.config import TopicConfig
 
 COMMITS = (10, 1_000, 5_000)
 METRICS_KEPT_SECONDS = 12

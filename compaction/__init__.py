@@ -11,8 +11,8 @@
     workers         who does it: this process, or Spark's executors (spark_workers)
     job, __main__   all topics, again and again
 
-Every commit goes through ``log_format.committer`` and is validated against the head; nothing here holds a lock, so any number of
-these may run at once, and each may be killed at any time. It meets the gateways only as bytes in the store.
+Every commit goes through ``log_format.delta.committer`` and is validated against the head; nothing here holds a lock, so any
+number of these may run at once, and each may be killed at any time. It meets the gateways only as bytes in the store.
 """
 
 __all__: list[str] = []

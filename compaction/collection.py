@@ -6,7 +6,7 @@ An object that no commit names and no tombstone is an orphan: a flush or a rewri
 find the head as it needed it. It is collected only when it is older than ``ORPHAN_GRACE_MS`` by the store's clock. The other side
 of that grace is the committer's, which refuses a segment whose upload began more than ``SEGMENT_AGE_MAX_MS`` ago: so what is
 collected can't be on its way into a commit, as long as clocks differ by less than the rest. A committer that slept between
-that look and its put is stopped by a fence (``log_format.fence``), which the collector commits before it deletes orphans.
+that look and its put is stopped by a fence (``log_format.delta.fence``), which the collector commits before it deletes orphans.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from compaction.merge_plan import by_partition
 from compaction.policy import Policy
-from log_format.live_segments import LiveSegment
+from log_format.topic.live_segments import LiveSegment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Transactions that were decided and left: a job's that died before it had brought them to their end.
 
 Gateways finish what fits their memory; a job's may be larger, and there may be no gateway. Finishing one that somebody else is
-about to finish does no harm (``log_format.transaction_finishing``).
+about to finish does no harm (``log_format.transactions.finishing``).
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Final
 
 from compaction.report import Reporter
+from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock
 from log_format.errors import TidelogError
 from log_format.ids import NewId
 from log_format.store import ObjectStore
-from log_format.topic_log import TopicLog
-from log_format.transaction_finishing import TransactionFinishing
-from log_format.transactions_state import TransactionsState
+from log_format.transactions.finishing import TransactionFinishing
+from log_format.transactions.state import TransactionsState
 
 LEFT_ALONE_MS: Final = 60_000
 """How long a decided one is left to whoever decided it, and to gateways."""

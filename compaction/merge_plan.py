@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from compaction.policy import Policy
-from log_format.live_segments import LiveSegment
+from log_format.topic.live_segments import LiveSegment
 
 
 class Reason(StrEnum):

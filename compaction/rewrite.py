@@ -20,12 +20,12 @@ import pyarrow.compute as pc
 from compaction.merge_plan import Reason
 from log_format.errors import CorruptData
 from log_format.layout import compacted_path, topic_root
-from log_format.live_segments import LiveSegment
-from log_format.rewrite import NewSegment
-from log_format.segment_scan import scan_segment
-from log_format.segment_tags import Rewritten
-from log_format.segment_writer import SegmentWriter
+from log_format.segments.scan import scan_segment
+from log_format.segments.writer import SegmentWriter
 from log_format.store import ObjectStore
+from log_format.topic.live_segments import LiveSegment
+from log_format.topic.rewrite import NewSegment
+from log_format.topic.segment_tags import Rewritten
 
 WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 """Records of all partitions that wait for more company in their row groups; beyond it the largest row group is ended."""

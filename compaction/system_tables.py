@@ -13,17 +13,18 @@ from typing import Any, Final
 
 from compaction.collection import Deletion, Why, plan_segments
 from compaction.log_cleanup import cleaned_below, plan_log
-from log_format import checkpoint, layout, limits
-from log_format.cleaned_log import note_cleaned
+from log_format import layout, limits
+from log_format.checkpoints import checkpoint
 from log_format.clock import Clock
-from log_format.committer import Committer
-from log_format.fence import Fence
-from log_format.groups_state import consumer_offsets_table
-from log_format.live_segments import removed_segments
+from log_format.delta.cleaned_log import note_cleaned
+from log_format.delta.committer import Committer
+from log_format.delta.fence import Fence
+from log_format.delta.log import TableLog
+from log_format.delta.table import NO_LOG, Table
+from log_format.groups.state import consumer_offsets_table
 from log_format.store import ObjectStore
-from log_format.table import NO_LOG, Table
-from log_format.table_log import TableLog
-from log_format.transactions_state import transactions_table
+from log_format.topic.live_segments import removed_segments
+from log_format.transactions.state import transactions_table
 
 TABLES: Final[tuple[tuple[Table[Any], tuple[str, ...]], ...]] = (
     (transactions_table(), ("decisions/", "compacted/")),

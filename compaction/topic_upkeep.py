@@ -1,6 +1,6 @@
 """One topic, one round: a checkpoint, retention, merges, key compaction; then what nobody needs any more is deleted.
 
-1. What is planned is planned from one version of the log and validated again by each commit (``log_format.rewrite``).
+1. What is planned is planned from one version of the log and validated again by each commit (``log_format.topic.rewrite``).
 2. Each rewrite is a commit of its own: a round that is killed has done what it has committed, and the next one goes on.
 3. Of one partition's keys the older segments are committed first, and nothing behind one that was overtaken: a tombstone
    never goes before what it ends.
@@ -23,20 +23,21 @@ from compaction.policy import Policy
 from compaction.report import Reporter, Totals
 from compaction.rewrite import Done, Task
 from compaction.workers import Workers
-from log_format import checkpoint, layout, limits
-from log_format.cleaned_log import note_cleaned
+from log_format import layout, limits
+from log_format.checkpoints import checkpoint
+from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock
-from log_format.committer import Committer
+from log_format.delta.cleaned_log import note_cleaned
+from log_format.delta.committer import Committer
+from log_format.delta.fence import Fence
+from log_format.delta.table import NO_LOG
 from log_format.errors import BackOff
-from log_format.fence import Fence
 from log_format.ids import NewId
-from log_format.live_segments import LiveSegment, live_segments, removed_segments
-from log_format.retention import ApplyRetention, expired_offsets, needs_retention
-from log_format.rewrite import Rewrite, RewriteOutcome, Uploaded
 from log_format.store import ObjectStore
-from log_format.table import NO_LOG
-from log_format.topic_log import TopicLog
-from log_format.topic_state import TopicState
+from log_format.topic.live_segments import LiveSegment, live_segments, removed_segments
+from log_format.topic.retention import ApplyRetention, expired_offsets, needs_retention
+from log_format.topic.rewrite import Rewrite, RewriteOutcome, Uploaded
+from log_format.topic.state import TopicState
 
 PASSES_MAX: Final = 4
 """Merges make further merges possible; so often in a round, tier by tier."""

@@ -47,13 +47,13 @@ from gateway.transactions.staging import Staging
 from gateway.transactions.sweeping import Sweeping
 from gateway.transactions.transactions import Transactions
 from log_format import layout
-from log_format.append import Batch
 from log_format.clock import Clock
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown
-from log_format.records import RECORD_SCHEMA
-from log_format.segment import decode_footer, decode_row_group, encode_segment
-from log_format.segment_reader import SegmentReader
+from log_format.records.schema import RECORD_SCHEMA
+from log_format.segments.reader import SegmentReader
+from log_format.segments.segment import decode_footer, decode_row_group, encode_segment
 from log_format.store import ObjectStore
+from log_format.topic.append import Batch
 
 _log = logging.getLogger("gateway.engine")
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from log_format import limits
 from log_format.errors import ErrorCode
-from log_format.records import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+from log_format.records.schema import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 
 _INT64_MAX: Final = 2**63 - 1
 

@@ -18,7 +18,7 @@ from starlette.requests import Request
 
 from gateway.problem import refused
 from log_format.errors import ErrorCode, RequestRefused, UnknownTopic
-from log_format.topic_config import check_topic_name
+from log_format.topic.config import check_topic_name
 
 INT64_MAX: Final = 2**63 - 1
 INT64_MIN: Final = -(2**63)

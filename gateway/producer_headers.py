@@ -15,7 +15,7 @@ from starlette.requests import Request
 
 from gateway.parameters import INT64_MAX
 from gateway.problem import refused
-from log_format.producers import ProducerStamp
+from log_format.topic.producers import ProducerStamp
 
 PRODUCER_ID: Final = "Tidelog-Producer-Id"
 PRODUCER_EPOCH: Final = "Tidelog-Producer-Epoch"

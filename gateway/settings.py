@@ -21,8 +21,8 @@ their TLS, with ``tls_cert``     ``connections_max`` x 64 KiB    OpenSSL's state
 ===============================  ==============================  =====================================================
 
 What is known of a topic in use grows with the segments that nobody has merged: 50 bytes for each and 32 for each of its runs
-(``log_format.manifest``). So ``manifest_bytes_max`` is some 450,000 flushes that touch one partition each, or 120,000 that touch
-eight, for the topic that has most of them; a topic that is looked after has some thousands.
+(``log_format.manifest.manifest``). So ``manifest_bytes_max`` is some 450,000 flushes that touch one partition each, or 120,000
+that touch eight, for the topic that has most of them; a topic that is looked after has some thousands.
 """
 
 from __future__ import annotations

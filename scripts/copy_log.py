@@ -26,11 +26,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from log_format import layout
+from log_format.delta.log import without_gaps
 from log_format.errors import ObjectExists, ObjectMissing, TidelogError, UnknownTopic
+from log_format.inspection.verify import verify_topic
 from log_format.store import ObjectStore
 from log_format.stores import open_store
-from log_format.table_log import without_gaps
-from log_format.verify import verify_topic
 
 COPIES_AT_ONCE = 8
 

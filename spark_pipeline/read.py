@@ -24,13 +24,13 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, lit
 
+from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
 from log_format.errors import UnknownTopic
 from log_format.layout import topic_root
-from log_format.manifest import Manifest
-from log_format.topic_config import PROPERTY_PREFIX, check_topic_name
-from log_format.topic_log import TopicLog
-from log_format.topic_state import DELETED_PROPERTY
+from log_format.manifest.manifest import Manifest
+from log_format.topic.config import PROPERTY_PREFIX, check_topic_name
+from log_format.topic.state import DELETED_PROPERTY
 from spark_pipeline.driver_store import driver_store
 from spark_pipeline.schemas import CREATE_TIME, KAFKA_SOURCE, LOG_APPEND_TIME, TOPIC_TABLE
 from spark_pipeline.source.planning import timestamp_type

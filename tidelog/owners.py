@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from log_format.rendezvous import preferred
+from log_format.cluster.preferred import preferred
 from tidelog import limits
 from tidelog.connection import Address, AnswerLost, NeverSent
 from tidelog.endpoints import Endpoint, Endpoints

@@ -1,7 +1,8 @@
 """Key -> partition for one key, without numpy. The gateway's own choice is the same: Kafka's default hash.
 
 ``partition = (murmur2(key) & 0x7fffffff) % partition_count``; murmur2 is the 32-bit MurmurHash2 with seed ``0x9747b28c``,
-as ``org.apache.kafka.common.utils.Utils.murmur2`` has it. ``log_format.partitioner`` does the same for whole Arrow columns.
+as ``org.apache.kafka.common.utils.Utils.murmur2`` has it. ``log_format.records.partitioner`` does the same for whole Arrow
+columns.
 """
 
 from __future__ import annotations

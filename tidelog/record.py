@@ -13,7 +13,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 def headers_bytes(headers: Headers) -> int:
-    """What a record's headers count, as gateways count them (``log_format.record_bytes``)."""
+    """What a record's headers count, as gateways count them (``log_format.records.size``)."""
     size = sum(len(name.encode()) + len(value or b"") for name, value in headers)
     return max(size, (len(headers) - HEADERS_FREE) * HEADER_BYTES_MIN)
 

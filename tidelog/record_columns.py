@@ -75,7 +75,7 @@ class RecordColumns:
             try:
                 import pyarrow as pa  # noqa: PLC0415 - the SDK works without it
 
-                from log_format.partitioner import partition_for_keys  # noqa: PLC0415 - needs numpy and pyarrow
+                from log_format.records.partitioner import partition_for_keys  # noqa: PLC0415 - needs numpy and pyarrow
             except ModuleNotFoundError:
                 pass
             else:

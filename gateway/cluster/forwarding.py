@@ -50,8 +50,8 @@ from gateway.memory_budget import Reservation
 from gateway.parameters import ENCODED_SLASH
 from gateway.problem import overloaded
 from gateway.shell import Shell
+from log_format.cluster.preferred import preferred
 from log_format.errors import ErrorCode, OutcomeUnknown, StoreError, TidelogError
-from log_format.rendezvous import preferred
 
 Mode = Literal["preferred", "random", "off"]
 

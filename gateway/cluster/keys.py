@@ -15,7 +15,7 @@ import stat
 from dataclasses import dataclass, field
 from typing import Final
 
-from log_format.cluster import Cluster
+from log_format.cluster.identity import Cluster
 
 KEY_CHARACTERS_MIN: Final = 32
 KEY_CHARACTERS_MAX: Final = 256

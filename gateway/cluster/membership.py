@@ -29,7 +29,7 @@ from gateway.cluster.liveness import LEASES_UNTIL_ABANDONED, Liveness
 from gateway.shell import Shell
 from gateway.supervised import supervised
 from log_format.clock import Clock
-from log_format.cluster import load_cluster
+from log_format.cluster.identity import load_cluster
 from log_format.errors import CorruptData, StoreError
 from log_format.store import ObjectStore
 from log_format.version import __version__

@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from gateway.codec.record_json import pieces
-from log_format.records import RECORD_SCHEMA
+from log_format.records.schema import RECORD_SCHEMA
 
 ANSWER_SCHEMA: Final = RECORD_SCHEMA.set(
     RECORD_SCHEMA.get_field_index("timestamp"), pa.field("timestamp", pa.timestamp("ms", tz="UTC"))

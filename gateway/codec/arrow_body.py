@@ -33,7 +33,7 @@ from gateway.codec.record_columns import RecordColumns, header_lists, incoming
 from gateway.codec.refusal import BadRecords, malformed, too_large
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.limits import REPORTED_ERRORS_MAX
-from log_format.records import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+from log_format.records.schema import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 
 _IGNORED: Final = frozenset(("offset", "topic", "timestampType"))
 _ALLOWED: Final[dict[str, tuple[Callable[[pa.DataType], bool], str]]] = {

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from log_format.records import TIMESTAMP_MS_MAX
+from log_format.records.schema import TIMESTAMP_MS_MAX
 
 Mask = npt.NDArray[np.bool_]
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gateway.codec.refusal import BadRecords
-from log_format.records import BATCH_SCHEMA
+from log_format.records.schema import BATCH_SCHEMA
 
 NO_PARTITION: Final = -1
 """In ``partitions``: the record names none."""

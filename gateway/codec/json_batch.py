@@ -22,7 +22,7 @@ from gateway.codec.base64_text import decode_base64
 from gateway.codec.incoming import PARTITION_MAX
 from gateway.codec.json_text import structural_quotes
 from gateway.codec.record_columns import RecordColumns, header_lists
-from log_format.records import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+from log_format.records.schema import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 
 UNCOUNTED_BYTES_MAX: Final = 2 * 1024 * 1024
 """Up to this length a text may be as dense as it likes."""

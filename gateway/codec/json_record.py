@@ -19,7 +19,7 @@ from gateway.codec.json_structure import elements_exceed
 from gateway.codec.json_text import MEMBER_NAMES_MAX, TooManyMembers, compact, repeated_member
 from gateway.codec.record_columns import TOO_MANY_HEADERS, RecordColumns, header_lists
 from log_format.limits import HEADERS_PER_RECORD_MAX
-from log_format.records import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+from log_format.records.schema import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 
 Note = Callable[[str, str], None]
 """``note(member, what)``: the member, as a pointer without its first slash and empty for the record itself, is wrong."""

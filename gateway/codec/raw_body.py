@@ -8,7 +8,7 @@ from gateway.codec.base64_text import decode_base64
 from gateway.codec.incoming import PARTITION_MAX, IncomingRecords, PlaceKind, Places
 from gateway.codec.record_columns import RecordColumns, incoming
 from gateway.codec.refusal import BadRecords
-from log_format.records import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+from log_format.records.schema import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 
 
 def decode_raw(

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from gateway.codec.incoming import NO_PARTITION, IncomingRecords, Places
 from gateway.codec.refusal import BadRecords
 from log_format.limits import HEADERS_PER_RECORD_MAX, REPORTED_ERRORS_MAX
-from log_format.records import BATCH_SCHEMA, HEADER, HEADERS, TIMESTAMP
+from log_format.records.schema import BATCH_SCHEMA, HEADER, HEADERS, TIMESTAMP
 
 TOO_MANY_HEADERS: Final = f"has more than {HEADERS_PER_RECORD_MAX} headers"
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gateway.codec.base64_text import encode_base64
-from log_format.record_bytes import record_bytes
+from log_format.records.size import record_bytes
 
 PIECE_BYTES: Final = 512 * 1024
 """Records are written in pieces of about so many bytes: JSON may be six times as long as what it stands for."""

@@ -8,7 +8,7 @@ from gateway.codec.incoming import IncomingRecords
 from gateway.codec.refusal import BadRecords
 from log_format.errors import ErrorCode
 from log_format.limits import REPORTED_ERRORS_MAX
-from log_format.record_bytes import record_bytes, record_bytes_at_most
+from log_format.records.size import record_bytes, record_bytes_at_most
 
 
 def refuse_large(incoming: IncomingRecords, message_bytes_max: int) -> None:

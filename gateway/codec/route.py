@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from gateway.codec.incoming import NO_PARTITION, IncomingRecords, Partitions
 from gateway.codec.refusal import BadRecords
 from log_format.limits import REPORTED_ERRORS_MAX
-from log_format.partitioner import partition_for_key, partition_for_keys
-from log_format.records import BATCH_SCHEMA, TIMESTAMP
+from log_format.records.partitioner import partition_for_key, partition_for_keys
+from log_format.records.schema import BATCH_SCHEMA, TIMESTAMP
 
 FEW_KEYS: Final = 4
 """Up to so many keys are hashed one by one, which costs less than to set the array form in motion."""

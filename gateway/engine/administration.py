@@ -19,7 +19,7 @@ from log_format import layout, limits
 from log_format.clock import Clock
 from log_format.errors import BackOff, CorruptData, OutcomeUnknown, StoreUnavailable, TidelogError, UnknownTopic
 from log_format.store import ObjectStore
-from log_format.topic_changes import (
+from log_format.topic.changes import (
     AlterTopic,
     CreateTopic,
     DeleteAllRecords,
@@ -27,8 +27,8 @@ from log_format.topic_changes import (
     DeleteTopic,
     RemoveDeadSegments,
 )
-from log_format.topic_config import ConfigValue, TopicConfig
-from log_format.topic_state import TopicState
+from log_format.topic.config import ConfigValue, TopicConfig
+from log_format.topic.state import TopicState
 
 _log = logging.getLogger("gateway.administration")
 

@@ -14,11 +14,11 @@ from typing import Generic
 from gateway.engine.bounds import CHECKPOINT_RETRY_MS
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.pool import Pool
-from log_format.checkpoint import hinted_checkpoint, is_due, write_table_checkpoint
+from log_format.checkpoints.checkpoint import hinted_checkpoint, is_due, write_table_checkpoint
 from log_format.clock import Clock
+from log_format.delta.log import TableLog
+from log_format.delta.table import NO_LOG, StateT
 from log_format.errors import BackOff, CorruptData, StoreUnavailable
-from log_format.table import NO_LOG, StateT
-from log_format.table_log import TableLog
 
 _log = logging.getLogger("gateway.checkpoint")
 

@@ -39,7 +39,7 @@ from gateway.memory_budget import Memory, MemoryBudget, Reservation
 from log_format import limits as format_limits
 from log_format.clock import Clock
 from log_format.errors import OffsetOutOfRange, TidelogError, UnknownTopic
-from log_format.topic_state import TopicState
+from log_format.topic.state import TopicState
 
 StartWord = Literal["earliest", "latest"]
 

@@ -17,7 +17,7 @@ from gateway.engine.reading import Reading, ReadLimits, Records
 from gateway.engine.waiting import WaitingPlaces, Wakeup
 from gateway.memory_budget import Memory, Reservation
 from log_format.errors import OffsetOutOfRange, TidelogError
-from log_format.topic_state import TopicState
+from log_format.topic.state import TopicState
 
 _LIMITS = ReadLimits(records_max=EVENTS_RECORDS_MAX, bytes_max=EVENTS_BYTES_MAX)
 

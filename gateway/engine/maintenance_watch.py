@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from gateway.engine.metrics import EngineMetrics
 from log_format.clock import Clock
-from log_format.topic_state import TopicState
+from log_format.topic.state import TopicState
 
 SEGMENTS_BEHIND: Final = 10_000
 """Three quarters of an hour of flushes at the default ``flush.ms``; maintenance merges them every minute or so."""

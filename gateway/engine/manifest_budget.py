@@ -24,7 +24,7 @@ from gateway.engine.metrics import EngineMetrics
 from gateway.problem import overloaded
 from log_format.clock import Clock
 from log_format.errors import BackOff
-from log_format.topic_state import TopicState
+from log_format.topic.state import TopicState
 
 ONE_TOPIC_SHARE: Final = 0.75
 """Of the budget: a topic that nobody looks after leaves room for those that somebody does."""

@@ -21,15 +21,15 @@ from gateway.engine.pool import Pool
 from gateway.engine.sequencing import Sequencing
 from gateway.engine.waiting import Waiters
 from gateway.engine.writer import OnFlushed, Writer
+from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock
-from log_format.committer import Committed, Committer
+from log_format.delta.committer import Committed, Committer
+from log_format.delta.table import NO_LOG
 from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable, TidelogError, UnknownPartition, UnknownTopic
 from log_format.ids import NewId
 from log_format.store import ObjectStore
-from log_format.table import NO_LOG
-from log_format.topic_change import Change
-from log_format.topic_log import TopicLog
-from log_format.topic_state import TopicState
+from log_format.topic.change import Change
+from log_format.topic.state import TopicState
 
 _log = logging.getLogger("gateway.topic")
 ResultT = TypeVar("ResultT")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from gateway.engine.log_look import LogLook
 from gateway.engine.pool import Pool
-from log_format import producer_id
 from log_format.clock import Clock
-from log_format.cluster import Cluster, load_cluster
+from log_format.cluster.identity import Cluster, load_cluster
 from log_format.errors import BackOff, ErrorCode, RequestRefused, StoreUnavailable
 from log_format.ids import NewId
-from log_format.producers import ProducerStamp
 from log_format.store import ObjectStore
+from log_format.topic import producer_id
+from log_format.topic.producers import ProducerStamp
 
 PLAIN_EPOCH = 0
 """The only epoch of a producer without a transactional id."""

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from log_format.record_bytes import record_bytes
+from log_format.records.size import record_bytes
 
 _PIECES_PER_PARTITION_MAX = 8
 """Readers of one partition at different places that are served at once."""

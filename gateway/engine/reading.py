@@ -36,9 +36,9 @@ from gateway.engine.read_ahead import Piece, ReadAhead
 from gateway.engine.tail_cache import TailCache, TailRun
 from log_format.clock import Clock
 from log_format.errors import BackOff, CorruptData, OffsetOutOfRange, StoreUnavailable, UnknownTopic
-from log_format.manifest import Located
-from log_format.segment_reader import SegmentReader
-from log_format.topic_state import TopicState
+from log_format.manifest.manifest import Located
+from log_format.segments.reader import SegmentReader
+from log_format.topic.state import TopicState
 
 T = TypeVar("T")
 

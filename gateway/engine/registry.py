@@ -19,7 +19,7 @@ from gateway.engine.metrics import EngineMetrics
 from gateway.engine.open_topic import OpenTopic
 from gateway.problem import overloaded
 from log_format.errors import RequestRefused
-from log_format.topic_config import check_topic_name
+from log_format.topic.config import check_topic_name
 
 _EVICTION_STEP = 64
 """Topics looked at by one eviction: busy ones at the old end must not make every request walk them all."""

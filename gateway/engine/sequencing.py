@@ -2,7 +2,7 @@
 
 A request is let through when those before it are in the log or on their way there; then it shares their flush, and nobody waits
 for an acknowledgement. One that is ahead waits. What is let through may still be refused by the commit, which is where
-sequences are judged (``log_format.producers``): this is only about order, and knows nothing that must last.
+sequences are judged (``log_format.topic.producers``): this is only about order, and knows nothing that must last.
 
 Belongs to the event loop.
 """
@@ -18,8 +18,8 @@ from gateway.engine.writer import Acknowledgement
 from gateway.problem import overloaded
 from log_format.clock import Clock
 from log_format.errors import BackOff, ErrorCode, TidelogError
-from log_format.producers import ProducerStamp, SequenceCheck, out_of_order
-from log_format.topic_state import TopicState
+from log_format.topic.producers import ProducerStamp, SequenceCheck, out_of_order
+from log_format.topic.state import TopicState
 
 _LOOK_MS: Final = 200
 """How often the log is looked at while somebody waits: those before it may come in through other gateways."""

@@ -18,14 +18,14 @@ from gateway.engine.metrics import EngineMetrics
 from gateway.engine.pool import Pool
 from gateway.engine.state_budget import StateBudget
 from gateway.problem import overloaded
-from log_format.change import TableChange
 from log_format.clock import Clock
-from log_format.committer import Committed, Committer
+from log_format.delta.change import TableChange
+from log_format.delta.committer import Committed, Committer
+from log_format.delta.log import TableLog
+from log_format.delta.table import StateT, Table
 from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable, TidelogError
 from log_format.ids import NewId
 from log_format.store import ObjectStore
-from log_format.table import StateT, Table
-from log_format.table_log import TableLog
 
 DECISIONS_WAITING_MAX = 4_096
 """Decisions that wait for the next commit; each is a request."""

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from log_format.appended import Appended
-from log_format.record_bytes import record_bytes
+from log_format.records.size import record_bytes
+from log_format.topic.appended import Appended
 
 _FLUSH_OVERHEAD_BYTES = 2048
 """What a flush costs beside its records: table, columns and buffers as Python objects."""

@@ -29,14 +29,14 @@ from gateway.engine.bounds import FLUSH_BATCHES_CAP, FLUSH_BYTES_CAP, FLUSHES_AH
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.pool import Pool
 from gateway.memory_budget import Reservation
-from log_format.append import Append, AppendResult, Batch
-from log_format.appended import Appended, Duplicate
-from log_format.committer import Committed, Committer
+from log_format.checkpoints.topic_log import TopicLog
+from log_format.delta.committer import Committed, Committer
 from log_format.errors import OutcomeUnknown, TidelogError
 from log_format.ids import NewId
-from log_format.topic_change import StagedSegment
-from log_format.topic_log import TopicLog
-from log_format.topic_state import Offsets, TopicState
+from log_format.topic.append import Append, AppendResult, Batch
+from log_format.topic.appended import Appended, Duplicate
+from log_format.topic.change import StagedSegment
+from log_format.topic.state import Offsets, TopicState
 
 _log = logging.getLogger("gateway.writer")
 

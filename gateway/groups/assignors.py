@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.groups.sticky import assign_sticky
-from log_format.group_row import Partitions
+from log_format.groups.row import Partitions
 
 PartitionCounts = Mapping[str, int]
 """How many partitions each topic has that exists."""

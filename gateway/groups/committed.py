@@ -21,11 +21,11 @@ from gateway.groups.lag_watch import written_ms
 from gateway.groups.metrics import GroupMetrics
 from log_format.clock import Clock
 from log_format.errors import ErrorCode, RequestRefused, TidelogError, UnknownTopic
-from log_format.group_changes import CommitOffsets, not_empty
-from log_format.group_holdings import keys_of
-from log_format.group_row import NO_GENERATION, OffsetRow
-from log_format.groups_state import Group, GroupsState
-from log_format.topic_state import TopicState
+from log_format.groups.changes import CommitOffsets, not_empty
+from log_format.groups.holdings import keys_of
+from log_format.groups.row import NO_GENERATION, OffsetRow
+from log_format.groups.state import Group, GroupsState
+from log_format.topic.state import TopicState
 
 Key = tuple[str, int]
 Settle = Callable[[str], Awaitable[None]]

@@ -37,9 +37,9 @@ from gateway.problem import overloaded
 from gateway.supervised import supervised
 from log_format.clock import Clock
 from log_format.errors import OutcomeUnknown, TidelogError
-from log_format.group_changes import Claim, CoordinatorFenced, Delete, GroupDecision, Regroup
-from log_format.group_row import GroupRow
-from log_format.groups_state import Group, GroupsState
+from log_format.groups.changes import Claim, CoordinatorFenced, Delete, GroupDecision, Regroup
+from log_format.groups.row import GroupRow
+from log_format.groups.state import Group, GroupsState
 
 GroupCommits = SharedCommits[GroupsState, GroupDecision, Group]
 """A gateway's hand on ``system/consumer_offsets``."""

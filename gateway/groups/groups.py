@@ -29,11 +29,11 @@ from gateway.groups.subscription import SubscribedTopics
 from gateway.problem import overloaded
 from gateway.supervised import supervised
 from log_format.errors import BackOff, TidelogError
-from log_format.group_changes import Compact, CoordinatorFenced, Decide, not_empty
-from log_format.group_holdings import Holdings
-from log_format.group_memory import member_bytes
-from log_format.group_row import GroupRow, MemberRow, Partitions
-from log_format.groups_state import consumer_offsets_table
+from log_format.groups.changes import Compact, CoordinatorFenced, Decide, not_empty
+from log_format.groups.holdings import Holdings
+from log_format.groups.memory import member_bytes
+from log_format.groups.row import GroupRow, MemberRow, Partitions
+from log_format.groups.state import consumer_offsets_table
 
 T = TypeVar("T")
 

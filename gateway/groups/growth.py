@@ -5,9 +5,9 @@ What is not judged here is never refused for it: leaving, ending sessions, delet
 
 from __future__ import annotations
 
-from log_format.group_changes import Claim, CommitOffsets, GroupDecision
-from log_format.group_memory import GROUP_BYTES, offset_bytes
-from log_format.groups_state import GroupsState
+from log_format.groups.changes import Claim, CommitOffsets, GroupDecision
+from log_format.groups.memory import GROUP_BYTES, offset_bytes
+from log_format.groups.state import GroupsState
 
 
 def growth_bytes(decision: GroupDecision, state: GroupsState) -> int:

@@ -40,8 +40,8 @@ from gateway.groups.bounds import (
 from gateway.groups.coordinator import Coordinator, GroupCommits
 from log_format.clock import Clock
 from log_format.errors import TidelogError
-from log_format.group_row import OffsetRow
-from log_format.topic_state import TopicState
+from log_format.groups.row import OffsetRow
+from log_format.topic.state import TopicState
 
 _LABELS: Final = ("group", "topic")
 _log = logging.getLogger("gateway.groups")

@@ -24,10 +24,10 @@ from gateway.groups.subscription import SeenTopics
 from gateway.problem import overloaded
 from log_format.clock import Clock
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, TidelogError
-from log_format.group_changes import CoordinatorFenced, fenced_member, stale, unknown_member
-from log_format.group_holdings import Holdings
-from log_format.group_memory import row_bytes
-from log_format.group_row import GroupRow, MemberRow, Partitions
+from log_format.groups.changes import CoordinatorFenced, fenced_member, stale, unknown_member
+from log_format.groups.holdings import Holdings
+from log_format.groups.memory import row_bytes
+from log_format.groups.row import GroupRow, MemberRow, Partitions
 
 T = TypeVar("T")
 Write = Callable[[GroupRow], Awaitable[GroupRow]]

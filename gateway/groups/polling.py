@@ -25,8 +25,8 @@ from gateway.groups.session import Session
 from gateway.memory_budget import Memory
 from log_format.clock import Clock
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
-from log_format.group_changes import CoordinatorFenced
-from log_format.group_holdings import keys_of
+from log_format.groups.changes import CoordinatorFenced
+from log_format.groups.holdings import keys_of
 
 AutoReset = Literal["earliest", "latest", "none"]
 

@@ -2,7 +2,7 @@
 
 1. Whatever changes members, topics or partitions raises the generation; an acknowledgement, or a static member that comes back
    as it was, does not.
-2. A member holds what it held until its acknowledgement is in a row; see ``log_format/group_holdings.py``.
+2. A member holds what it held until its acknowledgement is in a row; see ``log_format/groups/holdings.py``.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 
 from gateway.groups.assignors import Subscriber, assign
-from log_format.group_holdings import Holdings, common
-from log_format.group_row import GroupRow, MemberRow
+from log_format.groups.holdings import Holdings, common
+from log_format.groups.row import GroupRow, MemberRow
 
 FORMER_IDS_MAX: Final = 8
 """Replaced member ids that are told so; older ones are unknown."""

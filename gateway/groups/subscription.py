@@ -17,7 +17,7 @@ from gateway.groups.topic_pattern import compiled, matching
 from gateway.problem import refused
 from log_format.clock import Clock
 from log_format.errors import CorruptData
-from log_format.group_row import MemberRow
+from log_format.groups.row import MemberRow
 
 _log = logging.getLogger("gateway.groups")
 

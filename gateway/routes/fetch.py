@@ -44,7 +44,7 @@ from gateway.parameters import (
 from gateway.problem import problem_bytes, refused, request_id
 from gateway.shell import Shell, answer_memory, shell_of
 from log_format.errors import ErrorCode, TidelogError
-from log_format.records import RECORD_SCHEMA, TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+from log_format.records.schema import RECORD_SCHEMA, TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 
 router = APIRouter(route_class=DirectRoute)
 

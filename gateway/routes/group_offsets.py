@@ -24,8 +24,8 @@ from gateway.openapi_schemas import COUNT, OFFSET, PARTITION, TIMESTAMP, TOPIC_N
 from gateway.parameters import INT64_MIN, NO_PARAMETERS
 from gateway.routes.groups import BODY_ERRORS, GENERATION, MEMBER_ERRORS, MEMBER_ID
 from log_format.errors import ErrorCode
-from log_format.group_row import OffsetRow
-from log_format.records import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+from log_format.groups.row import OffsetRow
+from log_format.records.schema import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 
 router = APIRouter(route_class=DirectRoute)
 

@@ -31,10 +31,10 @@ from gateway.openapi_schemas import PARTITION, TOPIC_NAME, list_of, object_of
 from gateway.parameters import INT64_MAX, NO_PARAMETERS, QueryParameters, integer, path_text, text
 from gateway.problem import refused
 from log_format.errors import ErrorCode, RequestRefused
-from log_format.group_holdings import keys_of
-from log_format.group_memory import row_bytes
-from log_format.group_row import Partitions
-from log_format.topic_config import check_topic_name
+from log_format.groups.holdings import keys_of
+from log_format.groups.memory import row_bytes
+from log_format.groups.row import Partitions
+from log_format.topic.config import check_topic_name
 
 router = APIRouter(route_class=DirectRoute)
 

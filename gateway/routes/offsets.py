@@ -15,7 +15,7 @@ from gateway.openapi import answer, operation
 from gateway.openapi_schemas import OFFSET, object_of
 from gateway.parameters import QueryParameters, integer, path_partition, path_topic
 from log_format.errors import ErrorCode
-from log_format.records import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+from log_format.records.schema import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 
 router = APIRouter(route_class=DirectRoute)
 

@@ -41,14 +41,14 @@ from gateway.openapi_schemas import NEW_RECORD_EXAMPLE, TOPIC_NAME, list_of, obj
 from gateway.parameters import Parameter, QueryParameters, choice, integer, path_partition, path_topic, text
 from gateway.producer_headers import PARAMETERS, TRANSACTION_PARAMETER, ProducerHeaders, producer_headers
 from gateway.shell import Shell, shell_of
-from log_format.append import Batch
-from log_format.appended import Duplicate
 from log_format.errors import ErrorCode, RequestRefused, TopicReplaced, UnknownPartition
-from log_format.partitioner import partition_for_key
-from log_format.producer_id import TRANSACTIONAL, kind_of
-from log_format.record_bytes import record_bytes
-from log_format.records import BATCH_SCHEMA, TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
-from log_format.topic_state import TopicState
+from log_format.records.partitioner import partition_for_key
+from log_format.records.schema import BATCH_SCHEMA, TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+from log_format.records.size import record_bytes
+from log_format.topic.append import Batch
+from log_format.topic.appended import Duplicate
+from log_format.topic.producer_id import TRANSACTIONAL, kind_of
+from log_format.topic.state import TopicState
 
 router = APIRouter(route_class=DirectRoute)
 

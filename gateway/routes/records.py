@@ -38,9 +38,9 @@ from gateway.shell import shell_of
 from gateway.transactions.staging import Staged
 from log_format import limits
 from log_format.errors import ErrorCode, RequestRefused, UnknownTopic
-from log_format.producer_id import TRANSACTIONAL, kind_of
-from log_format.staged_offsets import StagedOffsets
-from log_format.staged_records import StagedRecords
+from log_format.topic.producer_id import TRANSACTIONAL, kind_of
+from log_format.transactions.staged_offsets import StagedOffsets
+from log_format.transactions.staged_records import StagedRecords
 
 router = APIRouter(route_class=DirectRoute)
 

@@ -24,8 +24,8 @@ from gateway.parameters import NO_PARAMETERS, QueryParameters, integer, path_top
 from gateway.shell import shell_of
 from log_format import layout, limits
 from log_format.errors import ErrorCode
-from log_format.topic_config import SETTINGS, ChoiceSetting, IntegerSetting
-from log_format.topic_state import TopicState
+from log_format.topic.config import SETTINGS, ChoiceSetting, IntegerSetting
+from log_format.topic.state import TopicState
 
 router = APIRouter(route_class=DirectRoute)
 

@@ -23,8 +23,8 @@ from gateway.routes.group_offsets import NEXT_OFFSET, OFFSET_ERRORS, member_of, 
 from gateway.routes.groups import BODY_ERRORS, GENERATION, MEMBER_ERRORS, MEMBER_ID
 from log_format import limits
 from log_format.errors import ErrorCode
-from log_format.staged_offsets import StagedOffset, StagedOffsets
-from log_format.transaction_row import NO_NUMBER, TransactionRow
+from log_format.transactions.row import NO_NUMBER, TransactionRow
+from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
 
 router = APIRouter(route_class=DirectRoute)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from gateway.engine.shared_commits import SharedCommits, TableAccess
 from gateway.engine.state_budget import StateBudget
 from log_format import limits
-from log_format.transaction_changes import Begin, CommitAtOnce, Decide, DecideCommit, Decision, Forbid
-from log_format.transaction_row import TransactionRow
-from log_format.transactions_state import ID_BYTES, ROW_BYTES, STAGED_BYTES, TransactionsState, transactions_table
+from log_format.transactions.changes import Begin, CommitAtOnce, Decide, DecideCommit, Decision, Forbid
+from log_format.transactions.row import TransactionRow
+from log_format.transactions.state import ID_BYTES, ROW_BYTES, STAGED_BYTES, TransactionsState, transactions_table
 
 Decider = SharedCommits[TransactionsState, Decision, TransactionRow]
 """One gateway's hand on the table."""

@@ -1,7 +1,7 @@
 """Brings decided transactions to their end: whoever finds one does, and doing it twice changes nothing.
 
-1. A topic gets the records of a transaction by one commit that names it (``log_format.applied_transactions``): applied twice, it
-   is in the log once, at the first places.
+1. A topic gets the records of a transaction by one commit that names it (``log_format.topic.applied_transactions``): applied
+   twice, it is in the log once, at the first places.
 2. The last row is written when every topic has its records and every group its offsets; it says where the records are.
 3. What is staged is deleted behind the last row. Two gateways may finish one at once: who comes later finds it ended.
 """
@@ -21,9 +21,6 @@ from gateway.engine.writer import Acknowledgement
 from gateway.transactions.decider import Decider
 from gateway.transactions.group_offsets import GroupOffsets, groups_of
 from gateway.transactions.staging import Staged, Staging
-from log_format.append import Batch
-from log_format.appended import Duplicate
-from log_format.applied_transactions import TransactionEnded
 from log_format.clock import Clock
 from log_format.errors import (
     BackOff,
@@ -34,10 +31,13 @@ from log_format.errors import (
     TopicReplaced,
     UnknownTopic,
 )
-from log_format.staged_records import StagedRecords
-from log_format.transaction_batch import transaction_batch
-from log_format.transaction_changes import Finish
-from log_format.transaction_row import Place, TransactionRow
+from log_format.topic.append import Batch
+from log_format.topic.appended import Duplicate
+from log_format.topic.applied_transactions import TransactionEnded
+from log_format.transactions.batch import transaction_batch
+from log_format.transactions.changes import Finish
+from log_format.transactions.row import Place, TransactionRow
+from log_format.transactions.staged_records import StagedRecords
 
 _log = logging.getLogger("gateway.transactions")
 

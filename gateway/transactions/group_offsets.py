@@ -16,8 +16,8 @@ from gateway.groups.committed import Committed, NextOffset
 from gateway.groups.coordinator import GroupCommits
 from log_format.clock import Clock
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, TidelogError
-from log_format.group_changes import Settle, judge_commit, stale
-from log_format.staged_offsets import StagedOffset, StagedOffsets
+from log_format.groups.changes import Settle, judge_commit, stale
+from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
 
 PENDING_MS_MAX: Final = 5_000
 """How long a reader of offsets waits for the decision before it aborts the transaction: a commit takes milliseconds."""

@@ -20,10 +20,10 @@ from gateway.transactions.group_offsets import GroupOffsets, groups_of
 from gateway.transactions.staging import Listed, Staged, Staging
 from log_format.clock import Clock
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, TidelogError
-from log_format.producer_id import TRANSACTIONAL
-from log_format.producers import ProducerStamp
-from log_format.transaction_changes import CommitAtOnce, judge_request, request_before
-from log_format.transaction_row import TransactionRow
+from log_format.topic.producer_id import TRANSACTIONAL
+from log_format.topic.producers import ProducerStamp
+from log_format.transactions.changes import CommitAtOnce, judge_request, request_before
+from log_format.transactions.row import TransactionRow
 
 _AGAIN_MS = 20
 _LEFT_ALONE_MS = 1_000

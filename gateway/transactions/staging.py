@@ -22,9 +22,10 @@ from log_format.errors import (
     StoreUnavailable,
 )
 from log_format.ids import NewId
-from log_format.producer_id import JOB, kind_of
-from log_format.staged_offsets import SUFFIX, StagedOffsets, decode_offsets, encode_offsets
-from log_format.staged_records import (
+from log_format.store import ObjectStore
+from log_format.topic.producer_id import JOB, kind_of
+from log_format.transactions.staged_offsets import SUFFIX, StagedOffsets, decode_offsets, encode_offsets
+from log_format.transactions.staged_records import (
     STAGED,
     StagedName,
     StagedRecords,
@@ -35,7 +36,6 @@ from log_format.staged_records import (
     staged_name,
     staged_prefix,
 )
-from log_format.store import ObjectStore
 
 MEMORY_WAIT_MS_MAX: Final = 10_000
 """How long a commit waits for memory before it is refused (503, nothing happened)."""

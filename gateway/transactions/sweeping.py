@@ -18,10 +18,10 @@ from log_format import limits
 from log_format.clock import Clock
 from log_format.errors import TidelogError
 from log_format.ids import NewId
-from log_format.producer_id import JOB, issued_ms, kind_of
-from log_format.transaction_changes import DecideAbort, Forbid
-from log_format.transaction_compaction import Compact
-from log_format.transaction_row import TransactionRow
+from log_format.topic.producer_id import JOB, issued_ms, kind_of
+from log_format.transactions.changes import DecideAbort, Forbid
+from log_format.transactions.compaction import Compact
+from log_format.transactions.row import TransactionRow
 
 _log = logging.getLogger("gateway.transactions")
 PAUSE_MS = 10_000

@@ -19,14 +19,12 @@ from gateway.transactions.decider import Decider
 from gateway.transactions.finishing import Finishing
 from gateway.transactions.group_offsets import GroupOffsets, groups_of
 from gateway.transactions.staging import Staged, Staging
-from log_format.append import Batch
 from log_format.clock import Clock
 from log_format.errors import BackOff, CorruptData, ErrorCode, OutcomeUnknown, RequestRefused, TidelogError
-from log_format.producer_id import TRANSACTIONAL
-from log_format.producers import ProducerStamp, fenced, out_of_order
-from log_format.staged_offsets import StagedOffsets
-from log_format.staged_records import StagedRecords, topic_hash
-from log_format.transaction_changes import (
+from log_format.topic.append import Batch
+from log_format.topic.producer_id import TRANSACTIONAL
+from log_format.topic.producers import ProducerStamp, fenced, out_of_order
+from log_format.transactions.changes import (
     Begin,
     DecideAbort,
     DecideCommit,
@@ -36,7 +34,9 @@ from log_format.transaction_changes import (
     unknown,
     usable,
 )
-from log_format.transaction_row import NO_NUMBER, Reason, TransactionRow
+from log_format.transactions.row import NO_NUMBER, Reason, TransactionRow
+from log_format.transactions.staged_offsets import StagedOffsets
+from log_format.transactions.staged_records import StagedRecords, topic_hash
 
 _AGAIN_MS = 100
 

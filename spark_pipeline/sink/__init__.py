@@ -13,7 +13,7 @@
 =====================  =================================================================================
 
 1. A batch is one transaction over all its topics. Its decision carries the batch's name, and no name is decided twice: the query
-   is a transactional id, the batch's number is the transaction's (``log_format.transaction_job``; decision 009).
+   is a transactional id, the batch's number is the transaction's (``log_format.transactions.job``; decision 009).
 2. Executors never make anything visible; the driver decides, by exactly what those tries of tasks staged that Spark counts.
 3. What is decided is brought to its end by whoever comes next. It is validated against everybody else's commits at the head.
 """

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pyspark import TaskContext
 
-from log_format.staged_records import topic_hash
+from log_format.transactions.staged_records import topic_hash
 from spark_pipeline.sink.options import SinkOptions
 
 

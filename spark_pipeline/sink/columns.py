@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType
 
 from log_format.errors import UnknownPartition
-from log_format.partitioner import partition_for_keys
-from log_format.records import BATCH_SCHEMA, HEADERS, TIMESTAMP
-from log_format.topic_state import TopicState
+from log_format.records.partitioner import partition_for_keys
+from log_format.records.schema import BATCH_SCHEMA, HEADERS, TIMESTAMP
+from log_format.topic.state import TopicState
 from spark_pipeline.schemas import HEADERS as SPARK_HEADERS
 from spark_pipeline.source.options import OptionRefused
 

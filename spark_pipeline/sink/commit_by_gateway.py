@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from log_format.clock import SystemClock
-from log_format.record_bytes import record_bytes
-from log_format.transaction_job import NumberCommitted, judge_number
-from log_format.transaction_row import NO_NUMBER
+from log_format.records.size import record_bytes
+from log_format.transactions.job import NumberCommitted, judge_number
+from log_format.transactions.row import NO_NUMBER
 from spark_pipeline.sink.batch_name import BatchName, passed
 from spark_pipeline.sink.carry import CarriedTask, check_size, decode_stream, encode_stream
 from spark_pipeline.sink.gateway_calls import GatewayCalls, GatewayRefused

@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from log_format.errors import RequestRefused
-from log_format.topic_config import check_topic_name
+from log_format.topic.config import check_topic_name
 from spark_pipeline.source.options import OptionRefused
 
 _KNOWN: Final = ("store", "gateway", "topic", "txnAppId", "txnVersion", "includeHeaders")

@@ -1,8 +1,8 @@
 """One task of a write to the store: its records as objects beside the topics, which become records when the driver commits them.
 
-They are the staged records of a transaction (``log_format.staged_records``) whose id every task of the write knows without asking
-anybody: it follows from what the driver gave to all of them (``Attempt``) and from the batch. An object that the driver does not
-name, since its task failed or ran twice, is deleted with the others when the transaction has ended.
+They are the staged records of a transaction (``log_format.transactions.staged_records``) whose id every task of the write knows
+without asking anybody: it follows from what the driver gave to all of them (``Attempt``) and from the batch. An object that the
+driver does not name, since its task failed or ran twice, is deleted with the others when the transaction has ended.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
+from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
-from log_format.cluster import load_cluster
+from log_format.cluster.identity import load_cluster
 from log_format.errors import ErrorCode, RequestRefused, UnknownTopic
-from log_format.producer_id import JOB, issue
-from log_format.record_bytes import record_bytes
-from log_format.staged_records import StagedRecords, encode_staged, staged_name, staged_prefix
-from log_format.topic_log import TopicLog
-from log_format.topic_state import TopicState
+from log_format.records.size import record_bytes
+from log_format.topic.producer_id import JOB, issue
+from log_format.topic.state import TopicState
+from log_format.transactions.staged_records import StagedRecords, encode_staged, staged_name, staged_prefix
 from spark_pipeline.sink.batch_name import BatchName
 from spark_pipeline.sink.columns import by_topic, partitions_of, to_records
 from spark_pipeline.sink.options import SinkOptions

@@ -22,8 +22,8 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from log_format.records import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
-from log_format.segment_reader import OffsetRange, TimestampRange
+from log_format.records.schema import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+from log_format.segments.reader import OffsetRange, TimestampRange
 
 _OFFSET_END: Final = 2**63 - 1
 _Comparison = EqualTo | EqualNullSafe | GreaterThan | GreaterThanOrEqual | LessThan | LessThanOrEqual

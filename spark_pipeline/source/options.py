@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from log_format.errors import RequestRefused
-from log_format.topic_config import check_topic_name
+from log_format.topic.config import check_topic_name
 from spark_pipeline.source.offsets import EARLIEST, LATEST, Positions
 
 MAX_TRIGGER_DELAY_MS: Final = 15 * 60_000

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 from typing import Final
 
-from log_format.run import SegmentRef
-from log_format.segment_reader import OffsetRange
-from log_format.topic_state import TopicState
+from log_format.segments.reader import OffsetRange
+from log_format.segments.run import SegmentRef
+from log_format.topic.state import TopicState
 
 ROWS_PER_TASK_MIN: Final = 100_000
 """Fewer records are not worth a task of their own while there is another."""

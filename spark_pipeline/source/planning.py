@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
-from log_format.segment_reader import OffsetRange
-from log_format.topic_state import TopicState
+from log_format.segments.reader import OffsetRange
+from log_format.topic.state import TopicState
 from spark_pipeline.schemas import CREATE_TIME, LOG_APPEND_TIME
 from spark_pipeline.source.filters import Wanted
 from spark_pipeline.source.loss import DataLoss

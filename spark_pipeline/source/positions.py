@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from log_format.segment_reader import SegmentReader
-from log_format.topic_state import TopicState
+from log_format.segments.reader import SegmentReader
+from log_format.topic.state import TopicState
 from spark_pipeline.source.offsets import EARLIEST, LATEST, Positions
 from spark_pipeline.source.options import Boundary, OptionRefused, SourceOptions
 from spark_pipeline.source.topics import TopicsView

@@ -13,13 +13,13 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 from log_format.clock import SystemClock
-from log_format.committer import Committer
+from log_format.delta.committer import Committer
+from log_format.delta.log import TableLog
 from log_format.errors import TidelogError
-from log_format.group_changes import CommitOffsets, Decide
-from log_format.group_row import OffsetRow
-from log_format.groups_state import consumer_offsets_table
+from log_format.groups.changes import CommitOffsets, Decide
+from log_format.groups.row import OffsetRow
+from log_format.groups.state import consumer_offsets_table
 from log_format.store import ObjectStore
-from log_format.table_log import TableLog
 from spark_pipeline.source.offsets import Positions
 from spark_pipeline.source.topics import TopicsView
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from log_format.segment_reader import OffsetRange
-from log_format.topic_log import TopicLog
+from log_format.checkpoints.topic_log import TopicLog
+from log_format.segments.reader import OffsetRange
 from spark_pipeline.source.loss import lost
 from spark_pipeline.source.plan import SegmentPart, parts_of
 

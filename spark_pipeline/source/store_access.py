@@ -9,11 +9,11 @@ from __future__ import annotations
 import functools
 import gc
 
+from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
-from log_format.segment_reader import SegmentReader
+from log_format.segments.reader import SegmentReader
 from log_format.store import ObjectStore
 from log_format.stores import open_store
-from log_format.topic_log import TopicLog
 
 _STORES_MAX = 16
 """Stores kept open in one process, and topics looked at on executors; a pipeline knows two or three."""

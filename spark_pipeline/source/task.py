@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from log_format.errors import CorruptData, ObjectMissing
-from log_format.segment_reader import TimestampRange
+from log_format.segments.reader import TimestampRange
 from spark_pipeline.source.plan import SegmentPart
 from spark_pipeline.source.read_ahead import read_ahead
 from spark_pipeline.source.relocation import behind, relocated

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from log_format import layout
+from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
 from log_format.errors import RequestRefused, UnknownPartition, UnknownTopic
 from log_format.store import ObjectStore
-from log_format.topic_config import check_topic_name
-from log_format.topic_log import TopicLog
-from log_format.topic_state import TopicState
+from log_format.topic.config import check_topic_name
+from log_format.topic.state import TopicState
 from spark_pipeline.source.offsets import Positions
 from spark_pipeline.source.options import Subscription
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from log_format.checkpoint_schema import SCHEMA
-from log_format.checkpoint_state import read_checkpoint
-from log_format.delta import Action, CommitInfo, MetaData, Protocol, Txn, decode_commit, encode_commit
-from log_format.reconciliation import reconcile
-from log_format.run import Run, SegmentRef
-from log_format.segment_tags import add_segment, remove_segment
-from log_format.table_schema import schema_string
-from log_format.topic_state import TopicState
+from log_format.checkpoints.reconciliation import reconcile
+from log_format.checkpoints.state import read_checkpoint
+from log_format.delta.actions import Action, CommitInfo, MetaData, Protocol, Txn, decode_commit, encode_commit
+from log_format.delta.checkpoint_schema import SCHEMA
+from log_format.segments.run import Run, SegmentRef
+from log_format.topic.segment_tags import add_segment, remove_segment
+from log_format.topic.state import TopicState
+from log_format.topic.table_schema import schema_string
 
 DIRECTORY = Path(__file__).parent / "commits"
 GENERATION = 1

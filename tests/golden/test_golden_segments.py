@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from log_format.records import HEADERS, RECORD_SCHEMA, TIMESTAMP
-from log_format.run import SegmentRef
-from log_format.segment import decode_footer, decode_row_groups, encode_segment
+from log_format.records.schema import HEADERS, RECORD_SCHEMA, TIMESTAMP
+from log_format.segments.run import SegmentRef
+from log_format.segments.segment import decode_footer, decode_row_groups, encode_segment
 
 DIRECTORY = Path(__file__).parent / "segments"
 NAMES = {f"1-{name}": name for name in ("zstd", "lz4", "snappy", "gzip", "uncompressed")}

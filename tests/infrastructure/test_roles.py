@@ -18,9 +18,9 @@ import pytest
 from botocore.exceptions import ClientError
 
 from log_format.clock import SystemClock
-from log_format.diagnosis import Verdict, diagnose
+from log_format.inspection.diagnosis import Verdict, diagnose
+from log_format.inspection.verify import verify_topic
 from log_format.stores.s3 import S3Store
-from log_format.verify import verify_topic
 from tidelog import Admin, Consumer, Producer
 
 pytestmark = [pytest.mark.minio, pytest.mark.processes, pytest.mark.xdist_group("roles")]

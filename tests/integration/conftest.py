@@ -25,15 +25,15 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from log_format.append import Append, Batch
+from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
-from log_format.committer import Committer
-from log_format.producers import ProducerStamp
-from log_format.records import BATCH_SCHEMA, TIMESTAMP
+from log_format.delta.committer import Committer
+from log_format.records.schema import BATCH_SCHEMA, TIMESTAMP
 from log_format.stores import open_store
-from log_format.topic_changes import CreateTopic, DeleteRecords, DeleteTopic
-from log_format.topic_config import TopicConfig
-from log_format.topic_log import TopicLog
+from log_format.topic.append import Append, Batch
+from log_format.topic.changes import CreateTopic, DeleteRecords, DeleteTopic
+from log_format.topic.config import TopicConfig
+from log_format.topic.producers import ProducerStamp
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

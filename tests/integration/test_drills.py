@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 
 from log_format import layout
+from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
-from log_format.committer import Committer
-from log_format.group_changes import CommitOffsets, Decide
-from log_format.group_row import OffsetRow
-from log_format.groups_state import GroupsState, consumer_offsets_table
+from log_format.delta.committer import Committer
+from log_format.delta.log import TableLog
+from log_format.groups.changes import CommitOffsets, Decide
+from log_format.groups.row import OffsetRow
+from log_format.groups.state import GroupsState, consumer_offsets_table
+from log_format.inspection.verify import verify_topic
 from log_format.store import ObjectInfo
 from log_format.stores import open_store
 from log_format.stores.local import LocalStore
-from log_format.table_log import TableLog
-from log_format.topic_log import TopicLog
-from log_format.verify import verify_topic
 
 COPY = Path(__file__).resolve().parents[2] / "scripts" / "copy_log.py"
 

@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 import urllib3
 
+from log_format.inspection.verify import verify_topic
 from log_format.stores import open_store
-from log_format.verify import verify_topic
 
 PRODUCERS = 8
 KILLS = 20

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 import urllib3
 
+from log_format.inspection.verify import verify_topic
 from log_format.stores import open_store
-from log_format.verify import verify_topic
 
 PARTITIONS = 2
 KILLS = 2

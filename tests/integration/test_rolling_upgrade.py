@@ -25,8 +25,8 @@ import pytest
 
 from log_format.clock import SystemClock
 from log_format.errors import TidelogError
+from log_format.inspection.verify import verify_topic
 from log_format.stores import open_store
-from log_format.verify import verify_topic
 from tidelog import Admin, Consumer, Producer
 
 pytestmark = [pytest.mark.minio, pytest.mark.processes]

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from log_format.topic_config import OWN_SETTINGS, SETTINGS
+from log_format.topic.config import OWN_SETTINGS, SETTINGS
 from tidelog import Admin, Consumer, Producer, Record, TopicPartition
 from tidelog.admin import END
 from tidelog.errors import (

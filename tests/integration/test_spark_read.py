@@ -24,12 +24,13 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from log_format import layout, producer_id
-from log_format.checkpoint import write_checkpoint
+from log_format import layout
+from log_format.checkpoints.checkpoint import write_checkpoint
 from log_format.errors import RequestRefused, UnknownTopic
-from log_format.producers import ProducerStamp
-from log_format.records import BATCH_SCHEMA
-from log_format.topic_changes import AlterTopic
+from log_format.records.schema import BATCH_SCHEMA
+from log_format.topic import producer_id
+from log_format.topic.changes import AlterTopic
+from log_format.topic.producers import ProducerStamp
 from spark_pipeline import Way, read_topic, stream_topic
 from spark_pipeline.jobs import flight_delays
 from spark_pipeline.record_checksum import summary

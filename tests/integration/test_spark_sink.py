@@ -17,9 +17,9 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
-from log_format.partitioner import partition_for_key
-from log_format.staged_records import STAGED
+from log_format.records.partitioner import partition_for_key
 from log_format.stores import open_store
+from log_format.transactions.staged_records import STAGED
 from spark_pipeline import read_topic
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]

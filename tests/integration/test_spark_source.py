@@ -16,8 +16,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from log_format.clock import SystemClock
-from log_format.groups_state import consumer_offsets_table
-from log_format.table_log import TableLog
+from log_format.delta.log import TableLog
+from log_format.groups.state import consumer_offsets_table
 from spark_pipeline import lag
 from spark_pipeline.schemas import KAFKA_SOURCE
 

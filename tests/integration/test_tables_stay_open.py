@@ -16,20 +16,21 @@ from compaction.job import Job
 from compaction.policy import Policy
 from compaction.report import CollectedEvents
 from compaction.workers import InThisProcess
-from log_format import group_changes, transaction_compaction
-from log_format.append import Append, Batch
-from log_format.checkpoint import write_table_checkpoint
-from log_format.committer import Committer
-from log_format.group_row import OffsetRow
-from log_format.groups_state import consumer_offsets_table
-from log_format.records import BATCH_SCHEMA
+from log_format.checkpoints.checkpoint import write_table_checkpoint
+from log_format.checkpoints.topic_log import TopicLog
+from log_format.delta.committer import Committer
+from log_format.delta.log import TableLog
+from log_format.groups import changes as group_changes
+from log_format.groups.row import OffsetRow
+from log_format.groups.state import consumer_offsets_table
+from log_format.records.schema import BATCH_SCHEMA
 from log_format.stores.memory import MemoryStore
-from log_format.table_log import TableLog
-from log_format.topic_changes import AlterTopic, CreateTopic, DeleteRecords
-from log_format.topic_config import TopicConfig
-from log_format.topic_log import TopicLog
-from log_format.transaction_changes import Begin, Decide
-from log_format.transactions_state import transactions_table
+from log_format.topic.append import Append, Batch
+from log_format.topic.changes import AlterTopic, CreateTopic, DeleteRecords
+from log_format.topic.config import TopicConfig
+from log_format.transactions import compaction as transaction_compaction
+from log_format.transactions.changes import Begin, Decide
+from log_format.transactions.state import transactions_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
 

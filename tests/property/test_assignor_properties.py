@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.groups.assignors import ASSIGNORS, Subscriber, assign
-from log_format.group_holdings import keys_of
+from log_format.groups.holdings import keys_of
 
 TOPICS = ("t0", "t1", "t2")
 

@@ -18,7 +18,7 @@ from gateway.codec.json_body import decode_json
 from gateway.codec.json_text import structural_quotes
 from gateway.codec.ndjson_body import decode_ndjson
 from log_format.errors import ErrorCode, RequestRefused
-from log_format.records import TIMESTAMP_MS_MAX
+from log_format.records.schema import TIMESTAMP_MS_MAX
 
 
 class Pairs(list[tuple[str, Any]]):

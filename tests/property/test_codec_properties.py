@@ -24,7 +24,7 @@ from gateway.codec.json_body import decode_json
 from gateway.codec.media_type import FETCH_TYPES, PRODUCE_TYPES, content_type, negotiate
 from gateway.codec.ndjson_body import decode_ndjson
 from log_format.errors import ErrorCode, RequestRefused
-from log_format.records import BATCH_SCHEMA, HEADERS, RECORD_SCHEMA, TIMESTAMP_MS_MAX
+from log_format.records.schema import BATCH_SCHEMA, HEADERS, RECORD_SCHEMA, TIMESTAMP_MS_MAX
 
 POSITIONS = Positions(next_offset=7, high_watermark=9, log_start_offset=0)
 TEXTS = st.text(CHARACTERS, max_size=8)

@@ -9,11 +9,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from log_format.delta import Add, CommitInfo, MetaData, Protocol, Remove, Txn, decode_commit, encode_commit
+from log_format.delta.actions import Add, CommitInfo, MetaData, Protocol, Remove, Txn, decode_commit, encode_commit
 from log_format.errors import CorruptData
-from log_format.run import Run, SegmentRef
-from log_format.segment_tags import add_segment, segment_of_add
-from log_format.topic_state import TopicState
+from log_format.segments.run import Run, SegmentRef
+from log_format.topic.segment_tags import add_segment, segment_of_add
+from log_format.topic.state import TopicState
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden" / "commits").glob("*.json"))
 longs = st.integers(-(2**63), 2**63 - 1)

@@ -13,8 +13,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 from gateway.groups.assignors import ASSIGNORS
 from gateway.groups.regrouping import Happened, Subscriptions, members_after, next_row
-from log_format.group_holdings import Holdings, keys_of
-from log_format.group_row import GroupRow, MemberRow
+from log_format.groups.holdings import Holdings, keys_of
+from log_format.groups.row import GroupRow, MemberRow
 
 TOPICS = ("t0", "t1", "t2")
 Key = tuple[str, int]

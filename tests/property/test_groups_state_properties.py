@@ -9,10 +9,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from log_format.checkpoint import write_table_checkpoint
-from log_format.committer import Committer
+from log_format.checkpoints.checkpoint import write_table_checkpoint
+from log_format.delta.committer import Committer
+from log_format.delta.log import TableLog
 from log_format.errors import TidelogError
-from log_format.group_changes import (
+from log_format.groups.changes import (
     Claim,
     CommitOffsets,
     Compact,
@@ -23,11 +24,10 @@ from log_format.group_changes import (
     Regroup,
     Settle,
 )
-from log_format.group_row import GroupRow, MemberRow, OffsetRow, decode_tag, encode_tag
-from log_format.groups_state import Group, GroupsState, consumer_offsets_table, snapshot
+from log_format.groups.row import GroupRow, MemberRow, OffsetRow, decode_tag, encode_tag
+from log_format.groups.state import Group, GroupsState, consumer_offsets_table, snapshot
 from log_format.layout import CONSUMER_OFFSETS_ROOT
 from log_format.stores.memory import MemoryStore
-from log_format.table_log import TableLog
 
 GROUPS = ("a", "b", "\u00e9/:")
 TOPICS = ("t", "u")

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from log_format import limits
-from log_format.appended import Appended, Duplicate
 from log_format.errors import ErrorCode, TidelogError
-from log_format.producer_id import PLAIN, is_issued, issue, issued_ms, kind_of
-from log_format.producers import (
+from log_format.topic.appended import Appended, Duplicate
+from log_format.topic.producer_id import PLAIN, is_issued, issue, issued_ms, kind_of
+from log_format.topic.producers import (
     NO_PRODUCERS,
     ProducerStamp,
     SequenceCheck,

@@ -10,13 +10,19 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from log_format.cut import cut
 from log_format.errors import CorruptData
-from log_format.records import HEADERS, RECORD_SCHEMA, TIMESTAMP, TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
-from log_format.run import SegmentRef
-from log_format.segment import EncodedSegment, decode_footer, decode_row_group, decode_row_groups, encode_segment
-from log_format.segment_footer import Footer
-from log_format.segment_reader import SegmentReader
+from log_format.records.cut import cut
+from log_format.records.schema import HEADERS, RECORD_SCHEMA, TIMESTAMP, TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+from log_format.segments.footer import Footer
+from log_format.segments.reader import SegmentReader
+from log_format.segments.run import SegmentRef
+from log_format.segments.segment import (
+    EncodedSegment,
+    decode_footer,
+    decode_row_group,
+    decode_row_groups,
+    encode_segment,
+)
 from log_format.stores.memory import MemoryStore
 
 PATH = "segments/any.parquet"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from log_format.delta import Action, CommitInfo, MetaData, Txn, decode_commit, encode_commit
+from log_format.delta.actions import Action, CommitInfo, MetaData, Txn, decode_commit, encode_commit
 from log_format.errors import CorruptData
-from log_format.run import Run, SegmentRef
-from log_format.segment_tags import add_segment
-from log_format.topic_state import TopicState
+from log_format.segments.run import Run, SegmentRef
+from log_format.topic.segment_tags import add_segment
+from log_format.topic.state import TopicState
 
 PARTITIONS = 3
 METADATA = MetaData(

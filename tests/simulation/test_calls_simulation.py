@@ -121,7 +121,7 @@ PLANTED: dict[str, Planted] = {
         "POST /v1/groups/{group}/members",
         (
             (
-                "log_format.groups_state.Group.is_there",
+                "log_format.groups.state.Group.is_there",
                 property(lambda self: self.row is not None or bool(self.offsets)),
             ),
         ),

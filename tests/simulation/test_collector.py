@@ -22,18 +22,18 @@ from compaction.policy import Policy
 from compaction.report import CollectedEvents
 from compaction.workers import InThisProcess
 from log_format import limits
-from log_format.append import Append, Batch
-from log_format.change import Proposal
-from log_format.committer import Committer
+from log_format.checkpoints.topic_log import TopicLog
+from log_format.delta.change import Proposal
+from log_format.delta.committer import Committer
+from log_format.delta.fence import Fence
 from log_format.errors import TidelogError
-from log_format.fence import Fence
-from log_format.records import BATCH_SCHEMA
+from log_format.inspection.verify import verify_topic
+from log_format.records.schema import BATCH_SCHEMA
 from log_format.store import ObjectInfo
 from log_format.stores.memory import MemoryStore
-from log_format.topic_changes import CreateTopic
-from log_format.topic_config import TopicConfig
-from log_format.topic_log import TopicLog
-from log_format.verify import verify_topic
+from log_format.topic.append import Append, Batch
+from log_format.topic.changes import CreateTopic
+from log_format.topic.config import TopicConfig
 
 HISTORIES = 45
 PLANTED_SEEDS_MAX = 600

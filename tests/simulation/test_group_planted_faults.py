@@ -20,10 +20,10 @@ from gateway.groups.committed import Committed
 from gateway.groups.live_group import LiveGroup
 from gateway.groups.session import Session
 from log_format.errors import BackOff
-from log_format.group_changes import CommitOffsets
-from log_format.group_holdings import Holdings
-from log_format.group_row import GroupChanges
-from log_format.groups_state import GroupsState, snapshot
+from log_format.groups.changes import CommitOffsets
+from log_format.groups.holdings import Holdings
+from log_format.groups.row import GroupChanges
+from log_format.groups.state import GroupsState, snapshot
 
 SEEDS_MAX = 60
 
@@ -106,9 +106,9 @@ class Planted:
 
 PLANTED: dict[str, Planted] = {
     "gives what nobody let go of": Planted(
-        PASSING, (("log_format.group_holdings.Holdings._kept", _gives_before_it_is_let_go),), first_seed=2
+        PASSING, (("log_format.groups.holdings.Holdings._kept", _gives_before_it_is_let_go),), first_seed=2
     ),
-    "fences no coordinator": Planted(PASSING, (("log_format.group_changes._fenced", lambda *_: None),), first_seed=18),
+    "fences no coordinator": Planted(PASSING, (("log_format.groups.changes._fenced", lambda *_: None),), first_seed=18),
     "takes over without grace": Planted(
         PASSING, (("gateway.groups.live_group.LiveGroup.__init__", _takes_over_without_grace),), first_seed=60
     ),
@@ -118,7 +118,7 @@ PLANTED: dict[str, Planted] = {
     "lets anybody commit": Planted(
         PASSING,
         (
-            ("log_format.group_changes.judge_commit", lambda *_: None),
+            ("log_format.groups.changes.judge_commit", lambda *_: None),
             ("gateway.groups.live_group.LiveGroup.check_commit", lambda *_: None),
         ),
         first_seed=1,
@@ -126,7 +126,9 @@ PLANTED: dict[str, Planted] = {
     "answers before the commit": Planted(
         PASSING, (("gateway.engine.shared_commits.SharedCommits.decide", _answers_before_the_commit),)
     ),
-    "forgets an offset in a rewrite": Planted(PASSING, (("log_format.group_changes.snapshot", _forgets_in_a_rewrite),)),
+    "forgets an offset in a rewrite": Planted(
+        PASSING, (("log_format.groups.changes.snapshot", _forgets_in_a_rewrite),)
+    ),
     "refuses a commit that stands": Planted(
         FAULTY,
         (

@@ -25,16 +25,16 @@ from simulated.truth import Violation
 from simulated.world import simulate
 
 from log_format import layout
-from log_format.append import Append
-from log_format.change import Proposal
-from log_format.checkpoint import write_checkpoint
-from log_format.committer import Committed, Committer, _Holder
-from log_format.delta import decode_commit
+from log_format.checkpoints.checkpoint import write_checkpoint
+from log_format.checkpoints.topic_log import TopicLog
+from log_format.delta.actions import decode_commit
+from log_format.delta.change import Proposal
+from log_format.delta.committer import Committed, Committer, _Holder
 from log_format.errors import BackOff, CorruptData, OutcomeUnknown, StoreUnavailable
 from log_format.store import ObjectStore
-from log_format.topic_change import Change, StagedSegment
-from log_format.topic_log import TopicLog
-from log_format.topic_state import Offsets, TopicState
+from log_format.topic.append import Append
+from log_format.topic.change import Change, StagedSegment
+from log_format.topic.state import Offsets, TopicState
 
 SEEDS_MAX = 300
 MEDDLED = replace(CROWDED, administration=1.0)

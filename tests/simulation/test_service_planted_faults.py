@@ -22,11 +22,11 @@ from gateway.engine.open_topic import OpenTopic
 from gateway.engine.tail_cache import TailCache
 from gateway.engine.writer import Writer
 from gateway.transactions import finishing
-from log_format.append import Append, Batch
-from log_format.appended import Duplicate
-from log_format.committer import Committer, _Holder
+from log_format.delta.committer import Committer, _Holder
 from log_format.errors import BackOff, CorruptData
-from log_format.producers import NO_PRODUCERS, SequenceCheck
+from log_format.topic.append import Append, Batch
+from log_format.topic.appended import Duplicate
+from log_format.topic.producers import NO_PRODUCERS, SequenceCheck
 
 SEEDS_MAX = 300
 
@@ -131,34 +131,34 @@ class Planted:
 
 PLANTED: dict[str, Planted] = {
     "acknowledges before the commit": Planted(
-        "G1", "log_format.committer.Committer._publish", _acknowledges_before_the_commit, CALM
+        "G1", "log_format.delta.committer.Committer._publish", _acknowledges_before_the_commit, CALM
     ),
     "acknowledges when the segment is up": Planted(
         "G1", "gateway.engine.writer.Writer._commit", _settles_before_the_commit, FAULTY
     ),
     "takes a 412 for its own": Planted(
-        "G1", "log_format.committer.Committer._read_back", _takes_a_412_for_its_own, CROWDED
+        "G1", "log_format.delta.committer.Committer._read_back", _takes_a_412_for_its_own, CROWDED
     ),
-    "skips re-validation": Planted("G2", "log_format.append.Append.propose", _proposes_once, CROWDED),
+    "skips re-validation": Planted("G2", "log_format.topic.append.Append.propose", _proposes_once, CROWDED),
     "answers from memory": Planted("G4", "gateway.engine.open_topic.OpenTopic.fresh", _answers_from_memory, CROWDED),
     "shows records in another place": Planted("G4", "gateway.engine.tail_cache.TailCache.add", _shifts_the_tail, CALM),
     "takes a 412 for foreign": Planted(
-        "G5", "log_format.committer.Committer._read_back", _takes_a_412_for_foreign, FAULTY
+        "G5", "log_format.delta.committer.Committer._read_back", _takes_a_412_for_foreign, FAULTY
     ),
     "forgets producers at a checkpoint": Planted(
-        "G5", "log_format.checkpoint_memory.decode_producers", lambda _data: NO_PRODUCERS, FAULTY, first_seed=69
+        "G5", "log_format.checkpoints.memory.decode_producers", lambda _data: NO_PRODUCERS, FAULTY, first_seed=69
     ),
     "forgets producers at a takeover": Planted(
-        "G5", "log_format.topic_state.stamped_requests", lambda _commit: [], FAULTY
+        "G5", "log_format.topic.state.stamped_requests", lambda _commit: [], FAULTY
     ),
-    "appends duplicates": Planted("G5", "log_format.producers.SequenceCheck.judge", _appends_duplicates, FAULTY),
-    "applies a decided transaction twice": Planted("G6", "log_format.transaction_batch.Batch", _unnamed, FAULTY),
+    "appends duplicates": Planted("G5", "log_format.topic.producers.SequenceCheck.judge", _appends_duplicates, FAULTY),
+    "applies a decided transaction twice": Planted("G6", "log_format.transactions.batch.Batch", _unnamed, FAULTY),
     "applies a decided transaction in part": Planted(
         "G6", "gateway.transactions.finishing._by_topic", _first_topic_only, CALM
     ),
     "leaves a batch lying as a run ends": Planted("quiet", "gateway.engine.writer.Writer._run", _sleeps_in, QUIET),
     "says that nothing happened": Planted(
-        "G8", "log_format.committer.Committer._unknown", _says_that_nothing_happened, HOSTILE
+        "G8", "log_format.delta.committer.Committer._unknown", _says_that_nothing_happened, HOSTILE
     ),
 }
 

@@ -22,21 +22,23 @@ from compaction.job import Job
 from compaction.policy import Policy
 from compaction.report import CollectedEvents
 from compaction.workers import InThisProcess
-from log_format import checkpoint, limits, producer_id
-from log_format.append import Append, Batch
-from log_format.appended import Duplicate
-from log_format.committer import Committer
+from log_format import limits
+from log_format.checkpoints import checkpoint
+from log_format.checkpoints.topic_log import TopicLog
+from log_format.delta.committer import Committer
 from log_format.errors import RequestRefused, TidelogError
-from log_format.live_segments import live_segments
-from log_format.producers import ProducerStamp
-from log_format.records import BATCH_SCHEMA
-from log_format.segment_reader import SegmentReader
-from log_format.segment_scan import scan_segment
+from log_format.inspection.verify import verify_topic
+from log_format.records.schema import BATCH_SCHEMA
+from log_format.segments.reader import SegmentReader
+from log_format.segments.scan import scan_segment
 from log_format.stores.memory import MemoryStore
-from log_format.topic_changes import AlterTopic, CreateTopic, DeleteRecords, DeleteTopic
-from log_format.topic_config import TopicConfig
-from log_format.topic_log import TopicLog
-from log_format.verify import verify_topic
+from log_format.topic import producer_id
+from log_format.topic.append import Append, Batch
+from log_format.topic.appended import Duplicate
+from log_format.topic.changes import AlterTopic, CreateTopic, DeleteRecords, DeleteTopic
+from log_format.topic.config import TopicConfig
+from log_format.topic.live_segments import live_segments
+from log_format.topic.producers import ProducerStamp
 
 PARTITIONS = 2
 HOUR_MS = 3_600_000

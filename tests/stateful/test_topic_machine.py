@@ -12,18 +12,18 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from log_format.append import Append, Batch
-from log_format.checkpoint import write_checkpoint
+from log_format.checkpoints.checkpoint import write_checkpoint
+from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
-from log_format.committer import Committer
+from log_format.delta.committer import Committer
 from log_format.errors import OffsetOutOfRange, RequestRefused, TidelogError, TopicReplaced, UnknownTopic
-from log_format.records import BATCH_SCHEMA
-from log_format.segment_reader import SegmentReader
+from log_format.inspection.verify import verify_topic
+from log_format.records.schema import BATCH_SCHEMA
+from log_format.segments.reader import SegmentReader
 from log_format.stores.memory import MemoryStore
-from log_format.topic_changes import AlterTopic, CreateTopic, DeleteRecords, DeleteTopic
-from log_format.topic_config import TopicConfig
-from log_format.topic_log import TopicLog
-from log_format.verify import verify_topic
+from log_format.topic.append import Append, Batch
+from log_format.topic.changes import AlterTopic, CreateTopic, DeleteRecords, DeleteTopic
+from log_format.topic.config import TopicConfig
 
 gateways = st.integers(0, 1)
 

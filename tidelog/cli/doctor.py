@@ -11,7 +11,7 @@ from tidelog.cli.console import CommandFailed, JsonOption, output, print_json, r
 from tidelog.cli.exit_code import ExitCode
 
 if TYPE_CHECKING:
-    from log_format.diagnosis import Finding
+    from log_format.inspection.diagnosis import Finding
 
 _STYLES = {"good": "green", "poor": "yellow", "bad": "red"}
 
@@ -39,7 +39,7 @@ def doctor(
     with reporting(as_json=as_json):
         try:
             from log_format.clock import SystemClock  # noqa: PLC0415 - with the others
-            from log_format.diagnosis import Verdict, diagnose  # noqa: PLC0415 - needs pyarrow
+            from log_format.inspection.diagnosis import Verdict, diagnose  # noqa: PLC0415 - needs pyarrow
             from log_format.stores import open_store  # noqa: PLC0415 - only here the store itself is read
         except ModuleNotFoundError as error:
             what = (

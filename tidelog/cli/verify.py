@@ -13,7 +13,7 @@ from tidelog.cli.exit_code import ExitCode
 from tidelog.cli.names import TopicArgument
 
 if TYPE_CHECKING:
-    from log_format.verify import VerifyReport
+    from log_format.inspection.verify import VerifyReport
 
 
 def verify(
@@ -36,8 +36,8 @@ def verify(
     """
     with reporting(as_json=as_json):
         try:
+            from log_format.inspection.verify import verify_topic  # noqa: PLC0415 - needs pyarrow
             from log_format.stores import open_store  # noqa: PLC0415 - only here the store itself is read
-            from log_format.verify import verify_topic  # noqa: PLC0415 - needs pyarrow
         except ModuleNotFoundError as error:
             what = (
                 f"Reading a store needs {error.name}: pip install 'tidelog[arrow]' (for s3:// too: 'tidelog[arrow,s3]')"

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from log_format.limits import RECORD_BYTES_DEFAULT
-from log_format.partitioner import partition_for_key
+from log_format.records.partitioner import partition_for_key
 from tidelog.collect import limits
 from tidelog.collect.batch import Batch, BatchBuilder, TopicForm
 from tidelog.collect.body import RecordForm

@@ -22,12 +22,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import array, coalesce, col, concat, expr, length, lit, struct, unix_millis, when
 from pyspark.sql.functions import sum as sum_
 
+from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
-from log_format.committer import Committer
+from log_format.delta.committer import Committer
 from log_format.errors import UnknownTopic
-from log_format.topic_changes import AlterTopic, CreateTopic
-from log_format.topic_config import TopicConfig
-from log_format.topic_log import TopicLog
+from log_format.topic.changes import AlterTopic, CreateTopic
+from log_format.topic.config import TopicConfig
 from spark_pipeline.jobs.pipeline.judge import REASON
 from spark_pipeline.schemas import HEADERS
 from spark_pipeline.source.options import OptionRefused

@@ -36,7 +36,7 @@ from typing import Any, Final
 
 from log_format.errors import RequestRefused, StoreError
 from log_format.stores import open_store
-from log_format.topic_config import check_topic_name
+from log_format.topic.config import check_topic_name
 from spark_pipeline.jobs.pipeline.gold import Gold
 from spark_pipeline.source.options import OptionRefused
 

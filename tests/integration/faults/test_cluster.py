@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from log_format.rendezvous import preferred
+from log_format.cluster.preferred import preferred
 from tidelog import Producer
 
 pytestmark = pytest.mark.processes

@@ -39,7 +39,7 @@ def test_a_damaged_segment(gateway: Any, damage: str) -> None:
     """500 ``CORRUPT_SEGMENT`` with its name for exactly the records in it; the rest of the partition, other partitions and
     writing go on.
     """
-    from log_format.verify import verify_topic
+    from log_format.inspection.verify import verify_topic
 
     topic = gateway.topic(damage, 2)
     assert gateway.produce(topic, "sound", partition=0).status_code == 200
@@ -88,7 +88,7 @@ HOSTILE_PATHS = {
 def test_a_commit_that_names_what_is_no_segment(gateway: Any, start_gateway: Callable[..., Any]) -> None:
     """Paths that lead out of the table: 500 ``CORRUPT_SEGMENT`` with the segment, and the verifier says so; never another
     topic's records, never ``INTERNAL``."""
-    from log_format.verify import verify_topic
+    from log_format.inspection.verify import verify_topic
 
     victim = gateway.topic("victim")
     assert gateway.produce(victim, "secret").status_code == 200

@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from log_format.topic_config import TopicConfig
+from log_format.topic.config import TopicConfig
 from spark_pipeline.jobs.pipeline import dead_letters as dead_letters_module
 from spark_pipeline.jobs.pipeline import run as run_module
 from spark_pipeline.jobs.pipeline.run import Pipeline

@@ -15,9 +15,9 @@ import pytest
 import urllib3
 from pyspark.sql import DataFrame, SparkSession
 
-from log_format.records import BATCH_SCHEMA
-from log_format.segment_reader import SegmentReader
-from log_format.topic_changes import AlterTopic
+from log_format.records.schema import BATCH_SCHEMA
+from log_format.segments.reader import SegmentReader
+from log_format.topic.changes import AlterTopic
 from spark_pipeline import Way, read_topic, stream_topic
 from spark_pipeline.schemas import KAFKA_SOURCE
 

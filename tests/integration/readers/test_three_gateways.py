@@ -15,8 +15,8 @@ import urllib3
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from log_format.inspection.verify import verify_topic
 from log_format.stores import open_store
-from log_format.verify import verify_topic
 from spark_pipeline import stream_topic
 
 pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.minio, pytest.mark.xdist_group("spark")]

@@ -17,16 +17,16 @@ from simulated.oracle import Oracle
 from simulated.scheduler import Lock, Machine, MachineClock, Scheduler, Signal
 from simulated.store import Client
 
-from log_format import checkpoint
-from log_format.append import Append, Batch
-from log_format.committer import Committer
+from log_format.checkpoints import checkpoint
+from log_format.checkpoints.topic_log import TopicLog
+from log_format.delta.committer import Committer
 from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable, TidelogError, UnknownTopic
 from log_format.ids import NewId
-from log_format.records import BATCH_SCHEMA
-from log_format.segment_reader import SegmentReader
-from log_format.topic_change import Change
-from log_format.topic_log import TopicLog
-from log_format.topic_state import TopicState
+from log_format.records.schema import BATCH_SCHEMA
+from log_format.segments.reader import SegmentReader
+from log_format.topic.append import Append, Batch
+from log_format.topic.change import Change
+from log_format.topic.state import TopicState
 
 TOPIC = "t"
 FLUSH_REQUESTS_MAX = 3

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 
 from simulated.truth import TrueState, Truth, Violation
 
-from log_format.appended import Appended
 from log_format.errors import ErrorCode, OffsetOutOfRange, TidelogError, TopicReplaced, UnknownTopic
-from log_format.topic_state import TopicState
+from log_format.topic.appended import Appended
+from log_format.topic.state import TopicState
 
 
 class Oracle:

@@ -6,7 +6,7 @@ from simulated.gateway import TOPIC, Gateway
 from simulated.truth import Violation
 
 from log_format.errors import CorruptData, StoreUnavailable
-from log_format.topic_state import TopicState
+from log_format.topic.state import TopicState
 
 
 class Reader:

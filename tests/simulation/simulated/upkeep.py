@@ -12,14 +12,14 @@ from simulated.scheduler import EPOCH_MS, Machine, MachineClock, Scheduler
 from simulated.truth import Truth, Violation
 
 from log_format import layout, limits
-from log_format.cleaned_log import note_cleaned
-from log_format.delta import decode_commit
+from log_format.checkpoints.topic_log import TopicLog
+from log_format.delta.actions import decode_commit
+from log_format.delta.cleaned_log import note_cleaned
 from log_format.errors import StoreUnavailable
-from log_format.segment_reader import SegmentReader
+from log_format.segments.reader import SegmentReader
 from log_format.store import ObjectStore
 from log_format.stores.memory import MemoryStore
-from log_format.topic_log import TopicLog
-from log_format.topic_state import TopicState
+from log_format.topic.state import TopicState
 
 READ_AGAIN_SHARE = 0.3
 """In so many histories everything is read once more at the end: readers have seen most of it, and it takes time."""

@@ -22,8 +22,8 @@ from simulated.upkeep import Janitor, check_end
 
 from log_format import layout
 from log_format.errors import ObjectMissing, StoreUnavailable
-from log_format.topic_changes import AlterTopic, CreateTopic, DeleteRecords, DeleteTopic
-from log_format.topic_config import TopicConfig
+from log_format.topic.changes import AlterTopic, CreateTopic, DeleteRecords, DeleteTopic
+from log_format.topic.config import TopicConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

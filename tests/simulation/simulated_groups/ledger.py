@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 from simulated.truth import Violation
 
-from log_format.delta import Add, decode_commit
-from log_format.group_row import TAG_GROUPS, GroupChanges, GroupRow, OffsetRow, PendingOffsets, decode_tag
+from log_format.delta.actions import Add, decode_commit
+from log_format.groups.row import TAG_GROUPS, GroupChanges, GroupRow, OffsetRow, PendingOffsets, decode_tag
 
 Place = tuple[str, str, int]
 """Group, topic, partition."""

@@ -3,6 +3,6 @@
 ``tests/torture --spark --planted`` starts drivers so, and has to find records twice.
 """
 
-from log_format import transaction_job
+from log_format.transactions import job as transaction_job
 
 transaction_job.judge_number = lambda _transactional_id, _number, _last_number: None

@@ -8,7 +8,7 @@ import sys
 
 # Spark's own Python processes start with this beside them, too; they decide nothing and should start as fast as ever.
 if "spark_pipeline.jobs.pipeline" in sys.orig_argv:
-    from log_format import transaction_job
+    from log_format.transactions import job as transaction_job
     from spark_pipeline.jobs.pipeline import silver
 
     transaction_job.judge_number = lambda _transactional_id, _number, _last_number: None

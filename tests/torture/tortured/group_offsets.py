@@ -12,8 +12,8 @@ from tortured.group_history import Commit, MemberHistory, Row
 from tortured.group_members import Json, call
 
 from log_format import layout
-from log_format.delta import decode_commit
-from log_format.group_row import TAG_GROUPS, decode_tag
+from log_format.delta.actions import decode_commit
+from log_format.groups.row import TAG_GROUPS, decode_tag
 from log_format.store import ObjectStore
 
 RESET_EVERY = 10

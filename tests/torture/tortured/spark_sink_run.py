@@ -20,10 +20,10 @@ from tortured.service import STORE, Service
 from tortured.spark_sink_job import LAKE, SOURCE, WAYS, topics_of
 
 from log_format.clock import SystemClock
+from log_format.delta.log import TableLog
 from log_format.errors import StoreError
 from log_format.stores import open_store
-from log_format.table_log import TableLog
-from log_format.transactions_state import transactions_table
+from log_format.transactions.state import transactions_table
 
 JOB = Path(__file__).with_name("spark_sink_job.py")
 BATCH = 60

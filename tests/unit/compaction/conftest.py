@@ -16,18 +16,18 @@ from compaction.policy import Policy
 from compaction.report import CollectedEvents
 from compaction.workers import InThisProcess
 from log_format import layout
-from log_format.append import Append, Batch
-from log_format.cleaned_log import cleaned_below
-from log_format.committer import Committer
-from log_format.records import BATCH_SCHEMA
-from log_format.segment_reader import SegmentReader
+from log_format.checkpoints.topic_log import TopicLog
+from log_format.delta.cleaned_log import cleaned_below
+from log_format.delta.committer import Committer
+from log_format.inspection.verify import verify_topic
+from log_format.records.schema import BATCH_SCHEMA
+from log_format.segments.reader import SegmentReader
 from log_format.stores.memory import MemoryStore
-from log_format.topic_change import Change
-from log_format.topic_changes import CreateTopic
-from log_format.topic_config import TopicConfig
-from log_format.topic_log import TopicLog
-from log_format.topic_state import TopicState
-from log_format.verify import verify_topic
+from log_format.topic.append import Append, Batch
+from log_format.topic.change import Change
+from log_format.topic.changes import CreateTopic
+from log_format.topic.config import TopicConfig
+from log_format.topic.state import TopicState
 
 START_MS = 1_763_683_200_000
 SMALL = Policy(flushed_min=2, sources_max=4, fan_in=2)

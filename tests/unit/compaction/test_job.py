@@ -13,10 +13,10 @@ from compaction.policy import Policy
 from compaction.rewrite import Task, rewrite
 from compaction.workers import InThisProcess
 from log_format import layout, limits
-from log_format.delta import decode_commit
+from log_format.delta.actions import decode_commit
 from log_format.errors import CorruptData
-from log_format.topic_changes import AlterTopic, DeleteRecords, DeleteTopic
-from log_format.topic_state import TopicState
+from log_format.topic.changes import AlterTopic, DeleteRecords, DeleteTopic
+from log_format.topic.state import TopicState
 
 HOUR = 3_600_000
 
@@ -331,8 +331,8 @@ def test_records_are_merged_three_times_at_most(bench: Any) -> None:
 
 
 def live(bench: Any) -> Any:
-    from log_format import checkpoint
-    from log_format.live_segments import live_segments
+    from log_format.checkpoints import checkpoint
+    from log_format.topic.live_segments import live_segments
 
     state = bench.log.refresh()
     return live_segments(checkpoint.reconciled_log(bench.store, "t", state.version, bench.clock.now_ms()))

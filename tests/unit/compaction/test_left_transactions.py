@@ -11,17 +11,17 @@ import pytest
 from compaction import left_transactions
 from compaction.left_transactions import finish_left
 from compaction.report import LogReporter
+from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
-from log_format.committer import Committer
-from log_format.producer_id import JOB, issue
-from log_format.records import BATCH_SCHEMA
-from log_format.staged_records import STAGED, StagedRecords, encode_staged, staged_name, staged_prefix
+from log_format.delta.committer import Committer
+from log_format.records.schema import BATCH_SCHEMA
 from log_format.stores.memory import MemoryStore
-from log_format.topic_changes import CreateTopic
-from log_format.topic_config import TopicConfig
-from log_format.topic_log import TopicLog
-from log_format.transaction_finishing import TransactionFinishing
-from log_format.transaction_job import CommitJob
+from log_format.topic.changes import CreateTopic
+from log_format.topic.config import TopicConfig
+from log_format.topic.producer_id import JOB, issue
+from log_format.transactions.finishing import TransactionFinishing
+from log_format.transactions.job import CommitJob
+from log_format.transactions.staged_records import STAGED, StagedRecords, encode_staged, staged_name, staged_prefix
 
 CLOCK = SystemClock()
 

@@ -12,9 +12,9 @@ import pytest
 
 from compaction.merge_plan import Reason, plan_merges
 from compaction.policy import Policy
-from log_format.live_segments import LiveSegment
-from log_format.run import Run, SegmentRef
-from log_format.segment_tags import Rewritten
+from log_format.segments.run import Run, SegmentRef
+from log_format.topic.live_segments import LiveSegment
+from log_format.topic.segment_tags import Rewritten
 
 MIB = 1024 * 1024
 MINUTE = 60_000

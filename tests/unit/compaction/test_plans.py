@@ -12,10 +12,10 @@ from compaction.log_cleanup import plan_log
 from compaction.merge_plan import Reason, plan_merges
 from compaction.policy import Policy
 from log_format import layout, limits
-from log_format.live_segments import LiveSegment
-from log_format.run import Run, SegmentRef
-from log_format.segment_tags import Rewritten
+from log_format.segments.run import Run, SegmentRef
 from log_format.store import ObjectInfo
+from log_format.topic.live_segments import LiveSegment
+from log_format.topic.segment_tags import Rewritten
 
 NOW = 10**12
 HOUR = 3_600_000

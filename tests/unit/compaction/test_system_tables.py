@@ -8,16 +8,17 @@ from typing import Any
 import pytest
 
 from compaction.collection import Why
-from log_format import group_changes, layout, limits
-from log_format.checkpoint import write_table_checkpoint
-from log_format.committer import Committer
-from log_format.groups_state import consumer_offsets_table
+from log_format import layout, limits
+from log_format.checkpoints.checkpoint import write_table_checkpoint
+from log_format.delta.committer import Committer
+from log_format.delta.log import TableLog
+from log_format.delta.table import Table
+from log_format.groups import changes as group_changes
+from log_format.groups.state import consumer_offsets_table
 from log_format.stores.memory import MemoryStore
-from log_format.table import Table
-from log_format.table_log import TableLog
-from log_format.transaction_changes import Begin, Decide
-from log_format.transaction_compaction import Compact
-from log_format.transactions_state import transactions_table
+from log_format.transactions.changes import Begin, Decide
+from log_format.transactions.compaction import Compact
+from log_format.transactions.state import transactions_table
 
 ROOT = "system/transactions/"
 DAY_MS = limits.DELETED_FILE_RETENTION_MS

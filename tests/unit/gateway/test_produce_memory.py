@@ -13,10 +13,10 @@ import pytest
 from gateway.body import Body
 from gateway.memory_budget import MemoryBudget, Reservation
 from gateway.routes import produce
-from log_format.append import Batch
 from log_format.errors import BackOff
-from log_format.producers import ProducerStamp, out_of_order
-from log_format.records import BATCH_SCHEMA
+from log_format.records.schema import BATCH_SCHEMA
+from log_format.topic.append import Batch
+from log_format.topic.producers import ProducerStamp, out_of_order
 
 STAMP = ProducerStamp("p", 0, 1)
 RECORDS = pa.table({"timestamp": [0], "key": [None], "value": [b"x" * 1000], "headers": [None]}, schema=BATCH_SCHEMA)

@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from log_format.append import Append, Batch
-from log_format.appended import Appended
-from log_format.committer import Committed, Committer
-from log_format.records import BATCH_SCHEMA
+from log_format.checkpoints.topic_log import TopicLog
+from log_format.delta.committer import Committed, Committer
+from log_format.records.schema import BATCH_SCHEMA
 from log_format.stores.memory import MemoryStore
-from log_format.topic_changes import CreateTopic
-from log_format.topic_config import TopicConfig
-from log_format.topic_log import TopicLog
+from log_format.topic.append import Append, Batch
+from log_format.topic.appended import Appended
+from log_format.topic.changes import CreateTopic
+from log_format.topic.config import TopicConfig
 
 EPOCH_MS = 1_763_683_200_000
 

@@ -14,25 +14,26 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from log_format import layout, producer_id
-from log_format.append import Append, Batch
-from log_format.applied_transactions import TransactionStamp
-from log_format.checkpoint import decode_checkpoint, write_checkpoint
+from log_format import layout
+from log_format.checkpoints.checkpoint import decode_checkpoint, write_checkpoint
 from log_format.clock import SystemClock
-from log_format.cluster import load_cluster
-from log_format.committer import Committer
-from log_format.producers import ProducerStamp
-from log_format.records import BATCH_SCHEMA
-from log_format.run import Run
-from log_format.segment import encode_segment
-from log_format.segment_tags import statistics
-from log_format.segment_writer import SegmentWriter
-from log_format.staged_records import StagedRecords, encode_staged
+from log_format.cluster.identity import load_cluster
+from log_format.delta.committer import Committer
+from log_format.delta.log import TableLog
+from log_format.records.schema import BATCH_SCHEMA
+from log_format.segments.run import Run
+from log_format.segments.segment import encode_segment
+from log_format.segments.writer import SegmentWriter
 from log_format.stores.memory import MemoryStore
-from log_format.table_log import TableLog
-from log_format.topic_changes import DeleteTopic
-from log_format.transaction_changes import Decide, Forbid
-from log_format.transactions_state import transactions_table
+from log_format.topic import producer_id
+from log_format.topic.append import Append, Batch
+from log_format.topic.applied_transactions import TransactionStamp
+from log_format.topic.changes import DeleteTopic
+from log_format.topic.producers import ProducerStamp
+from log_format.topic.segment_tags import statistics
+from log_format.transactions.changes import Decide, Forbid
+from log_format.transactions.staged_records import StagedRecords, encode_staged
+from log_format.transactions.state import transactions_table
 
 DAY_MS = 86_400_000
 KEY = b"key"

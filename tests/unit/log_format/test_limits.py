@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from log_format import limits
-from log_format.topic_config import SETTINGS, IntegerSetting
+from log_format.topic.config import SETTINGS, IntegerSetting
 
 SOURCE = Path(limits.__file__)
 NAMES = sorted(name for name in vars(limits) if name.isupper())

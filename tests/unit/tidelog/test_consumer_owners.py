@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from log_format.rendezvous import preferred
+from log_format.cluster.preferred import preferred
 from tidelog import Consumer, Record, TopicPartition
 
 BOTH = ("one", "two")

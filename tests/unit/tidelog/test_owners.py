@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from log_format.rendezvous import preferred
+from log_format.cluster.preferred import preferred
 from tidelog.endpoints import Endpoints
 from tidelog.owners import Owned, Owners
 

@@ -6,8 +6,8 @@ import random
 
 import pyarrow as pa
 
-from log_format.partitioner import partition_for_keys
-from log_format.records import TIMESTAMP_MS_MAX
+from log_format.records.partitioner import partition_for_keys
+from log_format.records.schema import TIMESTAMP_MS_MAX
 from tidelog import limits
 from tidelog.partitioner import partition_for_key
 

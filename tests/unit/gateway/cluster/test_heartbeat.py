@@ -10,7 +10,7 @@ import pytest
 
 from gateway.cluster.heartbeat import CLOCK_ERROR_MS_MAX, Heartbeat, decode_heartbeat, encode_heartbeat, heartbeat_key
 from gateway.cluster.keys import ClusterKeys, cluster_keys
-from log_format.cluster import Cluster
+from log_format.cluster.identity import Cluster
 
 NOW_MS = 1_700_000_000_000
 CLUSTER = Cluster("c", b"secret")

@@ -11,7 +11,7 @@ from gateway.codec import record_json
 from gateway.codec.arrow_answer import arrow_pieces
 from gateway.codec.event_stream import PING, end_event, record_events
 from gateway.codec.json_answer import Positions, failed_partition, json_answer, json_pieces, ndjson_answer
-from log_format.records import HEADERS, RECORD_SCHEMA, TIMESTAMP
+from log_format.records.schema import HEADERS, RECORD_SCHEMA, TIMESTAMP
 
 POSITIONS = Positions(next_offset=5, high_watermark=9, log_start_offset=1)
 EMPTY_ANSWER = b'{"topic":"t","partition":0,"records":[],"next_offset":5,"high_watermark":9,"log_start_offset":1}'

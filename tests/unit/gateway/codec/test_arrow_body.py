@@ -13,7 +13,7 @@ from gateway.codec import arrow_messages
 from gateway.codec.arrow_body import decode_arrow
 from gateway.codec.incoming import NO_PARTITION
 from log_format.errors import ErrorCode, RequestRefused
-from log_format.records import TIMESTAMP_MS_MAX
+from log_format.records.schema import TIMESTAMP_MS_MAX
 
 BYTES_MAX = 1 << 20
 VALUES = pa.array([b"a", None, b""], pa.binary())

@@ -14,7 +14,7 @@ from gateway.codec.event_stream import record_events
 from gateway.codec.json_answer import Positions, json_pieces, ndjson_pieces
 from gateway.codec.large_record import object_pieces
 from gateway.codec.record_json import record_objects
-from log_format.records import RECORD_SCHEMA
+from log_format.records.schema import RECORD_SCHEMA
 
 MEBIBYTE = 1024 * 1024
 PLACE = {"partition": 3, "offset": 41, "timestamp": 1_763_683_200_000_000}

@@ -12,8 +12,8 @@ from gateway.codec.raw_body import decode_raw
 from gateway.codec.record_size import refuse_large
 from gateway.codec.route import route
 from log_format.errors import ErrorCode, RequestRefused
-from log_format.partitioner import partition_for_key
-from log_format.records import BATCH_SCHEMA, TIMESTAMP_MS_MAX
+from log_format.records.partitioner import partition_for_key
+from log_format.records.schema import BATCH_SCHEMA, TIMESTAMP_MS_MAX
 
 NOW_MS = 1_763_683_200_000
 

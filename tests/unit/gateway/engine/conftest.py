@@ -20,12 +20,12 @@ from gateway.engine.open_topic import OpenTopic
 from gateway.engine.writer import PendingBatch
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import MemoryBudget
-from log_format.append import Batch
 from log_format.clock import SystemClock
 from log_format.errors import StoreUnavailable
-from log_format.records import BATCH_SCHEMA
+from log_format.records.schema import BATCH_SCHEMA
 from log_format.store import ObjectInfo
 from log_format.stores.memory import MemoryStore
+from log_format.topic.append import Batch
 
 
 class FaultyStore:

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from gateway.engine.following import Ended
-from log_format import checkpoint, layout, limits
-from log_format.checkpoint import last_checkpoint_version
-from log_format.delta import decode_commit
+from log_format import layout, limits
+from log_format.checkpoints import checkpoint
+from log_format.checkpoints.checkpoint import last_checkpoint_version
+from log_format.delta.actions import decode_commit
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, StoreUnavailable, UnknownTopic
-from log_format.live_segments import live_segments
+from log_format.topic.live_segments import live_segments
 
 
 def test_making_a_topic_twice_is_the_same_topic(tools: Any) -> None:

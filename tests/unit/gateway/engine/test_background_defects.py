@@ -22,7 +22,7 @@ from gateway.supervised import supervised
 from gateway.transactions import sweeping as sweeping_module
 from gateway.transactions.sweeping import Sweeping
 from log_format.errors import BackOff, TidelogError
-from log_format.group_changes import Claim
+from log_format.groups.changes import Claim
 
 JOINING = Joining(
     topics=("t",), pattern=None, assignor="range", session_timeout_ms=1_000, client_id=None, instance_id=None

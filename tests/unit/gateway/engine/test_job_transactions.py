@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from log_format import limits
+from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
 from log_format.errors import TidelogError
-from log_format.producer_id import JOB, issue
-from log_format.staged_records import StagedRecords, encode_staged, staged_name, staged_prefix
-from log_format.topic_log import TopicLog
-from log_format.transaction_finishing import TransactionFinishing
-from log_format.transaction_job import CommitJob
+from log_format.topic.producer_id import JOB, issue
+from log_format.transactions.finishing import TransactionFinishing
+from log_format.transactions.job import CommitJob
+from log_format.transactions.staged_records import StagedRecords, encode_staged, staged_name, staged_prefix
 
 STAGED = "system/transactions/staged/"
 

@@ -16,7 +16,7 @@ from compaction.workers import InThisProcess
 from gateway.engine.waiting import Wakeup
 from log_format.clock import SystemClock
 from log_format.errors import BackOff, ErrorCode, UnknownTopic
-from log_format.manifest import Manifest
+from log_format.manifest.manifest import Manifest
 
 BUDGET = 4_000
 """Bytes: the share of one topic is some twenty segments."""

@@ -15,8 +15,8 @@ from compaction.report import CollectedEvents
 from compaction.workers import InThisProcess
 from gateway.engine import maintenance_watch
 from gateway.engine.reading import ReadLimits
+from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
-from log_format.topic_log import TopicLog
 
 LIMITS = ReadLimits(records_max=100, bytes_max=100_000)
 VALUES = [b"v%d" % number for number in range(11)]

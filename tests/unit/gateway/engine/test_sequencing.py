@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import gateway.engine.sequencing as sequencing_module
-from log_format.appended import Appended, Duplicate
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
-from log_format.producers import ProducerStamp
+from log_format.topic.appended import Appended, Duplicate
+from log_format.topic.producers import ProducerStamp
 
 EVER_MS = 60_000
 

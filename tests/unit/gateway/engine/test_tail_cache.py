@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from gateway.engine.tail_cache import TailCache
-from log_format.appended import Appended
-from log_format.records import RECORD_SCHEMA
+from log_format.records.schema import RECORD_SCHEMA
+from log_format.topic.appended import Appended
 
 
 def table_of(runs: list[Appended], value: bytes = b"x" * 100) -> pa.Table:

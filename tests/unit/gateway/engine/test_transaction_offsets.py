@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from log_format.errors import BackOff, OutcomeUnknown, RequestRefused, StoreUnavailable
-from log_format.producer_id import TRANSACTIONAL
-from log_format.staged_offsets import StagedOffset, StagedOffsets
+from log_format.topic.producer_id import TRANSACTIONAL
+from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
 
 CRASHES = {
     "after the offsets are pending": ("put_if_absent", "system/transactions/_delta_log/"),

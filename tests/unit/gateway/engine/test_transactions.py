@@ -9,7 +9,7 @@ import pytest
 
 from gateway.transactions.staging import Staged
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, StoreUnavailable
-from log_format.staged_records import StagedRecords
+from log_format.transactions.staged_records import StagedRecords
 
 CRASHES = {
     "before the first topic": ("put_if_absent", "topics/a/_delta_log"),

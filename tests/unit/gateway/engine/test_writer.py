@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gateway.memory_budget import MemoryBudget
-from log_format.appended import Appended
 from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable, TopicReplaced, UnknownTopic
+from log_format.topic.appended import Appended
 
 
 def test_nothing_is_acknowledged_before_its_commit_stands(tools: Any) -> None:

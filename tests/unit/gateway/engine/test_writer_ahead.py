@@ -7,8 +7,8 @@ import threading
 from typing import Any
 
 from gateway.engine.bounds import FLUSHES_AHEAD_MAX
-from log_format.appended import Appended
 from log_format.errors import BackOff, StoreUnavailable
+from log_format.topic.appended import Appended
 
 
 def _full(number: int) -> list[bytes]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gateway.groups.assignors import ASSIGNORS, Subscriber, assign
-from log_format.group_holdings import keys_of
-from log_format.group_row import Partitions
+from log_format.groups.holdings import keys_of
+from log_format.groups.row import Partitions
 
 Given = dict[str, str]
 """What each member gets, as Kafka's documentation writes it: ``t0p0 t1p2``."""

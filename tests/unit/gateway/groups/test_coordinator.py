@@ -17,9 +17,9 @@ from gateway.groups.coordinator import Coordinator
 from gateway.groups.metrics import GroupMetrics
 from gateway.groups.regrouping import Subscriptions
 from log_format.errors import TidelogError
-from log_format.group_changes import Claim, GroupDecision, Regroup
-from log_format.group_row import GroupChanges, GroupRow, MemberRow, OffsetRow, PendingOffsets
-from log_format.groups_state import Group, GroupsState
+from log_format.groups.changes import Claim, GroupDecision, Regroup
+from log_format.groups.row import GroupChanges, GroupRow, MemberRow, OffsetRow, PendingOffsets
+from log_format.groups.state import Group, GroupsState
 
 NOW_MS = 1_763_683_200_000
 

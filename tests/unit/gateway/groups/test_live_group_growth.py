@@ -14,7 +14,7 @@ from gateway.groups.regrouping import Subscriptions
 from gateway.problem import overloaded
 from log_format.clock import SystemClock
 from log_format.errors import BackOff
-from log_format.group_row import GroupRow, MemberRow
+from log_format.groups.row import GroupRow, MemberRow
 
 _EMPTY = GroupRow(group="g", epoch=1, coordinator="c", generation=0, assignor=None, members=(), changed_at_ms=0)
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
-from log_format.committer import Committer
+from log_format.delta.committer import Committer
 from log_format.errors import UnknownTopic
 from log_format.stores import open_store
-from log_format.topic_changes import CreateTopic
-from log_format.topic_config import TopicConfig
-from log_format.topic_log import TopicLog
-from log_format.topic_state import TopicState
+from log_format.topic.changes import CreateTopic
+from log_format.topic.config import TopicConfig
+from log_format.topic.state import TopicState
 from spark_pipeline.jobs.pipeline.dead_letters import HEADER_BYTES_MAX, ensure_topic
 from spark_pipeline.source.options import OptionRefused
 

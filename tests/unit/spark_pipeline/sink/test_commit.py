@@ -13,20 +13,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from log_format import limits, transaction_finishing
+from log_format import limits
+from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
-from log_format.committer import Committer
-from log_format.segment_reader import SegmentReader
-from log_format.staged_records import STAGED
+from log_format.delta.committer import Committer
+from log_format.delta.log import TableLog
+from log_format.segments.reader import SegmentReader
 from log_format.store import ObjectStore
 from log_format.stores.memory import MemoryStore
-from log_format.table_log import TableLog
-from log_format.topic_changes import CreateTopic, DeleteTopic
-from log_format.topic_config import TopicConfig
-from log_format.topic_log import TopicLog
-from log_format.transaction_changes import Begin, DecideCommit
-from log_format.transaction_row import TransactionRow
-from log_format.transactions_state import TransactionsState, transactions_table
+from log_format.topic.changes import CreateTopic, DeleteTopic
+from log_format.topic.config import TopicConfig
+from log_format.transactions import finishing as transaction_finishing
+from log_format.transactions.changes import Begin, DecideCommit
+from log_format.transactions.row import TransactionRow
+from log_format.transactions.staged_records import STAGED
+from log_format.transactions.state import TransactionsState, transactions_table
 from spark_pipeline.sink import commit, stage
 from spark_pipeline.sink.batch_name import BatchName, BatchRefused
 from spark_pipeline.sink.commit import commit_staged, transactions_of

@@ -7,14 +7,14 @@ import uuid
 import pyarrow as pa
 import pytest
 
+from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
-from log_format.committer import Committer
+from log_format.delta.committer import Committer
 from log_format.errors import ErrorCode, RequestRefused
-from log_format.staged_records import STAGED
 from log_format.stores.memory import MemoryStore
-from log_format.topic_changes import CreateTopic
-from log_format.topic_config import TopicConfig
-from log_format.topic_log import TopicLog
+from log_format.topic.changes import CreateTopic
+from log_format.topic.config import TopicConfig
+from log_format.transactions.staged_records import STAGED
 from spark_pipeline.sink import stage
 from spark_pipeline.sink.options import SinkOptions
 

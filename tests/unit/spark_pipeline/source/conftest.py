@@ -14,23 +14,24 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from log_format import checkpoint, layout
-from log_format.append import Append, Batch
+from log_format import layout
+from log_format.checkpoints import checkpoint
+from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
-from log_format.committer import Committer
-from log_format.delta import CommitInfo, Txn, encode_commit
-from log_format.records import BATCH_SCHEMA, TIMESTAMP
-from log_format.rewrite import NewSegment, Rewrite, RewriteOutcome, Uploaded
-from log_format.run import Run, SegmentRef
-from log_format.segment_reader import SegmentReader
-from log_format.segment_scan import scan_segment
-from log_format.segment_tags import Rewritten, add_segment
-from log_format.segment_writer import SegmentWriter
+from log_format.delta.actions import CommitInfo, Txn, encode_commit
+from log_format.delta.committer import Committer
+from log_format.records.schema import BATCH_SCHEMA, TIMESTAMP
+from log_format.segments.reader import SegmentReader
+from log_format.segments.run import Run, SegmentRef
+from log_format.segments.scan import scan_segment
+from log_format.segments.writer import SegmentWriter
 from log_format.store import ObjectStore
 from log_format.stores.memory import MemoryStore
-from log_format.topic_changes import CreateTopic, DeleteRecords, DeleteTopic
-from log_format.topic_config import TopicConfig
-from log_format.topic_log import TopicLog
+from log_format.topic.append import Append, Batch
+from log_format.topic.changes import CreateTopic, DeleteRecords, DeleteTopic
+from log_format.topic.config import TopicConfig
+from log_format.topic.rewrite import NewSegment, Rewrite, RewriteOutcome, Uploaded
+from log_format.topic.segment_tags import Rewritten, add_segment
 from spark_pipeline.schemas import KAFKA_SOURCE
 from spark_pipeline.source import batch, store_access, stream, task
 from spark_pipeline.source.batch import BatchReader

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from pyspark.sql.datasource import EqualTo, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual, Not
 
-from log_format.segment_reader import OffsetRange, TimestampRange
+from log_format.segments.reader import OffsetRange, TimestampRange
 from spark_pipeline.source.filters import Wanted, wanted
 
 OFFSET, PARTITION, TOPIC, TIMESTAMP = ("offset",), ("partition",), ("topic",), ("timestamp",)

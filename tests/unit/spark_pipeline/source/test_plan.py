@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from log_format.manifest import Manifest
-from log_format.run import Run, SegmentRef
-from log_format.segment_reader import OffsetRange
-from log_format.topic_state import TopicState
+from log_format.manifest.manifest import Manifest
+from log_format.segments.reader import OffsetRange
+from log_format.segments.run import Run, SegmentRef
+from log_format.topic.state import TopicState
 from spark_pipeline.source import plan
 from spark_pipeline.source.limit import limited
 from spark_pipeline.source.offsets import count

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from log_format import segment_reader
 from log_format.errors import CorruptData
-from log_format.segment_reader import OffsetRange
+from log_format.segments import reader as segment_reader
+from log_format.segments.reader import OffsetRange
 from spark_pipeline.source.loss import DataLoss
 from spark_pipeline.source.relocation import behind
 

@@ -17,7 +17,7 @@ Run = Callable[..., Any]
 
 def test_verify_tells_whole_from_damaged(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Exit code 1 when anything is wrong, with each problem named; 0 when all is there; both as JSON too."""
-    from log_format import verify
+    from log_format.inspection import verify
 
     problems: tuple[str, ...] = ()
 

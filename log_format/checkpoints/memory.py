@@ -1,0 +1,92 @@
+"""What a topic remembers of its producers and of applied transactions, inside a checkpoint.
+
+It has no Delta action of its own: it is in the Parquet file's key-value metadata, which other readers ignore. A checkpoint
+without it was written by somebody else; then every producer that may have been used before is taken for forgotten, and every
+transaction that a ``txn`` names is one that the topic has.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from log_format.delta.actions import Commit
+from log_format.topic.applied_transactions import NO_TRANSACTIONS, AppliedTransactions, applied_by_txns, decode_applied
+from log_format.topic.config import TopicConfig
+from log_format.topic.producers import NO_PRODUCERS, Producers, decode_producers
+from log_format.topic.state import DELETED_PROPERTY, commit_times, stamped_requests
+
+PRODUCERS_KEY: Final = b"tidelog.producers"
+"""JSON (``Producers.encoded``), compressed with zlib, as base64, since other readers insist that metadata be text."""
+TRANSACTIONS_KEY: Final = b"tidelog.applied"
+"""The same of ``AppliedTransactions.encoded``."""
+KEYS: Final = (PRODUCERS_KEY, TRANSACTIONS_KEY)
+_CLOCKS_DIFFER_MS_MAX: Final = 60_000
+"""An id that was used before somebody else's checkpoint bears an issue time at most so much later than the checkpoint's."""
+
+
+class TopicMemory(NamedTuple):
+    """What replaying actions alone does not give."""
+
+    producers: Producers
+    transactions: AppliedTransactions
+
+    def after(self, commit: Commit, configuration: Mapping[str, str]) -> TopicMemory:
+        """The memory behind a commit of a topic with these table properties. Raises ``CorruptData``."""
+        if configuration.get(DELETED_PROPERTY) == "true":
+            return NO_MEMORY
+        transactions = self.transactions.after(commit)
+        stamped = stamped_requests(commit)
+        if not stamped:
+            return TopicMemory(self.producers, transactions)
+        used_ms = max([time for time in commit_times(commit) if time is not None], default=0)
+        expiration_ms = TopicConfig.from_properties(configuration).integer("producer.id.expiration.ms")
+        return TopicMemory(self.producers.with_batches(stamped, used_ms, expiration_ms), transactions)
+
+
+NO_MEMORY: Final = TopicMemory(NO_PRODUCERS, NO_TRANSACTIONS)
+
+
+def with_memory(table: pa.Table, memory: TopicMemory) -> pa.Table:
+    """A checkpoint's table with this in its metadata."""
+    metadata = {
+        PRODUCERS_KEY: _packed(memory.producers.encoded()),
+        TRANSACTIONS_KEY: _packed(memory.transactions.encoded()),
+    }
+    return table.replace_schema_metadata(metadata)
+
+
+def memory_of(table: pa.Table) -> TopicMemory:
+    """What a checkpoint's table (``checkpoint.SCHEMA``) says. Raises ``ValueError`` when it is damaged."""
+    metadata = table.schema.metadata or {}
+    producers, transactions = metadata.get(PRODUCERS_KEY), metadata.get(TRANSACTIONS_KEY)
+    return TopicMemory(
+        _forgotten_producers(table) if producers is None else decode_producers(_unpacked(producers)),
+        applied_by_txns(_txns(table)) if transactions is None else decode_applied(_unpacked(transactions)),
+    )
+
+
+def _forgotten_producers(table: pa.Table) -> Producers:
+    columns = (("add", "modificationTime"), ("txn", "lastUpdated"))
+    times = [pc.max(pc.struct_field(table.column(action), name)).as_py() or 0 for action, name in columns]
+    return Producers(NO_PRODUCERS.by_id, max(times) + _CLOCKS_DIFFER_MS_MAX)
+
+
+def _txns(table: pa.Table) -> dict[str, int]:
+    return {txn["appId"]: txn["version"] for txn in table.column("txn").drop_null().to_pylist()}
+
+
+def _packed(data: bytes) -> bytes:
+    return base64.b64encode(zlib.compress(data))
+
+
+def _unpacked(data: bytes) -> bytes:
+    try:
+        return zlib.decompress(base64.b64decode(data, validate=True))
+    except zlib.error as problem:
+        raise ValueError(f"what it remembers is damaged: {problem}") from problem

@@ -1,0 +1,168 @@
+"""A checkpoint moved on by the commits behind it (protocol, "Action Reconciliation"), piece by piece.
+
+The segments and tombstones of the checkpoint before stay columns, of which only some rows are in memory at a time; what the
+commits say becomes Python values, and these are few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from log_format import limits
+from log_format.checkpoints.memory import NO_MEMORY, memory_of, with_memory
+from log_format.delta.actions import Add, Commit, MetaData, Protocol, Remove
+from log_format.delta.checkpoint_schema import ADD, METADATA, PROTOCOL, REMOVE, SCHEMA, TXN, present
+from log_format.topic.config import TopicConfig
+from log_format.topic.state import EMPTY_REQUEST_APP_ID, PARTITION_COUNT_PROPERTY
+
+Pieces = Callable[[], Iterable[pa.Table]]
+"""The rows of the checkpoint before, ``SCHEMA`` or its column in question, some at a time."""
+
+
+def reconcile(table: pa.Table, commits: Iterable[Commit], now_ms: int) -> pa.Table:
+    """A checkpoint's table (``SCHEMA``) moved on by commits, at once."""
+    found = Reconciliation(table, commits, now_ms)
+    return found.with_metadata(
+        pa.concat_tables([SCHEMA.empty_table(), *found.rows(lambda: (table,), lambda: (table,))])
+    )
+
+
+class Reconciliation:
+    """What commits make of a checkpoint; ``head``: its ``txn``, ``metaData`` and ``protocol`` (``CheckpointFile.head``)."""
+
+    def __init__(self, head: pa.Table, commits: Iterable[Commit], now_ms: int) -> None:
+        self._protocol = _last(head, "protocol")
+        self._metadata = _last(head, "metaData")
+        self._memory = memory_of(head)
+        self._txns = {txn["appId"]: txn for txn in present(head, "txn").to_pylist()}
+        self._adds: dict[str, dict[str, Any]] = {}
+        self._removes: dict[str, dict[str, Any]] = {}
+        self._gone: set[str] = set()
+        self._back: set[str] = set()
+        self._now_ms = now_ms
+        for commit in commits:
+            self._take(commit)
+
+    def with_metadata(self, table: pa.Table) -> pa.Table:
+        """A table with what belongs into the checkpoint's metadata."""
+        return with_memory(table, self._memory)
+
+    def rows(self, adds_before: Pieces, removes_before: Pieces) -> Iterator[pa.Table]:
+        """The rows (``SCHEMA``), tombstones last."""
+        txns = [txn for txn in self._txns.values() if self._memory.transactions.needs(txn["appId"])]
+        yield from _rows("protocol", pa.array([self._protocol], PROTOCOL).drop_null())
+        yield from _rows("metaData", pa.array([self._metadata], METADATA).drop_null())
+        yield from _rows("txn", pa.array(txns, TXN))
+        gone = pa.array(list(self._gone), pa.string())
+        for piece in adds_before():
+            yield from _rows("add", _without(present(piece, "add"), gone))
+        yield from _rows("add", pa.array(list(self._adds.values()), ADD))
+        oldest_ms = self._now_ms - _tombstones_kept_ms(self._configuration())
+        # There may be hundreds of thousands of tombstones.
+        named = pa.array(list(self._gone | self._back), pa.string())
+        for piece in removes_before():
+            yield from _rows("remove", _younger(_without(present(piece, "remove"), named), oldest_ms))
+        yield from _rows("remove", _younger(pa.array(list(self._removes.values()), REMOVE), oldest_ms))
+
+    def _configuration(self) -> dict[str, str]:
+        return dict(self._metadata["configuration"] or ()) if self._metadata else {}
+
+    def _take(self, commit: Commit) -> None:
+        if commit.protocol is not None:
+            self._protocol = _protocol(commit.protocol)
+        if commit.metadata is not None:
+            is_same = self._metadata is not None and self._metadata["id"] == commit.metadata.id
+            self._memory = self._memory if is_same else NO_MEMORY
+            self._metadata = _metadata(commit.metadata)
+        self._memory = self._memory.after(commit, self._configuration())
+        for txn in commit.txns:
+            if txn.app_id.startswith(EMPTY_REQUEST_APP_ID):
+                continue  # the producers' state says it
+            self._txns[txn.app_id] = {"appId": txn.app_id, "version": txn.version, "lastUpdated": txn.last_updated}
+        for remove in commit.removes:
+            self._adds.pop(remove.path, None)
+            self._gone.add(remove.path)
+            self._removes[remove.path] = _remove(remove)
+        for add in commit.adds:
+            self._removes.pop(add.path, None)
+            self._back.add(add.path)
+            self._adds[add.path] = _add(add)
+
+
+def _without(actions: pa.Array, paths: pa.Array) -> pa.Array:
+    if not len(actions) or not len(paths):
+        return actions
+    return actions.filter(pc.invert(pc.is_in(pc.struct_field(actions, "path"), paths)))
+
+
+def _younger(removes: pa.Array, oldest_ms: int) -> pa.Array:
+    return removes.filter(pc.greater_equal(pc.fill_null(pc.struct_field(removes, "deletionTimestamp"), 0), oldest_ms))
+
+
+def _tombstones_kept_ms(configuration: Mapping[str, str]) -> int:
+    """How long removed files are named: a topic's until they may be deleted and a little longer, since they become orphans then;
+    other tables, of which nobody collects orphans, are small."""
+    if PARTITION_COUNT_PROPERTY not in configuration:
+        return limits.SYSTEM_TOMBSTONES_KEPT_MS
+    retention_ms = TopicConfig.from_properties(configuration).integer("deleted.file.retention.ms")
+    return retention_ms + limits.TOMBSTONE_MARGIN_MS
+
+
+def _last(table: pa.Table, name: str) -> dict[str, Any] | None:
+    values = present(table, name)
+    return values[-1].as_py() if len(values) else None
+
+
+def _rows(name: str, values: pa.Array) -> Iterator[pa.Table]:
+    """Rows of one kind of action; nothing when there are none."""
+    if len(values):
+        columns = [values if field.name == name else pa.nulls(len(values), field.type) for field in SCHEMA]
+        yield pa.table(columns, schema=SCHEMA)
+
+
+def _pairs(mapping: Mapping[str, str | None] | None) -> list[tuple[str, str | None]] | None:
+    return None if mapping is None else list(mapping.items())
+
+
+def _protocol(protocol: Protocol) -> dict[str, Any]:
+    return {"minReaderVersion": protocol.min_reader_version, "minWriterVersion": protocol.min_writer_version}
+
+
+def _metadata(metadata: MetaData) -> dict[str, Any]:
+    return {
+        "id": metadata.id,
+        "name": metadata.name,
+        "description": metadata.description,
+        "format": {"provider": metadata.format.provider, "options": _pairs(metadata.format.options)},
+        "schemaString": metadata.schema_string,
+        "partitionColumns": metadata.partition_columns,
+        "configuration": _pairs(metadata.configuration),
+        "createdTime": metadata.created_time,
+    }
+
+
+def _add(add: Add) -> dict[str, Any]:
+    return {
+        "path": add.path,
+        "partitionValues": _pairs(add.partition_values),
+        "size": add.size,
+        "modificationTime": add.modification_time,
+        "dataChange": False,
+        "stats": add.stats,
+        "tags": _pairs(add.tags),
+    }
+
+
+def _remove(remove: Remove) -> dict[str, Any]:
+    return {
+        "path": remove.path,
+        "deletionTimestamp": remove.deletion_timestamp,
+        "dataChange": False,
+        "extendedFileMetadata": remove.extended_file_metadata,
+        "partitionValues": _pairs(remove.partition_values),
+        "size": remove.size,
+    }

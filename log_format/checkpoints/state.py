@@ -1,0 +1,96 @@
+"""A topic's state from a checkpoint: read piece by piece, so that it takes little more memory than the state itself.
+
+Statistics, tombstones and whatever else only writers of checkpoints need is passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from log_format import layout
+from log_format.checkpoints.memory import memory_of
+from log_format.checkpoints.segments import columns_of, segments_of
+from log_format.delta.actions import MetaData
+from log_format.delta.checkpoint_file import CheckpointFile, in_turn
+from log_format.delta.checkpoint_schema import SCHEMA, as_corrupt, check_required, conforming, present, refuse_features
+from log_format.errors import CorruptData
+from log_format.topic.state import TopicState
+
+_COLUMNS: Final = ("add.path", "add.size", "add.modificationTime", "add.tags")
+_FIELDS: Final = (SCHEMA.field("add"),)
+
+
+def read_checkpoint(data: bytes, topic: str, version: int) -> TopicState:
+    """The state that a checkpoint gives. Raises ``CorruptData``."""
+    with in_turn(len(data)):
+        return _read(data, topic, version)
+
+
+def _read(data: bytes, topic: str, version: int) -> TopicState:
+    root = layout.topic_root(topic)
+    with as_corrupt(root, version, topic=topic):
+        file = CheckpointFile(data)
+        table = file.head()
+        refuse_features(table, layout.table_checkpoint_key(root, version))
+        memory = memory_of(table)
+        metadata = _metadata(table)
+        txns = {txn["appId"]: txn["version"] for txn in present(table, "txn").to_pylist()}
+        newest_ms = pc.max(pc.struct_field(present(table, "add"), "modificationTime")).as_py() or 0
+    if metadata is None:
+        raise CorruptData(f"The checkpoint {version} of topic {topic!r} has no metaData.", topic=topic)
+    state = TopicState.absent(topic, version).with_reconciled(metadata, txns, newest_ms, *memory)
+    pieces = _pieces(file)
+    while True:
+        with as_corrupt(root, version, topic=topic):
+            adds = next(pieces, None)
+        if adds is None:
+            return state
+        if state.exists:
+            _take(state, adds)
+
+
+def _metadata(table: pa.Table) -> MetaData | None:
+    rows = present(table, "metaData")
+    if not len(rows):
+        return None
+    row: dict[str, Any] = rows[-1].as_py()
+    return MetaData(
+        id=row["id"],
+        name=row["name"],
+        schema_string=row["schemaString"],
+        configuration=dict(row["configuration"] or ()),
+        created_time=row["createdTime"],
+    )
+
+
+def _pieces(file: CheckpointFile) -> Iterator[pa.StructArray]:
+    """Every ``add``, some at a time."""
+    for piece in file.pieces(_COLUMNS, with_tombstones=False):
+        table = conforming(piece, _FIELDS)
+        check_required(table)
+        if len(adds := present(table, "add")):
+            yield adds
+
+
+def _take(state: TopicState, adds: pa.StructArray) -> None:
+    """Add the segments to the state's manifest. Raises ``CorruptData``."""
+    columns = columns_of(adds)
+    if columns is not None:
+        segments, runs = columns
+        is_beyond = runs.partitions >= state.partition_count
+        if not is_beyond.any() and not (runs.ends > state.next_offsets[runs.partitions]).any():
+            state.manifest.add_many(segments, runs, state.log_starts)
+            return
+    for segment, each in segments_of(adds):
+        for run in each:
+            if run.partition >= state.partition_count or run.end_offset > state.high_watermark(run.partition):
+                raise CorruptData(
+                    f"The checkpoint {state.version} of topic {state.topic!r} has a segment beyond its end: {run}.",
+                    topic=state.topic,
+                    segment=segment.path,
+                )
+        state.manifest.add(segment, each, state.log_starts)

@@ -1,0 +1,219 @@
+"""Delta actions and the bytes of one commit.
+
+A commit is newline-delimited JSON, one action a line, ``commitInfo`` first (Delta protocol, "Actions"). Only what a topic
+needs is here: ``protocol``, ``metaData``, ``add``, ``remove``, ``txn``, ``commitInfo``; other actions and unknown fields in what
+is read are ignored, as the protocol asks.
+
+Invariants of a commit that is written: never two ``txn`` with one appId; never two actions for one path; ``txn.lastUpdated`` is
+set; never an ``add`` with ``dataChange`` beside a ``remove`` with ``dataChange`` (a Delta stream would stop or skip).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+from urllib.parse import unquote
+
+import msgspec
+
+from log_format.delta.features import refusal, refuse_metadata, refuse_protocol
+from log_format.errors import CorruptData
+
+Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""What Delta calls a long."""
+
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+
+class Protocol(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Which features a reader and a writer must have: 1 and 2, the ones that everybody has."""
+
+    min_reader_version: int = 1
+    min_writer_version: int = 2
+
+
+class Format(msgspec.Struct, frozen=True, kw_only=True):
+    """The data files' format."""
+
+    provider: str = "parquet"
+    options: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class MetaData(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The table: its id (the topic's incarnation), name, schema and properties."""
+
+    id: str
+    name: str | None = None
+    description: str | None = None
+    format: Format = msgspec.field(default_factory=Format)
+    schema_string: str
+    partition_columns: list[str] = msgspec.field(default_factory=list)
+    configuration: dict[str, str] = msgspec.field(default_factory=dict)
+    created_time: Long | None = None
+
+
+class Add(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A data file joins the table. ``path`` is relative and URI-encoded; ``stats`` is JSON in a string."""
+
+    path: str
+    partition_values: dict[str, str | None] = msgspec.field(default_factory=dict)
+    size: _Count
+    modification_time: Long
+    data_change: bool
+    stats: str | None = None
+    tags: dict[str, str | None] | None = None
+
+
+class Remove(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A data file leaves the table; its object stays until nobody can need it."""
+
+    path: str
+    deletion_timestamp: Long | None = None
+    data_change: bool
+    extended_file_metadata: bool | None = None
+    partition_values: dict[str, str | None] | None = None
+    size: Long | None = None
+
+
+class Txn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An application's own version number; the newest per ``app_id`` counts."""
+
+    app_id: str
+    version: Long
+    last_updated: Long | None = None
+
+
+class CommitInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Who committed what, and the id by which a committer knows its own commit again (``txnId``)."""
+
+    timestamp: int | None = None
+    operation: str | None = None
+    operation_parameters: dict[str, str] | None = None
+    engine_info: str | None = None
+    txn_id: str | None = None
+
+
+Action = Protocol | MetaData | Add | Remove | Txn
+
+
+class Commit(msgspec.Struct, frozen=True, kw_only=True):
+    """The actions of one commit, by kind, in the order in which they were written."""
+
+    commit_id: str | None
+    protocol: Protocol | None
+    metadata: MetaData | None
+    adds: tuple[Add, ...]
+    removes: tuple[Remove, ...]
+    txns: tuple[Txn, ...]
+
+
+class _SeenInfo(msgspec.Struct, kw_only=True, rename="camel"):
+    """``commitInfo`` as it may come: the protocol leaves its content to whoever writes it."""
+
+    txn_id: Any = None
+
+
+class _SeenProtocol(Protocol, frozen=True, kw_only=True, rename="camel"):
+    """``protocol`` as it may come."""
+
+    reader_features: list[str] | None = None
+    writer_features: list[str] | None = None
+
+
+class _Line(msgspec.Struct, kw_only=True, rename="camel"):
+    commit_info: _SeenInfo | None = None
+    protocol: _SeenProtocol | None = None
+    meta_data: MetaData | None = None
+    add: Add | None = None
+    remove: Remove | None = None
+    txn: Txn | None = None
+
+
+class _SeenFile(msgspec.Struct, kw_only=True, rename="camel"):
+    deletion_vector: Any = None
+
+
+class _FilesLine(msgspec.Struct, kw_only=True):
+    add: _SeenFile | None = None
+    remove: _SeenFile | None = None
+
+
+_DECODER: Final = msgspec.json.Decoder(_Line)
+_FILES_DECODER: Final = msgspec.json.Decoder(_FilesLine)
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+def encode_commit(info: CommitInfo, actions: Sequence[Action]) -> bytes:
+    """One commit's bytes; ``info`` is the first line. Refuses (``AssertionError``) what would not be a legal commit."""
+    _check(actions)
+    return b"".join(_ENCODER.encode(line) + b"\n" for line in [{"commitInfo": info}, *map(_line, actions)])
+
+
+def decode_commit(data: bytes, key: str) -> Commit:
+    """What a commit's bytes say; ``key`` names the object in errors.
+
+    Raises ``CorruptData``, and of that ``UnsupportedTable`` where it has what no table of Tidelog has; nothing else.
+    """
+    try:
+        lines = [_DECODER.decode(line) for line in data.split(b"\n") if line.strip()]
+        _refuse_features(data, lines, key)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+        raise CorruptData(f"{key} is not a Delta commit: {problem}.", object=key) from problem
+    commit_id = next((line.commit_info.txn_id for line in lines if line.commit_info is not None), None)
+    protocol = next((line.protocol for line in lines if line.protocol is not None), None)
+    return Commit(
+        commit_id=commit_id if isinstance(commit_id, str) else None,
+        protocol=None if protocol is None else _plain(protocol),
+        metadata=next((line.meta_data for line in lines if line.meta_data is not None), None),
+        adds=tuple(line.add for line in lines if line.add is not None),
+        removes=tuple(line.remove for line in lines if line.remove is not None),
+        txns=tuple(line.txn for line in lines if line.txn is not None),
+    )
+
+
+def plain_path(path: str) -> str:
+    """An ``add.path`` or ``remove.path`` without its URI encoding."""
+    return unquote(path)
+
+
+def _plain(protocol: Protocol) -> Protocol:
+    return Protocol(min_reader_version=protocol.min_reader_version, min_writer_version=protocol.min_writer_version)
+
+
+def _refuse_features(data: bytes, lines: Sequence[_Line], key: str) -> None:
+    for line in lines:
+        if (protocol := line.protocol) is not None:
+            features = [*(protocol.reader_features or ()), *(protocol.writer_features or ())]
+            refuse_protocol(key, protocol.min_reader_version, protocol.min_writer_version, features)
+        if line.meta_data is not None:
+            refuse_metadata(key, line.meta_data.partition_columns, line.meta_data.configuration)
+    if b"deletionVector" in data:  # rare: so it costs nothing to look twice
+        for text in data.split(b"\n"):
+            files = _FILES_DECODER.decode(text) if text.strip() else _FilesLine()
+            if any(file is not None and file.deletion_vector is not None for file in (files.add, files.remove)):
+                raise refusal(key, "deletion vectors")
+
+
+def _line(action: Action) -> dict[str, Action]:
+    match action:
+        case Protocol():
+            return {"protocol": action}
+        case MetaData():
+            return {"metaData": action}
+        case Add():
+            return {"add": action}
+        case Remove():
+            return {"remove": action}
+        case Txn():
+            return {"txn": action}
+
+
+def _check(actions: Sequence[Action]) -> None:
+    app_ids = [action.app_id for action in actions if isinstance(action, Txn)]
+    paths = [action.path for action in actions if isinstance(action, Add | Remove)]
+    assert len(set(app_ids)) == len(app_ids), "two txn with one appId in a commit"
+    assert len(set(paths)) == len(paths), "two actions for one path in a commit"
+    assert all(action.last_updated is not None for action in actions if isinstance(action, Txn))
+    added = any(isinstance(action, Add) and action.data_change for action in actions)
+    removed = any(isinstance(action, Remove) and action.data_change for action in actions)
+    assert not (added and removed), "new data beside a removal that a stream must see"

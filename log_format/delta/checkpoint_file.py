@@ -1,0 +1,149 @@
+"""The Parquet object of a checkpoint: which of its row groups hold nothing but tombstones.
+
+A topic that is merged all the time has many times as many tombstones as segments, and who only wants the state has no use for
+them: they come last, in row groups of their own, and the file's metadata says where they begin. A checkpoint that somebody else
+wrote is read whole. (Statistics would say it, too; but where they are damaged pyarrow ends the process.)
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from log_format.delta.checkpoint_schema import SCHEMA, check_required, conforming
+
+TOMBSTONES_KEY: Final = b"tidelog.tombstones"
+"""JSON: the number of the first row group of tombstones, which all behind it hold, too, and how many rows come before."""
+_HEAD: Final = ("txn", "metaData", "protocol", "add.modificationTime")
+_HEAD_FIELDS: Final = (
+    *(SCHEMA.field(name) for name in ("txn", "metaData", "protocol")),
+    pa.field("add", pa.struct([("modificationTime", pa.int64())])),
+)
+PIECE_BYTES: Final = 2 * 1024 * 1024
+"""About so much is decoded at once."""
+LARGE_BYTES: Final = 1024 * 1024
+"""A checkpoint of some 30,000 segments."""
+_LARGE: Final = threading.Lock()
+_GROUP_BYTES: Final = 8 * 1024 * 1024
+"""About so much is encoded at once: each row group costs a few KiB of the object's end."""
+_ROWS_MAX: Final = 16_384
+"""Rows of one piece: more make nothing faster."""
+
+
+@contextmanager
+def in_turn(size_bytes: int) -> Iterator[None]:
+    """Wait until no other thread works on a large checkpoint, when this is one: what that takes, it takes once."""
+    if size_bytes < LARGE_BYTES:
+        yield
+        return
+    with _LARGE:
+        yield
+
+
+def encode_checkpoint_file(reconciled: pa.Table) -> bytes:
+    """The object's bytes. ``reconciled``: ``checkpoint_schema.SCHEMA``, with what belongs into the file's metadata."""
+    is_tombstone = pc.is_valid(reconciled.column("remove"))
+    pieces = (reconciled.filter(pc.invert(is_tombstone)), reconciled.filter(is_tombstone))
+    return encode_checkpoint_pieces(pieces, reconciled.schema.metadata or {})[0]
+
+
+def encode_checkpoint_pieces(pieces: Iterable[pa.Table], metadata: Mapping[bytes, bytes]) -> tuple[bytes, int]:
+    """The object's bytes and how many rows it has. No piece may mix tombstones with others."""
+    sink = pa.BufferOutputStream()
+    row_count, group_count, tombstones = 0, 0, [0, 0]
+    options = {"compression": "zstd", "store_schema": False, "write_page_checksum": True}
+    with pq.ParquetWriter(sink, SCHEMA, **options) as writer:
+        for group in _row_groups(pieces):
+            writer.write_table(group)
+            row_count += group.num_rows
+            group_count += 1
+            if group.column("remove").null_count:
+                tombstones = [group_count, row_count]
+        # Without the Arrow schema pyarrow leaves the table's own metadata out as well.
+        writer.add_key_value_metadata({**metadata, TOMBSTONES_KEY: msgspec.json.encode(tombstones)})
+    data: bytes = sink.getvalue().to_pybytes()
+    return data, row_count
+
+
+def _row_groups(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The pieces together, as far as they are of one kind and not too large."""
+    group: list[pa.Table] = []
+    size, are_tombstones = 0, False
+    for piece in pieces:
+        if not piece.num_rows:
+            continue
+        is_other = are_tombstones != (piece.column("remove").null_count == 0)
+        if group and (is_other or size >= _GROUP_BYTES):
+            yield pa.concat_tables(group)
+            group, size = [], 0
+        are_tombstones = piece.column("remove").null_count == 0
+        group.append(piece.replace_schema_metadata(None))
+        size += piece.nbytes
+    if group:
+        yield pa.concat_tables(group)
+
+
+def decode_checkpoint_file(data: bytes, *, with_tombstones: bool) -> pa.Table:
+    """The object's rows as they are in it, and its metadata; without those that are only tombstones, where they lie apart.
+
+    Raises ``pa.ArrowException`` and ``OSError`` when it can't be read.
+    """
+    return CheckpointFile(data).read(None, with_tombstones=with_tombstones)
+
+
+class CheckpointFile:
+    """The object, of which only the footer is decoded yet. Everything here raises ``pa.ArrowException``, ``OSError``."""
+
+    def __init__(self, data: bytes) -> None:
+        self.size_bytes = len(data)
+        self._file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+
+    def read(self, columns: Sequence[str] | None, *, with_tombstones: bool) -> pa.Table:
+        """All rows at once, of these columns (``add.path``; None: all), with the object's metadata."""
+        table: pa.Table = self._file.read_row_groups(self._groups(with_tombstones), columns=columns, use_threads=False)
+        return table
+
+    def head(self) -> pa.Table:
+        """All rows that are no file's, and of the ``add`` the one with the largest ``modificationTime``, with nothing else of it;
+        with the object's metadata. Raises ``ValueError`` also, where something is missing."""
+        found = []
+        for piece in self.pieces(_HEAD, with_tombstones=False):
+            table = conforming(piece, _HEAD_FIELDS)
+            is_head = pc.or_(*(pc.is_valid(table.column(name)) for name in ("txn", "metaData")))
+            found.append(table.filter(pc.or_(is_head, pc.is_valid(table.column("protocol")))))
+            times = pc.struct_field(table.column("add"), "modificationTime")
+            newest = pc.index(times, pc.max(times)).as_py()
+            found.append(table.slice(max(0, newest), 1 if newest >= 0 else 0))
+        table = pa.concat_tables([pa.schema(_HEAD_FIELDS).empty_table(), *found])
+        check_required(table.select(["txn", "metaData"]))
+        return table.replace_schema_metadata(self._file.schema_arrow.metadata)
+
+    def pieces(self, columns: Sequence[str], *, with_tombstones: bool) -> Iterator[pa.Table]:
+        """The rows of these columns in pieces of about ``PIECE_BYTES`` of all columns. Raises ``ValueError`` also."""
+        for number in self._groups(with_tombstones):
+            group = self._file.metadata.row_group(number)
+            count = max(1, min(_ROWS_MAX, group.num_rows * PIECE_BYTES // max(1, group.total_byte_size)))
+            for batch in self._file.iter_batches(count, row_groups=[number], columns=columns, use_threads=False):
+                yield pa.Table.from_batches([batch])
+
+    def _groups(self, with_tombstones: bool) -> list[int]:
+        metadata = self._file.metadata
+        groups = list(range(metadata.num_row_groups))
+        text = (self._file.schema_arrow.metadata or {}).get(TOMBSTONES_KEY)
+        if text is None or with_tombstones:
+            return groups
+        try:
+            first, row_count = msgspec.json.decode(text, type=tuple[int, int])
+        except msgspec.DecodeError as problem:
+            raise ValueError(f"where its tombstones are is damaged: {problem}") from problem
+        wanted = groups[: max(0, first)]
+        if sum(metadata.row_group(group).num_rows for group in wanted) != row_count:
+            raise ValueError("its tombstones are elsewhere")
+        return wanted

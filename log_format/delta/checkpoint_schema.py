@@ -1,0 +1,129 @@
+"""The rows of a checkpoint as Arrow sees them, whoever wrote it: one column for each kind of action, of which a row has one.
+
+``SCHEMA`` is what Tidelog writes and needs; others' checkpoints may have more fields, lack some, and have other types of text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from log_format import layout
+from log_format.delta.features import refuse_metadata, refuse_protocol
+from log_format.errors import CorruptData
+
+_TEXT_MAP: Final = pa.map_(pa.string(), pa.string())
+TXN: Final = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])
+ADD: Final = pa.struct(
+    [
+        ("path", pa.string()),
+        ("partitionValues", _TEXT_MAP),
+        ("size", pa.int64()),
+        ("modificationTime", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("stats", pa.string()),
+        ("tags", _TEXT_MAP),
+    ]
+)
+REMOVE: Final = pa.struct(
+    [
+        ("path", pa.string()),
+        ("deletionTimestamp", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("extendedFileMetadata", pa.bool_()),
+        ("partitionValues", _TEXT_MAP),
+        ("size", pa.int64()),
+    ]
+)
+METADATA: Final = pa.struct(
+    [
+        ("id", pa.string()),
+        ("name", pa.string()),
+        ("description", pa.string()),
+        ("format", pa.struct([("provider", pa.string()), ("options", _TEXT_MAP)])),
+        ("schemaString", pa.string()),
+        ("partitionColumns", pa.list_(pa.string())),
+        ("configuration", _TEXT_MAP),
+        ("createdTime", pa.int64()),
+    ]
+)
+PROTOCOL: Final = pa.struct([("minReaderVersion", pa.int32()), ("minWriterVersion", pa.int32())])
+SCHEMA: Final = pa.schema(
+    [("txn", TXN), ("add", ADD), ("remove", REMOVE), ("metaData", METADATA), ("protocol", PROTOCOL)]
+)
+REQUIRED: Final = (
+    ("txn", "appId"),
+    ("txn", "version"),
+    ("add", "path"),
+    ("add", "size"),
+    ("add", "modificationTime"),
+    ("remove", "path"),
+    ("metaData", "id"),
+    ("metaData", "schemaString"),
+)
+"""Fields that no action of their kind may lack."""
+
+
+@contextmanager
+def as_corrupt(root: str, version: int, **fields: Any) -> Iterator[None]:
+    """Turn what Arrow says of a checkpoint that can't be read into ``CorruptData`` that names the object, with ``fields``."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, KeyError, ValueError) as problem:
+        raise CorruptData(
+            f"The checkpoint {version} of {root.rstrip('/')} can't be read: {problem}.",
+            object=layout.table_checkpoint_key(root, version),
+            **fields,
+        ) from problem
+
+
+def conforming(table: pa.Table, fields: Sequence[pa.Field] = tuple(SCHEMA)) -> pa.Table:
+    """The columns that are ours, with the fields that are ours. Raises ``ValueError``, ``pa.ArrowException``."""
+    found = pa.table([_conforming(table, field) for field in fields], schema=pa.schema(fields))
+    found.validate(full=True)
+    return found
+
+
+def check_required(table: pa.Table) -> None:
+    """Raise ``ValueError`` where an action lacks what it must have."""
+    for column, name in REQUIRED:
+        if column in table.column_names and pc.struct_field(present(table, column), name).null_count:
+            raise ValueError(f"{column}.{name} is null")
+
+
+def refuse_features(table: pa.Table, key: str) -> None:
+    """Raise ``UnsupportedTable`` where ``protocol`` or ``metaData`` has what no table of Tidelog has."""
+    for protocol in present(table, "protocol").to_pylist():
+        refuse_protocol(key, protocol["minReaderVersion"] or 0, protocol["minWriterVersion"] or 0)
+    for metadata in present(table, "metaData").to_pylist():
+        refuse_metadata(key, metadata["partitionColumns"] or (), dict(metadata["configuration"] or ()))
+
+
+def _conforming(table: pa.Table, field: pa.Field) -> pa.Array:
+    """A column with the fields that are ours, whatever others whoever wrote the checkpoint has added or left out."""
+    if field.name not in table.column_names:
+        raise ValueError(f"it has no column {field.name}")
+    column = pa.concat_arrays(table.column(field.name).chunks) if table.num_rows else pa.array([], field.type)
+    if not pa.types.is_struct(column.type):
+        raise ValueError(f"{field.name} is no struct")
+    names = [child.name for child in column.type]
+    children = [
+        pc.struct_field(column, child.name).cast(child.type)
+        if child.name in names
+        else pa.nulls(len(column), child.type)
+        for child in field.type
+    ]
+    return pa.StructArray.from_arrays(children, fields=list(field.type), mask=column.is_null())
+
+
+def present(table: pa.Table, name: str) -> pa.Array:
+    """The actions of one kind."""
+    column = table.column(name).combine_chunks()
+    column = column.chunk(0) if isinstance(column, pa.ChunkedArray) and column.num_chunks == 1 else column
+    if isinstance(column, pa.ChunkedArray):
+        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return column.drop_null()

@@ -1,0 +1,265 @@
+"""The state of one table, loaded from its log and kept fresh.
+
+Loading reads ``_last_checkpoint`` (a hint), one listing from that checkpoint on, the newest checkpoint and the commits behind
+it; keeping fresh probes the next version. A log whose old commits were cleaned away while nobody here looked must not be
+taken for one that ends, nor may a late put into the hole be taken for a commit: so when the last look is older than
+``HEAD_TRUSTED_MS``, what a probe finds counts only if afterwards no checkpoint covers that version (clean-up deletes nothing
+that no checkpoint covers); else the log is loaded anew. (docs/format.md, "Log clean-up")
+
+Where a listing costs the whole log (``ObjectStore.lists_from_key``) none is made: the commits behind the hinted checkpoint are
+probed for, and what was found counts only if afterwards ``cleaned_log`` has no note above that checkpoint. When that tells
+nothing (no hint, an old one, its checkpoint is gone, a hole), the log is listed after all.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic
+
+from log_format import layout, limits
+from log_format.bounded_read import read_bounded
+from log_format.clock import Clock
+from log_format.delta.actions import Commit, decode_commit
+from log_format.delta.checkpoint_hint import hinted_version
+from log_format.delta.cleaned_log import cleaned_below
+from log_format.delta.table import NO_LOG, StateT, Table
+from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable
+from log_format.store import ObjectStore
+
+Map = Callable[[Callable[[str], bytes], Iterable[str]], Iterator[bytes]]
+"""``map``, perhaps with several calls under way at once; results in order."""
+
+
+class TableLog(Generic[StateT]):
+    """One table's log. Safe from any thread: two may refresh and commit at once, and each commit is applied once."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        table: Table[StateT],
+        clock: Clock,
+        *,
+        fetch_all: Map = map,
+        on_change: Callable[[StateT], None] | None = None,
+    ) -> None:
+        self.store = store
+        self.table = table
+        self.clock = clock
+        self._fetch_all = fetch_all
+        self._on_change = on_change
+        self._lock = threading.Lock()
+        self._state = table.absent()
+        self._observed_ms: int | None = None
+
+    @property
+    def state(self) -> StateT:
+        """The newest state seen here. Raises nothing: before the first ``refresh`` the table is absent."""
+        return self._state
+
+    @property
+    def observed_ms(self) -> int | None:
+        """When (monotonic) a look began that found ``state`` to be the head, or to be behind it; None: never."""
+        return self._observed_ms
+
+    def refresh(self) -> StateT:
+        """The state at a version that was the head at some moment during this call.
+
+        One request when nothing changed. Raises ``StoreUnavailable``, ``CorruptData``.
+        """
+        started_ms = self.clock.monotonic_ms()
+        observed_ms = self._observed_ms
+        state = self._state
+        if observed_ms is None or state.version == NO_LOG:
+            return self._load(started_ms)
+        while True:
+            version = self._state.version + 1
+            commit = self._get_commit(version)
+            asked_ms = self.clock.monotonic_ms()
+            if asked_ms - observed_ms > limits.HEAD_TRUSTED_MS:
+                if self.may_be_cleaned(version):
+                    return self._load(started_ms)
+                observed_ms = asked_ms
+            if commit is None:
+                break
+            self.apply(commit, version)
+        self.observed(started_ms)
+        return self._state
+
+    def reload(self) -> StateT:
+        """As ``refresh``, but from the newest checkpoint, whatever is known. Raises as ``refresh``."""
+        return self._load(self.clock.monotonic_ms())
+
+    def may_be_cleaned(self, version: int) -> bool:
+        """Whether log clean-up may have deleted ``version``: not where no checkpoint covers it, nor where no note says so.
+
+        One request. Raises ``StoreUnavailable``.
+        """
+        if not self.store.lists_from_key:
+            return cleaned_below(self.store, self.table.root) > version
+        start_after = layout.table_commit_key(self.table.root, version - 1) if version > 0 else ""
+        listing = self.store.list(layout.table_log_prefix(self.table.root), start_after=start_after)
+        return any(layout.checkpoint_version(info.key) is not None for info in listing)
+
+    def kept_from(self) -> int:
+        """The version from which on the log keeps commits, as far as one request tells; 0 where clean-up left no note.
+
+        For those who reckon with how long a log is. Raises ``StoreUnavailable``.
+        """
+        if not self.store.lists_from_key:
+            return cleaned_below(self.store, self.table.root)
+        versions = (
+            layout.commit_version(info.key) for info in self.store.list(layout.table_log_prefix(self.table.root))
+        )
+        return next((version for version in versions if version is not None), 0)
+
+    def apply(self, commit: Commit, version: int) -> StateT:
+        """Take a commit that is in the store; one that was taken already changes nothing. Raises ``CorruptData``."""
+        with self._lock:
+            changed = version == self._state.version + 1
+            if changed:
+                self._state = self._state.apply(commit, version)
+            state = self._state
+        if changed and self._on_change is not None:
+            self._on_change(state)
+        return state
+
+    def observed(self, started_ms: int) -> None:
+        """Note that a look which began at ``started_ms`` reached the head."""
+        with self._lock:
+            self._observed_ms = max(started_ms, self._observed_ms or started_ms)
+
+    def _load(self, started_ms: int) -> StateT:
+        state = self._load_whole()
+        with self._lock:
+            changed = state.version > self._state.version
+            if changed:
+                self._state = state
+            state = self._state
+        self.observed(started_ms)
+        if changed and self._on_change is not None:
+            self._on_change(state)
+        return state
+
+    def _load_whole(self) -> StateT:
+        missing: str | None = None
+        for _ in range(limits.LOAD_ATTEMPTS_MAX):
+            started_ms = self.clock.monotonic_ms()
+            state, missing = None, None
+            try:
+                state = self._replay()
+            except ObjectMissing as problem:
+                missing = problem.key  # it was listed and then cleaned away: a newer checkpoint covers it
+            if self.clock.monotonic_ms() - started_ms > limits.LOAD_MS_MAX:
+                missing = None
+            elif state is not None:
+                return state
+        if missing is None:
+            prefix = layout.table_log_prefix(self.table.root)
+            raise StoreUnavailable(prefix, "the log can't be read fast enough to be trusted", may_have_happened=False)
+        raise CorruptData(
+            f"The log of {self.table.label} loses objects faster than it can be read.",
+            object=missing,
+            **self.table.fields,
+        )
+
+    def _replay(self) -> StateT:
+        hint = hinted_version(self.store, layout.table_last_checkpoint_key(self.table.root))
+        if hint is not None and not self.store.lists_from_key:
+            probed = self._probed(hint)
+            if probed is not None:
+                return probed
+        state, listed = self._newest_checkpoint(hint)
+        versions = list(without_gaps(listed, state.version + 1))
+        keys = [layout.table_commit_key(self.table.root, version) for version in versions]
+        try:
+            for version, key, data in zip(versions, keys, self._fetch_all(self._commit_bytes, keys), strict=True):
+                if version != state.version + 1:
+                    raise self._lacks(state.version + 1)
+                state = state.apply(decode_commit(data, key), version)
+        except ObjectMissing as problem:
+            missing = layout.commit_version(problem.key)
+            if missing is None or missing in listed:
+                raise
+            raise self._lacks(missing) from problem
+        return state
+
+    def _lacks(self, version: int) -> CorruptData:
+        key = layout.table_commit_key(self.table.root, version)
+        return CorruptData(f"The log of {self.table.label} lacks version {version}.", object=key, **self.table.fields)
+
+    def _probed(self, hint: int) -> StateT | None:
+        """The state at the head, from the checkpoint ``hint`` on without a listing; None when that can't be told so."""
+        try:
+            data = self._checkpoint_bytes(hint)
+        except ObjectMissing:
+            return None
+        state = self.table.read_checkpoint(data, hint)
+        for _ in range(limits.PROBED_COMMITS_MAX // limits.PROBES_AT_ONCE):
+            first = state.version + 1
+            found = self._probe(range(first, first + limits.PROBES_AT_ONCE))
+            for version in range(first, first + len(found)):
+                if version not in found:
+                    return None  # a hole, or commits that came meanwhile: a listing tells
+                state = state.apply(found[version], version)
+            if len(found) < limits.PROBES_AT_ONCE:
+                return None if self.may_be_cleaned(hint + 1) else state
+        return None
+
+    def _probe(self, versions: range) -> dict[int, Commit]:
+        """Those of these commits that there are."""
+        missing: set[str] = set()
+
+        def get(key: str) -> bytes:
+            try:
+                return self._commit_bytes(key)
+            except ObjectMissing:
+                missing.add(key)
+                return b""
+
+        keys = [layout.table_commit_key(self.table.root, version) for version in versions]
+        return {
+            version: decode_commit(data, key)
+            for version, key, data in zip(versions, keys, self._fetch_all(get, keys), strict=True)
+            if key not in missing
+        }
+
+    def _newest_checkpoint(self, hint: int | None) -> tuple[StateT, list[int]]:
+        """The state at the newest checkpoint (or nothing), and the versions of the commits behind it."""
+        prefix = layout.table_log_prefix(self.table.root)
+        start_after = "" if hint is None else f"{prefix}{hint:020d}"
+        keys = [info.key for info in self.store.list(prefix, start_after=start_after)]
+        checkpoints = [version for key in keys if (version := layout.checkpoint_version(key)) is not None]
+        commits = [version for key in keys if (version := layout.commit_version(key)) is not None]
+        if hint is not None and not checkpoints:
+            # The hint outlived its checkpoint: do without it.
+            keys = [info.key for info in self.store.list(prefix)]
+            checkpoints = [version for key in keys if (version := layout.checkpoint_version(key)) is not None]
+            commits = [version for key in keys if (version := layout.commit_version(key)) is not None]
+        if not checkpoints:
+            return self.table.absent(), commits
+        newest = max(checkpoints)
+        state = self.table.read_checkpoint(self._checkpoint_bytes(newest), newest)
+        return state, [version for version in commits if version > newest]
+
+    def _get_commit(self, version: int) -> Commit | None:
+        key = layout.table_commit_key(self.table.root, version)
+        try:
+            return decode_commit(self._commit_bytes(key), key)
+        except ObjectMissing:
+            return None
+
+    def _commit_bytes(self, key: str) -> bytes:
+        return read_bounded(self.store, key, limits.COMMIT_BYTES_MAX)
+
+    def _checkpoint_bytes(self, version: int) -> bytes:
+        key = layout.table_checkpoint_key(self.table.root, version)
+        return read_bounded(self.store, key, limits.CHECKPOINT_BYTES_MAX)
+
+
+def without_gaps(listed: Iterable[int], first: int) -> Iterator[int]:
+    """Every version from ``first`` to the last that was listed, in order; of a long gap only its beginning."""
+    for version in listed:
+        yield from range(first, min(version, first + limits.PROBES_AT_ONCE))
+        yield version
+        first = version + 1

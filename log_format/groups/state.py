@@ -1,0 +1,273 @@
+"""The state of ``system/consumer_offsets`` at one version: every group's offsets and members, and the live data files.
+
+1. Of a group only the newest row of members counts, of a (topic, partition) only the newest offset.
+2. The state follows from the tags of the live ``add`` actions in the order of their times, so a checkpoint needs nothing else.
+3. A rewrite (``dataChange`` false) changes which files are live and nothing else.
+4. ``memory_bytes`` is kept up with each change, at the price of what the change touches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final, Protocol, Self
+
+import pyarrow.compute as pc
+
+from log_format import layout
+from log_format.checkpoints.checkpoint import decode_checkpoint
+from log_format.delta.actions import Add, Commit
+from log_format.delta.table import NO_LOG, Table
+from log_format.errors import CorruptData
+from log_format.groups.holdings import Holdings
+from log_format.groups.memory import GROUP_BYTES, offset_bytes, pending_bytes, row_bytes, sharing
+from log_format.groups.row import TAG_GROUPS, GroupChanges, GroupRow, OffsetRow, PendingOffsets, decode_tag
+
+NAME: Final = "system/consumer_offsets"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """One group. Immutable."""
+
+    row: GroupRow | None = None
+    """None: nobody has coordinated it yet."""
+    offsets: Mapping[tuple[str, int], OffsetRow] = field(default_factory=lambda: MappingProxyType({}))
+    """By topic and partition; none whose offset is null."""
+    pending: Mapping[str, PendingOffsets] = field(default_factory=lambda: MappingProxyType({}))
+    """By transaction id."""
+    changed_at_ms: int = 0
+    """The newest time of anything about it."""
+    holdings: Holdings = field(default_factory=lambda: Holdings(None), compare=False)
+    memory_bytes: int = field(default=0, compare=False)
+    """About how much memory its row, offsets and pending offsets take."""
+
+    @property
+    def epoch(self) -> int:
+        """0: nobody has coordinated it yet."""
+        return 0 if self.row is None else self.row.epoch
+
+    @property
+    def is_there(self) -> bool:
+        """Whether anybody made it: one that was claimed for a join that came to nothing is not."""
+        return bool(self.offsets) or (self.row is not None and self.row.generation > 0)
+
+
+NO_GROUP: Final = Group()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupsState:
+    """Immutable."""
+
+    version: int = NO_LOG
+    groups: Mapping[str, Group] = field(default_factory=lambda: MappingProxyType({}))
+    files: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """Sizes of the live data files by path, oldest first."""
+    modification_time_ms: int = 0
+    memory_bytes: int = field(default=0, compare=False)
+    """About how much memory the groups take."""
+
+    def group(self, name: str) -> Group:
+        """The group; one that is not there has nothing."""
+        return self.groups.get(name, NO_GROUP)
+
+    def apply(self, commit: Commit, version: int) -> Self:
+        """The state after the next commit. Raises ``CorruptData``."""
+        if version != self.version + 1:
+            raise ValueError(f"commit {version} does not follow version {self.version}")
+        state = self
+        for add in commit.adds:
+            if add.data_change:
+                state = state.after(*changes_of(add.path, add.tags or {}))
+        files = dict(self.files)
+        for remove in commit.removes:
+            files.pop(remove.path, None)
+        files.update({add.path: add.size for add in commit.adds})
+        newest_ms = max([self.modification_time_ms, *(add.modification_time for add in commit.adds)])
+        return replace(state, version=version, files=MappingProxyType(files), modification_time_ms=newest_ms)
+
+    def after(self, *all_changes: GroupChanges) -> Self:
+        """The state after these changes, version and files as they are."""
+        edit = GroupsEdit(self)
+        for changes in all_changes:
+            edit.take(changes)
+        groups = MappingProxyType(edit.groups())
+        return replace(self, groups=groups, memory_bytes=self.memory_bytes + edit.grown_bytes())
+
+
+class GroupsView(Protocol):
+    """What a decision about groups is judged by."""
+
+    @property
+    def version(self) -> int:
+        """Of the table, as far as it is known to stand."""
+        ...
+
+    def group(self, name: str) -> Group:
+        """The group; one that is not there has nothing. Only good until the next change."""
+        ...
+
+
+class GroupsEdit:
+    """A state that is being changed, one change after another; what is not touched is not copied."""
+
+    def __init__(self, state: GroupsState) -> None:
+        self.version = state.version
+        self._before = state.groups
+        self._edited: dict[str, _Edited] = {}
+
+    def group(self, name: str) -> Group:
+        """See ``GroupsView``."""
+        edited = self._edited.get(name)
+        return self._before.get(name, NO_GROUP) if edited is None else edited.group()
+
+    def take(self, changes: GroupChanges) -> None:
+        """Apply a decision's changes."""
+        for row in changes.groups:
+            self._edit(row.group).take_row(row)
+        for offset in changes.offsets:
+            # What ends with its group stays in what was seen of it before.
+            if offset.group not in changes.deleted:
+                self._edit(offset.group).take_offset(offset)
+        for pending in changes.pending:
+            self._edit(pending.group).take_pending(pending)
+        for name, transaction_id in changes.settled:
+            self._edit(name).settle(transaction_id)
+        for name in changes.deleted:
+            self._edited[name] = _Edited(NO_GROUP)
+
+    def groups(self) -> dict[str, Group]:
+        """All groups as they are now."""
+        groups = dict(self._before)
+        for name, one in self._edited.items():
+            if one.is_nothing:
+                groups.pop(name, None)
+            else:
+                groups[name] = one.group()
+        return groups
+
+    def grown_bytes(self) -> int:
+        """How much more memory the groups take than before; negative: less."""
+        after = sum(GROUP_BYTES + one.memory_bytes for one in self._edited.values() if not one.is_nothing)
+        known = [self._before[name] for name in self._edited if name in self._before]
+        return after - sum(GROUP_BYTES + one.memory_bytes for one in known)
+
+    def _edit(self, name: str) -> _Edited:
+        edited = self._edited.get(name)
+        if edited is None:
+            edited = self._edited[name] = _Edited(self._before.get(name, NO_GROUP))
+        return edited
+
+
+class _Edited:
+    """A group that is being changed."""
+
+    def __init__(self, group: Group) -> None:
+        self._row = group.row
+        self._holdings = group.holdings
+        self._offsets = dict(group.offsets)
+        self._pending = dict(group.pending)
+        self._changed_at_ms = group.changed_at_ms
+        self._last: OffsetRow | None = None
+        self.memory_bytes = group.memory_bytes
+
+    @property
+    def is_nothing(self) -> bool:
+        return self._row is None and not self._offsets and not self._pending
+
+    def take_row(self, row: GroupRow) -> None:
+        self.memory_bytes += row_bytes(row) - row_bytes(self._row)
+        self._row = row
+        self._holdings = Holdings(row)
+        self._note(row.changed_at_ms)
+
+    def take_offset(self, row: OffsetRow) -> None:
+        known = self._offsets.pop(row.key, None) if row.offset is None else self._offsets.get(row.key)
+        self.memory_bytes -= 0 if known is None else offset_bytes(known)
+        if row.offset is not None:
+            self._last = sharing(row, known or self._last)
+            self._offsets[self._last.key] = self._last
+            self.memory_bytes += offset_bytes(row)
+        self._note(row.committed_at_ms)
+
+    def take_pending(self, pending: PendingOffsets) -> None:
+        self.settle(pending.transaction_id)
+        self._pending[pending.transaction_id] = pending
+        self.memory_bytes += pending_bytes(pending)
+        self._note(pending.prepared_at_ms)
+
+    def settle(self, transaction_id: str) -> None:
+        known = self._pending.pop(transaction_id, None)
+        self.memory_bytes -= 0 if known is None else pending_bytes(known)
+
+    def group(self) -> Group:
+        return Group(
+            row=self._row,
+            offsets=MappingProxyType(self._offsets),
+            pending=MappingProxyType(self._pending),
+            changed_at_ms=self._changed_at_ms,
+            holdings=self._holdings,
+            memory_bytes=self.memory_bytes,
+        )
+
+    def _note(self, time_ms: int) -> None:
+        self._changed_at_ms = max(self._changed_at_ms, time_ms)
+
+
+def consumer_offsets_table() -> Table[GroupsState]:
+    """Where the table lies and how it is read."""
+    return Table(
+        root=layout.CONSUMER_OFFSETS_ROOT,
+        label="the consumers' offsets",
+        fields={},
+        absent=GroupsState,
+        read_checkpoint=_read_checkpoint,
+    )
+
+
+def changes_of(path: str, tags: Mapping[str, str | None]) -> list[GroupChanges]:
+    """What an ``add`` brings. Raises ``CorruptData``."""
+    tag = tags.get(TAG_GROUPS)
+    try:
+        if tag is None:
+            raise ValueError(f"it has no tag {TAG_GROUPS}")
+        return decode_tag(tag)
+    except ValueError as problem:
+        raise CorruptData(f"The entry for {path} of {NAME} can't be used: {problem}.", object=path) from problem
+
+
+def snapshot(state: GroupsState) -> GroupChanges:
+    """What brings the groups of ``state`` about at once."""
+    groups = state.groups.values()
+    return GroupChanges(
+        groups=tuple(group.row for group in groups if group.row is not None),
+        offsets=tuple(row for group in groups for row in group.offsets.values()),
+        pending=tuple(pending for group in groups for pending in group.pending.values()),
+    )
+
+
+def _read_checkpoint(data: bytes, version: int) -> GroupsState:
+    column = decode_checkpoint(data, layout.CONSUMER_OFFSETS_ROOT, version).column("add").combine_chunks().drop_null()
+    if not len(column):
+        return GroupsState(version=version)
+    order = pc.sort_indices(pc.struct_field(column, "modificationTime"))
+    adds = [_add(entry) for entry in column.take(order).to_pylist()]
+    state = GroupsState().after(*(changes for add in adds for changes in changes_of(add.path, add.tags or {})))
+    return replace(
+        state,
+        version=version,
+        files=MappingProxyType({add.path: add.size for add in adds}),
+        modification_time_ms=adds[-1].modification_time,
+    )
+
+
+def _add(entry: dict[str, object]) -> Add:
+    return Add(
+        path=str(entry["path"]),
+        size=int(str(entry["size"])),
+        modification_time=int(str(entry["modificationTime"])),
+        data_change=bool(entry["dataChange"]),
+        tags=dict(entry["tags"] or ()),  # type: ignore[call-overload]
+    )

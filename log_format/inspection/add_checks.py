@@ -1,0 +1,57 @@
+"""What an ``add`` says of its segment to readers that know nothing of Tidelog: ``stats`` and ``modificationTime``.
+
+They choose files by the one and order them by the other, so a wrong one hides records from them, or shows them out of order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import pairwise
+from typing import Any, Final
+
+import msgspec
+
+from log_format.segments.run import Run, SegmentRef
+from log_format.topic.segment_tags import statistics
+
+_COUNT: Final = "numRecords"
+_COLUMNS: Final = ("partition", "offset", "timestamp")
+
+
+def wrong_statistics(text: str | None, runs: Sequence[Run]) -> str | None:
+    """What is wrong with the ``stats`` of an ``add`` with these runs; None: nothing."""
+    try:
+        found = {} if text is None else msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return "are not JSON"
+    expected = msgspec.json.decode(statistics(runs), type=dict[str, Any])
+    pairs = [(_COUNT, found.get(_COUNT), expected[_COUNT])]
+    for name in ("minValues", "maxValues", "nullCount"):
+        of_columns = found.get(name)
+        values = of_columns if isinstance(of_columns, dict) else {}
+        pairs += [(f"{name}.{column}", values.get(column), expected[name][column]) for column in _COLUMNS]
+    for name, value, right in pairs:
+        if _comparable(name, value) != _comparable(name, right):
+            return f"give {name} as {value!r} instead of {right!r}"
+    return None
+
+
+def times_that_go_back(
+    segments: Sequence[tuple[SegmentRef, Sequence[Run]]], times_ms: Sequence[int]
+) -> Iterator[tuple[SegmentRef, int]]:
+    """The segments that are not younger than the one before them in some partition, and in which."""
+    runs = sorted((run.partition, run.base_offset, index) for index, (_, runs) in enumerate(segments) for run in runs)
+    for (partition, _, earlier), (same, _, later) in pairwise(runs):
+        if partition == same and times_ms[later] <= times_ms[earlier]:
+            yield segments[later][0], partition
+
+
+def _comparable(name: str, value: Any) -> Any:
+    """A moment may be written in several ways."""
+    if not name.endswith("Values.timestamp") or not isinstance(value, str):
+        return value
+    try:
+        return datetime.fromisoformat(value)
+    except ValueError:
+        return value

@@ -1,0 +1,296 @@
+"""Whether a store can carry a log, and whether the logs in it are looked after: ``tidelog doctor``.
+
+1. Every check ends in one ``Finding``; none stops the next one, but where the next one could only repeat the same trouble.
+2. What is written lies below ``system/probes/`` under names of its own, and is deleted again. With ``is_reader`` nothing is.
+3. Topics are only read. At most ``TOPICS_MAX`` of them are looked at, each as a gateway that opens it would.
+
+Absent: whether the records are whole, which takes reading them all (``log_format.inspection.verify``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice
+from statistics import median
+from typing import Final
+
+from log_format import layout, limits
+from log_format.checkpoints.topic_log import TopicLog
+from log_format.clock import Clock
+from log_format.delta.checkpoint_hint import hinted_version
+from log_format.errors import CorruptData, ObjectExists, StoreError, UnsupportedTable
+from log_format.ids import NewId
+from log_format.store import ObjectStore
+from log_format.topic.retention import expired_offsets
+from log_format.topic.state import TopicState
+
+PROBE: Final = b"tidelog doctor"
+PUTS: Final = 10
+"""Conditional PUTs that are timed, one after another, as commits are."""
+SLOW_PUT_MS: Final = 250
+"""A commit is two PUTs one after another: beyond this they take longer than the default ``flush.ms`` waits."""
+SKEW_NOTED_MS: Final = 10_000
+"""Stores tell when an object was written by whole seconds, and the request takes time: below this nothing can be said."""
+SKEW_MAX_MS: Final = 300_000
+"""S3 refuses requests beyond fifteen minutes; timestamps and retention are wrong long before."""
+HEARTBEAT_MS_MAX: Final = 240_000
+"""Four beats of the longest ``heartbeat_ms``: whose object is older is not there any more."""
+HEARTBEATS_MAX: Final = 256
+TOPICS_MAX: Final = 1_000
+SEGMENTS_MAX: Final = 10_000
+"""Of one topic: 5 MB in each gateway, half a second for each that opens the topic, and as long for Spark in each batch."""
+COMMITS_MAX: Final = 2 * limits.CHECKPOINT_INTERVAL_MAX
+"""Behind the newest checkpoint: gateways write one at half of that at the latest."""
+OVERDUE_MS: Final = 24 * 3_600_000
+"""Retention runs with maintenance, which runs at least daily."""
+
+
+class Verdict(StrEnum):
+    """What a finding means."""
+
+    GOOD = "good"
+    POOR = "poor"
+    """It works; look at it."""
+    BAD = "bad"
+    """It does not work."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One check: ``what`` was looked at, what came out in a sentence, and what to do about it (nothing when it is good)."""
+
+    what: str
+    verdict: Verdict
+    said: str
+    advice: str = ""
+
+
+def diagnose(store: ObjectStore, clock: Clock, new_id: NewId, *, is_reader: bool = False) -> Iterator[Finding]:
+    """Look at the store, then at each topic; findings come as they are made.
+
+    ``is_reader``: only what a Spark job that reads needs. Some 40 requests, and a few for each topic. Raises nothing: what the
+    store refuses is a finding.
+    """
+    listing = _listing(store)
+    yield listing
+    if listing.verdict is Verdict.BAD:
+        return
+    if not is_reader:
+        key = f"{layout.PROBES}{new_id()}"
+        writing = _writing(store, key)
+        yield writing
+        if writing.verdict is not Verdict.BAD:
+            yield _reading(store, key)
+            yield _condition(store, key)
+            yield _clocks(store, clock, key)
+            yield _speed(store, clock, f"{key}-")
+            yield _deleting(store, [key, f"{key}-clock", *(f"{key}-{number}" for number in range(PUTS))])
+        yield _gateways(store, clock)
+    yield from _topics(store, clock)
+
+
+def _listing(store: ObjectStore) -> Finding:
+    what = "list"
+    try:
+        for prefix in (layout.SYSTEM, layout.TOPICS):
+            next(iter(store.list(prefix)), None)
+    except StoreError as error:
+        return _refused(
+            store, what, "Its objects can't be listed", "s3:ListBucket on the bucket, for the prefix", error
+        )
+    return Finding(what=what, verdict=Verdict.GOOD, said="Its objects can be listed.")
+
+
+def _writing(store: ObjectStore, key: str) -> Finding:
+    what = "write"
+    try:
+        store.put_if_absent(key, PROBE)
+    except StoreError as error:
+        return _refused(store, what, "Nothing can be written", "s3:PutObject below the prefix", error)
+    return Finding(what=what, verdict=Verdict.GOOD, said="Objects can be written.")
+
+
+def _reading(store: ObjectStore, key: str) -> Finding:
+    what = "read"
+    try:
+        is_same = (
+            store.get(key) == PROBE
+            and store.get_range(key, 1, 4) == PROBE[1:4]
+            and store.head(key).size_bytes == len(PROBE)
+            and [info.key for info in store.list(key)] == [key]
+        )
+    except StoreError as error:
+        return _refused(store, what, "What was just written can't be read", "s3:GetObject below the prefix", error)
+    if not is_same:
+        said = "What was just written does not come back: by a get, a range, its size or a listing."
+        return Finding(
+            what=what,
+            verdict=Verdict.BAD,
+            said=said,
+            advice="Use a store that is consistent, without a cache before it.",
+        )
+    return Finding(what=what, verdict=Verdict.GOOD, said="What is written comes back at once, whole and by range.")
+
+
+def _condition(store: ObjectStore, key: str) -> Finding:
+    what = "put-if-absent"
+    try:
+        store.put_if_absent(key, b"another")
+    except ObjectExists:
+        return Finding(
+            what=what, verdict=Verdict.GOOD, said="An object that is there is not replaced by put-if-absent."
+        )
+    except StoreError as error:
+        return _refused(
+            store, what, "A second put-if-absent did not get its answer", "If-None-Match: * on PutObject", error
+        )
+    return Finding(
+        what=what,
+        verdict=Verdict.BAD,
+        said="The store ignores put-if-absent: it let an object be replaced. Acknowledged records would be lost.",
+        advice="Use a store that honours If-None-Match: * on PUT: Amazon S3, MinIO and others do.",
+    )
+
+
+def _clocks(store: ObjectStore, clock: Clock, key: str) -> Finding:
+    what, probe = "clock", f"{key}-clock"
+    try:
+        before_ms = clock.now_ms()
+        store.put(probe, PROBE)
+        after_ms = clock.now_ms()
+        stored_ms = store.head(probe).modified_at_ms
+    except StoreError as error:
+        return _refused(
+            store, what, "The clocks could not be compared", "s3:PutObject and s3:GetObject below the prefix", error
+        )
+    skew_ms = max(before_ms - stored_ms, stored_ms - after_ms, 0)
+    said = f"This machine's clock and the store's differ by {skew_ms / 1000:.0f} s."
+    if skew_ms <= SKEW_NOTED_MS:
+        return Finding(what=what, verdict=Verdict.GOOD, said="This machine's clock and the store's agree.")
+    return Finding(
+        what=what,
+        verdict=Verdict.POOR if skew_ms <= SKEW_MAX_MS else Verdict.BAD,
+        said=said,
+        advice="Run NTP on this machine: timestamps, retention and the collection of orphans go by clocks.",
+    )
+
+
+def _speed(store: ObjectStore, clock: Clock, prefix: str) -> Finding:
+    what = "latency"
+    taken_ms: list[int] = []
+    try:
+        for number in range(PUTS):
+            started_ms = clock.monotonic_ms()
+            store.put_if_absent(f"{prefix}{number}", PROBE)
+            taken_ms.append(clock.monotonic_ms() - started_ms)
+    except StoreError as error:
+        return _refused(store, what, "A chain of conditional PUTs broke", "s3:PutObject below the prefix", error)
+    middle_ms, worst_ms = round(median(taken_ms)), max(taken_ms)
+    said = f"A conditional PUT takes {middle_ms} ms (median of {PUTS}; slowest {worst_ms} ms); a flush takes two."
+    if middle_ms <= SLOW_PUT_MS:
+        return Finding(what=what, verdict=Verdict.GOOD, said=said)
+    return Finding(
+        what=what,
+        verdict=Verdict.POOR,
+        said=said,
+        advice="Run gateways in the bucket's region, by a gateway endpoint; or raise flush.ms, so that flushes are fewer.",
+    )
+
+
+def _deleting(store: ObjectStore, keys: list[str]) -> Finding:
+    what = "delete"
+    try:
+        for key in keys:
+            store.delete(key)
+    except StoreError as error:
+        return _refused(
+            store,
+            what,
+            "Probes can't be deleted, and neither could heartbeats and staged records",
+            f"s3:DeleteObject below {layout.SYSTEM}",
+            error,
+        )
+    return Finding(what=what, verdict=Verdict.GOOD, said=f"Objects below {layout.SYSTEM} can be deleted.")
+
+
+def _gateways(store: ObjectStore, clock: Clock) -> Finding:
+    what = "gateways"
+    try:
+        now_ms = clock.now_ms()
+        ages_ms = [now_ms - info.modified_at_ms for info in islice(store.list(layout.GATEWAYS), HEARTBEATS_MAX)]
+    except StoreError as error:
+        return _refused(
+            store, what, "The heartbeats can't be listed", "s3:ListBucket on the bucket, for the prefix", error
+        )
+    live = sum(age_ms <= HEARTBEAT_MS_MAX for age_ms in ages_ms)
+    said = (
+        f"{live} alive; {len(ages_ms) - live} ended without leaving (harmless)." if ages_ms else "None has begun here."
+    )
+    if live or not ages_ms:
+        return Finding(what=what, verdict=Verdict.GOOD, said=said)
+    advice = "If one should run, look at its log: it writes a heartbeat every few seconds."
+    return Finding(what=what, verdict=Verdict.POOR, said=said, advice=advice)
+
+
+def _topics(store: ObjectStore, clock: Clock) -> Iterator[Finding]:
+    try:
+        names = list(islice(store.list_directories(layout.TOPICS), TOPICS_MAX + 1))
+    except StoreError as error:
+        yield _refused(
+            store, "topics", "The topics can't be listed", "s3:ListBucket on the bucket, for the prefix", error
+        )
+        return
+    poor = 0
+    for name in names[:TOPICS_MAX]:
+        finding = _topic(store, clock, name)
+        if finding is not None:
+            poor += 1
+            yield finding
+    shown = f"the first {TOPICS_MAX}" if len(names) > TOPICS_MAX else f"{len(names)}"
+    verdict = Verdict.GOOD if not poor else Verdict.POOR
+    yield Finding(what="topics", verdict=verdict, said=f"{shown} looked at; {poor} with something to say.")
+
+
+def _topic(store: ObjectStore, clock: Clock, name: str) -> Finding | None:
+    """What is wrong with a topic; None: nothing."""
+    what = f"topic {name}"
+    try:
+        state = TopicLog(store, name, clock).refresh()
+        checkpoint = hinted_version(store, layout.last_checkpoint_key(name))
+    except StoreError as error:
+        return _refused(store, what, "Its log can't be read", "s3:GetObject below the prefix", error)
+    except UnsupportedTable as error:
+        advice = "Stop the program that did it (docs/operations.md, Foreign features)."
+        return Finding(what=what, verdict=Verdict.BAD, said=error.detail, advice=advice)
+    except CorruptData as error:
+        advice = "Stop its producers and restore the object (docs/operations.md, Restoring)."
+        return Finding(what=what, verdict=Verdict.BAD, said=f"Its log is damaged: {error.detail}", advice=advice)
+    if not state.exists:
+        return None
+    said = _neglect(state, state.version - (-1 if checkpoint is None else checkpoint), clock.now_ms())
+    if not said:
+        return None
+    advice = "Run tidelog maintain, and look why it does not run by itself."
+    return Finding(what=what, verdict=Verdict.POOR, said=said, advice=advice)
+
+
+def _neglect(state: TopicState, commits: int, now_ms: int) -> str:
+    """What maintenance should have done; empty: nothing. ``commits``: how many lie behind the newest checkpoint."""
+    segments, overdue = state.manifest.segment_count(), len(expired_offsets(state, now_ms - OVERDUE_MS))
+    if segments > SEGMENTS_MAX:
+        return f"It has {segments:,} segments, which nobody merges."
+    if commits > COMMITS_MAX:
+        return f"{commits:,} commits lie behind its newest checkpoint."
+    return f"{overdue} of its partitions keep records that expired more than a day ago." if overdue else ""
+
+
+def _refused(store: ObjectStore, what: str, said: str, needed: str, error: StoreError) -> Finding:
+    if store.uri.startswith("file:"):
+        advice = (
+            "This user must be allowed to read, write and delete there, on a file system with room and with hard links."
+        )
+    else:
+        advice = f"In a bucket this needs {needed}; and the bucket's name, its region and endpoint must be right."
+    return Finding(what=what, verdict=Verdict.BAD, said=f"{said}: {error.detail}.", advice=advice)

@@ -1,0 +1,295 @@
+"""Reads a whole topic from the store and proves it: what a topic's log promises is what its objects hold.
+
+1. In each partition the offsets from the log start to the next offset are all there, once; but for gaps below the offset up to
+   which keys were compacted.
+2. Each segment in the table is in the store with the size, footer and checksums that its commit and its footer give, and its
+   records are those of its runs: partition, offsets, count, stored bytes, smallest and largest timestamp.
+3. What each ``add`` says to other readers is so: its ``stats``, and a ``modificationTime`` that grows with the offsets.
+4. Commits that are Tidelog's have ids, each its own, as far back as the newest checkpoint: by them a writer knows its own again.
+5. Objects under ``segments/`` and ``compacted/`` that no commit names are counted. They are no damage: a flush or rewrite that
+   never came to its commit leaves one, and one may be on its way into a commit right now.
+
+Memory is bounded by the table's list of segments and one row group. The topic may be written meanwhile: what is proved is
+one version of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow.compute as pc
+
+from log_format import layout, limits
+from log_format.checkpoints import checkpoint
+from log_format.checkpoints.topic_log import TopicLog
+from log_format.clock import Clock, SystemClock
+from log_format.delta.actions import Commit
+from log_format.delta.checkpoint_schema import present
+from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable, UnknownTopic
+from log_format.inspection.add_checks import times_that_go_back, wrong_statistics
+from log_format.segments.footer import Footer, decode_footer, decode_magic
+from log_format.segments.run import Run, SegmentRef
+from log_format.segments.segment import decode_row_group
+from log_format.store import ObjectStore
+from log_format.topic.state import TopicState
+
+Progress = Callable[[int, int], None]
+"""Is told how many segments were read, of how many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedPartition:
+    """One partition: its offsets ``[log_start_offset, next_offset)`` and how many records were found there."""
+
+    partition: int
+    log_start_offset: int
+    next_offset: int
+    record_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyReport:
+    """What was found. ``problems`` has a sentence for each damage, at most ``VERIFY_PROBLEMS_MAX``."""
+
+    ok: bool
+    problems: tuple[str, ...]
+    segment_count: int
+    record_count: int
+    """Records from the log starts on."""
+    size_bytes: int
+    """Of all segments, as the log gives it."""
+    orphan_count: int
+    """Objects under ``segments/`` and ``compacted/`` that no commit names."""
+    partitions: tuple[VerifiedPartition, ...]
+
+
+def verify_topic(
+    store: ObjectStore, topic: str, *, clock: Clock | None = None, progress: Progress | None = None
+) -> VerifyReport:
+    """Read all of ``topic`` and report. Damage is in the report, never raised.
+
+    Requests: those of loading the log twice, two for each segment and one for each row group. Raises ``UnknownTopic``, and
+    ``StoreUnavailable`` when the store fails.
+    """
+    clock = SystemClock() if clock is None else clock
+    # The listing comes first, so that what is committed behind it is no orphan.
+    stored = _stored_paths(store, topic)
+    try:
+        log = _read_log(store, topic, clock)
+    except CorruptData as problem:
+        return VerifyReport(
+            ok=False,
+            problems=(problem.detail,),
+            segment_count=0,
+            record_count=0,
+            size_bytes=0,
+            orphan_count=0,
+            partitions=(),
+        )
+    state, segments = log.state, log.segments
+    finding = _Finding(state)
+    for index, ((segment, runs), stats) in enumerate(zip(segments, log.stats, strict=True)):
+        if progress is not None:
+            progress(index, len(segments))
+        finding.take(segment, runs)
+        _verify_segment(store, topic, segment, runs, finding)
+        if (wrong := wrong_statistics(stats, runs)) is not None:
+            finding.damaged(segment, f"The statistics of segment {segment.path} {wrong}.")
+    for segment, partition in times_that_go_back(segments, log.times_ms):
+        what = (
+            f"The modificationTime of segment {segment.path} is not above the one before it in partition {partition}."
+        )
+        finding.damaged(segment, what)
+    finding.problems += log.id_problems
+    if progress is not None:
+        progress(len(segments), len(segments))
+    finding.settle(topic, store, clock)
+    orphans = stored - log.removed - {segment.path for segment, _ in segments}
+    partitions = tuple(finding.verified(partition) for partition in range(state.partition_count))
+    return VerifyReport(
+        ok=not finding.problems,
+        problems=tuple(finding.problems[: limits.VERIFY_PROBLEMS_MAX]),
+        segment_count=len(segments),
+        record_count=sum(partition.record_count for partition in partitions),
+        size_bytes=sum(segment.size_bytes for segment, _ in segments),
+        orphan_count=len(orphans),
+        partitions=partitions,
+    )
+
+
+@dataclass(slots=True)
+class _Spans:
+    """Offsets of one partition as its runs give them, and how many of its records were found at or above the log start."""
+
+    spans: list[tuple[int, int]] = field(default_factory=list)
+    record_count: int = 0
+
+
+class _Finding:
+    """What has been found so far."""
+
+    def __init__(self, state: TopicState) -> None:
+        self.state = state
+        self.problems: list[str] = []
+        self._damaged: dict[str, str] = {}
+        self._partitions = [_Spans() for _ in range(state.partition_count)]
+
+    def take(self, segment: SegmentRef, runs: list[Run]) -> None:
+        """Note the offsets that the log says a segment has."""
+        for run in runs:
+            self._partitions[run.partition].spans.append((run.base_offset, run.end_offset))
+            may_lack_records = run.end_offset <= self.state.keys_compacted[run.partition]
+            if run.record_count != run.end_offset - run.base_offset and not may_lack_records:
+                span = f"[{run.base_offset}, {run.end_offset}) of partition {run.partition}"
+                self.damaged(segment, f"Segment {segment.path} has only {run.record_count} records for {span}.")
+
+    def found(self, partition: int, record_count: int) -> None:
+        """Note records that are there."""
+        self._partitions[partition].record_count += record_count
+
+    def damaged(self, segment: SegmentRef, what: str) -> None:
+        """Note that a segment is not what its commit says; one sentence for each is enough."""
+        self._damaged.setdefault(segment.path, what)
+
+    def settle(self, topic: str, store: ObjectStore, clock: Clock) -> None:
+        """Come to the end: segments that left the table while it was read are no damage; then look for gaps."""
+        if self._damaged:
+            listed = {segment.path for segment in TopicLog(store, topic, clock).refresh().manifest.segments()}
+            self.problems += [what for path, what in self._damaged.items() if path in listed]
+        for partition, spans in enumerate(self._partitions):
+            self.problems += _gaps(partition, spans.spans, self.state)
+
+    def verified(self, partition: int) -> VerifiedPartition:
+        """The partition's line in the report."""
+        return VerifiedPartition(
+            partition=partition,
+            log_start_offset=self.state.log_start(partition),
+            next_offset=self.state.high_watermark(partition),
+            record_count=self._partitions[partition].record_count,
+        )
+
+
+def _stored_paths(store: ObjectStore, topic: str) -> set[str]:
+    root = layout.topic_root(topic)
+    return {
+        info.key.removeprefix(root)
+        for below in (layout.SEGMENTS, layout.COMPACTED)
+        for info in store.list(f"{root}{below}")
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Log:
+    """The state at the head and what the reconciled log says: of each segment its runs, statistics and time."""
+
+    state: TopicState
+    segments: list[tuple[SegmentRef, list[Run]]]
+    stats: list[str | None]
+    times_ms: list[int]
+    removed: set[str]
+    """The paths that tombstones name."""
+    id_problems: list[str]
+
+
+def _read_log(store: ObjectStore, topic: str, clock: Clock) -> _Log:
+    """Raises ``CorruptData``, ``UnknownTopic``, ``StoreUnavailable``."""
+    log = TopicLog(store, topic, clock)
+    for _ in range(limits.LOAD_ATTEMPTS_MAX):
+        state = log.refresh()
+        if not state.exists:
+            raise UnknownTopic(topic)
+        ids: dict[int, str | None] = {}
+
+        def note(version: int, commit: Commit, ids: dict[int, str | None] = ids) -> None:
+            if commit.adds or commit.txns:
+                ids[version] = commit.commit_id
+
+        table = checkpoint.reconciled_log(store, topic, state.version, clock.now_ms(), seen=note)
+        if table is None:
+            continue  # the log went on, and a newer checkpoint hides this version
+        segments = list(checkpoint.live_segments(table))
+        if {segment.path for segment, _ in segments} != {segment.path for segment in log.state.manifest.segments()}:
+            raise CorruptData(f"Two ways to replay the log of topic {topic!r} give different segments.", topic=topic)
+        adds = present(table, "add")
+        return _Log(
+            state=state,
+            segments=segments,
+            stats=pc.struct_field(adds, "stats").to_pylist(),
+            times_ms=pc.struct_field(adds, "modificationTime").to_pylist(),
+            removed=checkpoint.removed_paths(table),
+            id_problems=list(_id_problems(ids)),
+        )
+    raise StoreUnavailable(
+        layout.log_prefix(topic), "the log goes on faster than it can be read", may_have_happened=False
+    )
+
+
+def _id_problems(ids: Mapping[int, str | None]) -> Iterator[str]:
+    """Of commits with segments or offsets: what another Delta program commits to the table may be without an id."""
+    first: dict[str, int] = {}
+    for version, commit_id in sorted(ids.items()):
+        if commit_id is None:
+            yield f"The commit of version {version} has no txnId."
+        elif first.setdefault(commit_id, version) != version:
+            yield f"The commits of versions {first[commit_id]} and {version} have one txnId."
+
+
+def _verify_segment(store: ObjectStore, topic: str, segment: SegmentRef, runs: list[Run], finding: _Finding) -> None:
+    key = f"{layout.topic_root(topic)}{segment.path}"
+    try:
+        size_bytes = store.head(key).size_bytes
+        if size_bytes != segment.size_bytes:
+            finding.damaged(segment, f"Segment {segment.path} has {size_bytes} bytes instead of {segment.size_bytes}.")
+            return
+        footer = decode_footer(store.get_range(key, segment.footer_start, segment.size_bytes), segment)
+        decode_magic(store.get_range(key, 0, 4), segment)
+        if (held := _runs_of(footer)) != runs:
+            other = next(
+                iter([run for run in held if run not in runs] + [run for run in runs if run not in held]), None
+            )
+            finding.damaged(segment, f"Segment {segment.path} holds other runs than its commit says: {other}.")
+            return
+        for index, group in enumerate(footer.row_groups):
+            records = decode_row_group(footer, index, store.get_range(key, group.start, group.end))
+            offsets = records.column("offset").to_numpy()
+            log_start = finding.state.log_start(group.partition)
+            finding.found(group.partition, int((offsets >= log_start).sum()))
+    except ObjectMissing:
+        finding.damaged(segment, f"Segment {segment.path} is missing.")
+    except CorruptData as problem:
+        finding.damaged(segment, problem.detail)
+
+
+def _runs_of(footer: Footer) -> list[Run]:
+    """The runs that a footer's row groups make up."""
+    runs: dict[int, Run] = {}
+    for group in footer.row_groups:
+        before = runs.get(group.partition)
+        runs[group.partition] = Run(
+            partition=group.partition,
+            base_offset=group.base_offset if before is None else before.base_offset,
+            end_offset=group.end_offset,
+            record_count=group.record_count + (0 if before is None else before.record_count),
+            size_bytes=group.size_bytes + (0 if before is None else before.size_bytes),
+            min_timestamp_ms=min(group.min_timestamp_ms, before.min_timestamp_ms if before else group.min_timestamp_ms),
+            max_timestamp_ms=max(group.max_timestamp_ms, before.max_timestamp_ms if before else group.max_timestamp_ms),
+        )
+    return list(runs.values())
+
+
+def _gaps(partition: int, spans: list[tuple[int, int]], state: TopicState) -> list[str]:
+    """A sentence for each place where offsets are missing, though keys were not compacted there, or given twice."""
+    problems = []
+    offset = state.log_start(partition)
+    for start, end in sorted(spans):
+        if end <= offset and end <= state.log_start(partition):
+            continue
+        if start > max(offset, int(state.keys_compacted[partition])):
+            problems.append(f"Partition {partition} has no offsets [{offset}, {start}).")
+        elif start < offset and start >= state.log_start(partition):
+            problems.append(f"Partition {partition} has offsets [{start}, {min(offset, end)}) twice.")
+        offset = max(offset, end)
+    if offset != state.high_watermark(partition):
+        problems.append(f"Partition {partition} ends at offset {offset} instead of {state.high_watermark(partition)}.")
+    return problems

@@ -1,0 +1,241 @@
+"""Which segment holds an offset of a partition, and which one a timestamp.
+
+Everything is in flat columns, some 50 bytes a segment (``segment_rows``) and 32 a run (``partition_runs``), so that a topic may
+have hundreds of thousands of them. Both questions are a binary search; a segment that joins costs O(1), amortized, one that
+leaves a pass over the columns, which all those that leave at once share.
+
+Invariants: runs of one partition never overlap; runs wholly below the partition's log start are dropped; a segment stays
+listed until a ``remove`` names it, also when all its runs were dropped. Safe from any thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from log_format.errors import CorruptData
+from log_format.manifest.partition_runs import PARTITION_BYTES, RUN_BYTES, PartitionRuns, RunColumns
+from log_format.manifest.segment_rows import SegmentColumns, SegmentRows
+from log_format.segments.run import Run, SegmentRef
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A run and the segment that holds it."""
+
+    segment: SegmentRef
+    base_offset: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManyRuns:
+    """Runs of any partitions, in any order, as columns of one length; ``segments`` are positions among those they come with."""
+
+    partitions: npt.NDArray[np.int64]
+    bases: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64]
+    max_timestamps: npt.NDArray[np.int64]
+    segments: npt.NDArray[np.int64]
+    sizes: npt.NDArray[np.int64]
+
+
+class Manifest:
+    """Partition -> runs -> segments, for one incarnation of a topic."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._partitions: dict[int, PartitionRuns] = {}
+        self._segments = SegmentRows()
+        self._run_count = 0
+
+    def add(
+        self, segment: SegmentRef, runs: Iterable[Run], log_starts: Mapping[int, int] | np.ndarray | None = None
+    ) -> None:
+        """A segment joins; of its runs those wholly below ``log_starts`` are not listed. Raises ``CorruptData`` on overlap."""
+        with self._lock:
+            row = self._segments.append(segment)
+            if row is None:
+                raise CorruptData(f"The log adds segment {segment.path} twice.", segment=segment.path)
+            for run in runs:
+                of_partition = self._partitions.setdefault(run.partition, PartitionRuns())
+                of_partition.note(run.end_offset, row)
+                if log_starts is not None and run.end_offset <= int(log_starts[run.partition]):
+                    continue
+                if not of_partition.insert(run.base_offset, run.end_offset, run.max_timestamp_ms, row, run.size_bytes):
+                    span = f"[{run.base_offset}, {run.end_offset})"
+                    raise CorruptData(f"The log gives offsets {span} of partition {run.partition} twice.")
+                self._run_count += 1
+
+    def add_many(self, segments: SegmentColumns, runs: ManyRuns, log_starts: npt.NDArray[np.int64]) -> None:
+        """Many segments join: as ``add`` of each, without an object for any. Raises ``CorruptData`` (this is of no use then)."""
+        with self._lock:
+            first = self._segments.extend(segments)
+            if first is None:
+                raise CorruptData("The log adds a segment twice.")
+            order = np.lexsort((runs.bases, runs.partitions))
+            partitions = runs.partitions[order]
+            starts = np.flatnonzero(np.diff(partitions, prepend=-1))
+            for indices in np.split(order, starts[1:]) if len(order) else []:
+                partition = int(runs.partitions[indices[0]])
+                of_partition = self._partitions.setdefault(partition, PartitionRuns())
+                last = indices[np.argmax(runs.ends[indices])]
+                of_partition.note(int(runs.ends[last]), first + int(runs.segments[last]))
+                listed = indices[runs.ends[indices] > log_starts[partition]]
+                columns = RunColumns(
+                    bases=runs.bases[listed],
+                    ends=runs.ends[listed],
+                    max_timestamps=runs.max_timestamps[listed],
+                    segments=(runs.segments[listed] + first).astype(np.uint32),
+                    sizes=runs.sizes[listed].astype(np.uint32),
+                )
+                if not of_partition.extend(columns):
+                    raise CorruptData(f"The log gives offsets of partition {partition} twice.")
+                self._run_count += len(listed)
+
+    def remove(self, path: str) -> None:
+        """A segment leaves, with its runs. Nothing happens when it is not listed."""
+        self.remove_all([path])
+
+    def remove_all(self, paths: Iterable[str]) -> None:
+        """Segments leave, with their runs."""
+        with self._lock:
+            if not [path for path in paths if self._segments.remove(path) is not None]:
+                return
+            gone = self._segments.gone()
+            for runs in self._partitions.values():
+                before = len(runs)
+                runs.forget(gone)
+                self._run_count -= before - len(runs)
+            del gone
+            numbers = self._segments.renumbered()
+            if numbers is not None:
+                for runs in self._partitions.values():
+                    runs.renumber(numbers)
+
+    def replace(
+        self,
+        removed: Iterable[str],
+        added: Iterable[tuple[SegmentRef, Sequence[Run]]],
+        log_starts: Mapping[int, int] | np.ndarray | None = None,
+    ) -> None:
+        """Segments leave and others join, at once for whoever looks meanwhile. As ``remove_all``, then ``add`` of each."""
+        with self._lock:
+            self.remove_all(removed)
+            for segment, runs in added:
+                self.add(segment, runs, log_starts)
+
+    def trim(self, partition: int, log_start: int) -> None:
+        """Drop the partition's runs that lie wholly below ``log_start``."""
+        with self._lock:
+            runs = self._partitions.get(partition)
+            count = runs.index_of(log_start) if runs is not None else 0
+            if runs is not None and count:
+                runs.drop_first(count)
+                self._run_count -= count
+
+    def find(self, partition: int, offset: int) -> Located | None:
+        """The first run that ends behind ``offset``: it holds the offset, or the next one that exists. O(log n)."""
+        with self._lock:
+            runs = self._partitions.get(partition)
+            return None if runs is None else self._located(runs, runs.index_of(offset))
+
+    def find_timestamp(self, partition: int, offset: int, timestamp_ms: int) -> Located | None:
+        """The first run that ends behind ``offset`` and whose largest timestamp is at least ``timestamp_ms``. O(log n)
+        from the log start; further on, O(log n) plus the runs passed over."""
+        with self._lock:
+            runs = self._partitions.get(partition)
+            if runs is None:
+                return None
+            return self._located(runs, runs.index_of_timestamp(timestamp_ms, runs.index_of(offset)))
+
+    def newest_timestamp_ms(self, partition: int, offset: int) -> int | None:
+        """The largest timestamp of the first run that ends behind ``offset``; None without one. O(log n)."""
+        with self._lock:
+            runs = self._partitions.get(partition)
+            index = 0 if runs is None else runs.index_of(offset)
+            return None if runs is None or index == len(runs) else runs.max_timestamps[index]
+
+    def size_bytes(self, partition: int) -> int:
+        """Stored bytes of the partition's runs."""
+        with self._lock:
+            runs = self._partitions.get(partition)
+            return 0 if runs is None else int(np.asarray(runs.sizes).sum(dtype=np.int64))
+
+    def retained_from(self, partition: int, *, oldest_ms: int | None, bytes_max: int | None) -> int:
+        """Where the partition begins once the oldest runs are let go, whole ones only; 0 when none is.
+
+        Those go that have no timestamp from ``oldest_ms`` on, and those without which ``bytes_max`` stored bytes are left.
+        """
+        with self._lock:
+            runs = self._partitions.get(partition)
+            if runs is None or not len(runs):
+                return 0
+            count = 0 if oldest_ms is None else runs.index_of_timestamp(oldest_ms)
+            if bytes_max is not None:
+                count = max(count, runs.index_of_size(bytes_max))
+            return runs.ends[count - 1] if count else 0
+
+    def has_all(self, paths: Iterable[str]) -> bool:
+        """Whether each of these segments is listed."""
+        with self._lock:
+            return all(self._segments.find(path) is not None for path in paths)
+
+    def paths_within(self, partition: int, start_offset: int, end_offset: int) -> set[str]:
+        """The segments that hold listed runs of ``[start_offset, end_offset)``."""
+        with self._lock:
+            runs = self._partitions.get(partition)
+            if runs is None:
+                return set()
+            return {self._segments.path(row) for row in runs.segments[runs.within(start_offset, end_offset)]}
+
+    def runs(self, partition: int) -> list[Located]:
+        """All runs of a partition, in order of offset."""
+        with self._lock:
+            runs = self._partitions.get(partition)
+            if runs is None:
+                return []
+            return [
+                Located(self._segments.segment(row), end - length, end)
+                for end, length, row in zip(runs.ends, runs.lengths, runs.segments, strict=True)
+            ]
+
+    def segments(self) -> list[SegmentRef]:
+        """Every listed segment, in the order in which they joined."""
+        with self._lock:
+            return list(self._segments)
+
+    def segment_count(self) -> int:
+        """How many segments are listed."""
+        return len(self._segments)
+
+    @property
+    def memory_bytes(self) -> int:
+        """About how much memory this takes."""
+        return self._segments.memory_bytes + RUN_BYTES * self._run_count + PARTITION_BYTES * len(self._partitions)
+
+    def segments_below(self, log_starts: Mapping[int, int], *, count_max: int | None = None) -> Sequence[SegmentRef]:
+        """The segments that would hold nothing readable if the log started there, but for the newest of each partition.
+
+        Of more than ``count_max`` those that joined first.
+        """
+        with self._lock:
+            dead = ~self._segments.gone()
+            for partition, runs in self._partitions.items():
+                first = runs.index_of(log_starts[partition]) if partition in log_starts else 0
+                dead[np.asarray(runs.segments)[first:]] = False
+                if runs.newest is not None:
+                    dead[runs.newest] = False
+            return [self._segments.segment(row) for row in np.flatnonzero(dead)[:count_max].tolist()]
+
+    def _located(self, runs: PartitionRuns, index: int) -> Located | None:
+        if index >= len(runs):
+            return None
+        return Located(self._segments.segment(runs.segments[index]), runs.base(index), runs.ends[index])
+
+    def __iter__(self) -> Iterator[SegmentRef]:
+        return iter(self.segments())

@@ -1,0 +1,172 @@
+"""The runs of one partition in order of offset, as flat columns: 28 bytes each, whatever they are in.
+
+Both questions are a binary search: by offset over the runs' ends; by timestamp over the largest timestamp up to the end of each
+block of runs (timestamps need not be in order, these maxima are), and then along one block.
+
+Invariants: runs never overlap. Not thread-safe; a segment is the number of its row (``segment_rows``).
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from log_format.manifest.segment_rows import Rows, selected
+
+RUN_BYTES: Final = 32
+"""28 in the columns, and what these and the allocator have in reserve (``benchmarks.manifests``)."""
+PARTITION_BYTES: Final = 900
+"""The columns of a partition without its runs: measured."""
+_BLOCK: Final = 64
+"""Runs in a block: a search along it takes a microsecond, and its maximum adds a byte to each of them in ten."""
+_UINT32_MAX: Final = 2**32 - 1
+_COLUMNS: Final = ("ends", "lengths", "max_timestamps", "segments", "sizes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunColumns:
+    """Runs of one partition, in order of offset, as columns of one length."""
+
+    bases: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64]
+    max_timestamps: npt.NDArray[np.int64]
+    segments: Rows
+    sizes: npt.NDArray[np.uint32]
+
+
+class PartitionRuns:
+    """The columns. ``newest`` is the segment of the run that ends last, also when that run is not listed any more."""
+
+    __slots__ = ("_block_maxima", "ends", "lengths", "max_timestamps", "newest", "newest_end", "segments", "sizes")
+
+    def __init__(self) -> None:
+        self.ends = array("q")
+        self.lengths = array("I")
+        self.max_timestamps = array("q")
+        self.segments = array("I")
+        self.sizes = array("I")
+        self._block_maxima = array("q")
+        self.newest: int | None = None
+        self.newest_end = 0
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def base(self, index: int) -> int:
+        """The first offset of a run."""
+        return self.ends[index] - self.lengths[index]
+
+    def note(self, end_offset: int, segment: int) -> None:
+        """Take notice of a run, whether it is listed or not."""
+        if end_offset > self.newest_end:
+            self.newest, self.newest_end = segment, end_offset
+
+    def insert(self, base_offset: int, end_offset: int, max_timestamp_ms: int, segment: int, size_bytes: int) -> bool:
+        """Put a run in its place, almost always the end; False when it overlaps another one."""
+        index = bisect_right(self.ends, base_offset)
+        if index < len(self.ends) and self.base(index) < end_offset:
+            return False
+        length = end_offset - base_offset
+        if length > _UINT32_MAX:
+            self.lengths = array("Q", self.lengths)
+        for name, value in zip(_COLUMNS, (end_offset, length, max_timestamp_ms, segment, size_bytes), strict=True):
+            getattr(self, name).insert(index, value)
+        if index < len(self.ends) - 1:
+            self._accumulate()
+        elif index % _BLOCK:
+            self._block_maxima[-1] = max(self._block_maxima[-1], max_timestamp_ms)
+        else:
+            before = self._block_maxima[-1] if index else max_timestamp_ms
+            self._block_maxima.append(max(before, max_timestamp_ms))
+        return True
+
+    def extend(self, runs: RunColumns) -> bool:
+        """Put many runs in their places; False when some overlap, and nothing is to be done with this any more."""
+        bases, ends = runs.bases, runs.ends
+        added: tuple[npt.NDArray[Any], ...] = (
+            runs.ends, ends - bases, runs.max_timestamps, runs.segments, runs.sizes,
+        )  # fmt: skip
+        order: npt.NDArray[np.int64] | None = None
+        if self.ends and len(bases) and bases[0] < self.ends[-1]:
+            ends = np.concatenate([np.asarray(self.ends), ends])
+            bases = np.concatenate([np.asarray(self.ends) - np.asarray(self.lengths).astype(np.int64), bases])
+            order = np.argsort(bases, kind="stable")
+            bases, ends = bases[order], ends[order]
+        if np.any(bases[1:] < ends[:-1]):
+            return False
+        if (added[1] > _UINT32_MAX).any():
+            self.lengths = array("Q", self.lengths)
+        for name, values in zip(_COLUMNS, added, strict=True):
+            column: array[int] = getattr(self, name)
+            column.frombytes(values.astype(column.typecode).tobytes())
+            if order is not None:
+                setattr(self, name, selected(column, order))
+        self._accumulate()
+        return True
+
+    def forget(self, gone: npt.NDArray[np.bool_]) -> None:
+        """Drop the runs of segments that left."""
+        mask = gone[np.asarray(self.segments)]
+        if mask.any():
+            self.keep(~mask)
+        if self.newest is not None and gone[self.newest]:
+            self.newest = self.segments[-1] if self.segments else None
+            self.newest_end = self.ends[-1] if self.ends else 0
+
+    def renumber(self, numbers: Rows) -> None:
+        """Segments have other rows."""
+        rows = array("I")
+        rows.frombytes(numbers[np.asarray(self.segments)].tobytes())
+        self.segments = rows
+        if self.newest is not None:
+            self.newest = int(numbers[self.newest])
+
+    def drop_first(self, count: int) -> None:
+        """Drop so many runs at the beginning."""
+        self.keep(np.arange(len(self.ends)) >= count)
+
+    def keep(self, mask: npt.NDArray[np.bool_]) -> None:
+        """Drop the runs where ``mask`` is false."""
+        for name in _COLUMNS:
+            setattr(self, name, selected(getattr(self, name), mask))
+        self._accumulate()
+
+    def index_of(self, offset: int) -> int:
+        """The first run that ends behind the offset. O(log n)."""
+        return bisect_right(self.ends, offset)
+
+    def index_of_timestamp(self, timestamp_ms: int, first: int = 0) -> int:
+        """The first run from ``first`` on whose largest timestamp is not less; their number without one. O(log n) from 0 on, else
+        O(log n) plus the runs passed over."""
+        start = max(first, bisect_left(self._block_maxima, timestamp_ms) * _BLOCK)
+        late = np.asarray(self.max_timestamps)
+        while start < len(late):
+            block = late[start : start + _BLOCK] >= timestamp_ms
+            if block.any():
+                return start + int(block.argmax())
+            start += _BLOCK
+        return len(late)
+
+    def index_of_size(self, bytes_max: int) -> int:
+        """How many of the oldest runs may go so that at least ``bytes_max`` stored bytes are left."""
+        sizes = np.cumsum(np.asarray(self.sizes), dtype=np.int64)
+        return int(np.searchsorted(sizes, sizes[-1] - bytes_max, side="right"))
+
+    def within(self, start_offset: int, end_offset: int) -> slice:
+        """The runs that have offsets in ``[start_offset, end_offset)``."""
+        stop = bisect_left(self.ends, end_offset)
+        if stop < len(self.ends) and self.base(stop) < end_offset:
+            stop += 1
+        return slice(bisect_right(self.ends, start_offset), stop)
+
+    def _accumulate(self) -> None:
+        late = np.asarray(self.max_timestamps)
+        self._block_maxima = array("q")
+        if len(late):
+            blocks = np.maximum.reduceat(late, np.arange(0, len(late), _BLOCK))
+            self._block_maxima.frombytes(np.maximum.accumulate(blocks).tobytes())

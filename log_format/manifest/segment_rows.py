@@ -1,0 +1,253 @@
+"""The segments that a manifest lists, as rows of columns: some 50 bytes each instead of objects.
+
+A path that Tidelog gave (``layout.segment_path`` or ``compacted_path`` of a UUID) is kept as the UUID's 16 bytes and a kind; any
+other, and a segment whose numbers don't fit the columns, is kept as it is, beside them. A path is found by a hash table of row
+numbers (open addressing), so that a segment joins in O(1), amortized.
+
+Rows are numbered in the order in which they joined. One that left keeps its number until ``renumbered`` closes the gaps; whoever
+keeps row numbers must take part in that. Not thread-safe.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from log_format.layout import COMPACTED, SEGMENTS
+from log_format.segments.run import SegmentRef
+
+ROW_BYTES: Final = 50
+"""29 in the columns, and what these, the table of row numbers and the allocator have in reserve (``benchmarks.manifests``)."""
+ODD_BYTES: Final = 480
+"""A segment that is kept as it is: its reference with a path of usual length, and its place in two dictionaries: measured."""
+
+_PATH: Final = re.compile(
+    rf"(?:({SEGMENTS})|{COMPACTED})"
+    r"(?:([0-9a-f]{8})-([0-9a-f]{4})-([0-9a-f]{4})-([0-9a-f]{4})-([0-9a-f]{12})|([0-9a-f]{32}))\.parquet"
+)
+_PREFIXES: Final = (SEGMENTS, COMPACTED)
+DASHED: Final = 2
+"""Of a kind: the UUID is written with its dashes. The lowest bit: the path's prefix."""
+_ODD: Final = 254
+_GONE: Final = 255
+_UINT32_MAX: Final = 2**32 - 1
+_UINT64_MAX: Final = 2**64 - 1
+_MIXER: Final = 0x9E3779B97F4A7C15
+"""2**64 / golden ratio: spreads neighbouring numbers (Knuth, multiplicative hashing)."""
+_SLOTS_MIN: Final = 64
+_GONE_MIN: Final = 64
+"""Fewer gaps are not worth closing."""
+
+Rows = npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentColumns:
+    """Segments with paths of the usual form, as columns of one length; ``high`` and ``low`` are the halves of the UUID."""
+
+    kinds: npt.NDArray[np.uint8]
+    high: npt.NDArray[np.uint64]
+    low: npt.NDArray[np.uint64]
+    sizes: npt.NDArray[np.uint32]
+    footer_sizes: npt.NDArray[np.uint32]
+    footer_crc32s: npt.NDArray[np.uint32]
+
+
+class SegmentRows:
+    """The columns. A row number is an ``int`` from 0 on."""
+
+    __slots__ = ("_crcs", "_footers", "_gone", "_high", "_kinds", "_low", "_odd", "_odd_rows", "_sizes", "_slots")
+
+    def __init__(self) -> None:
+        self._kinds = array("B")
+        self._high = array("Q")
+        self._low = array("Q")
+        self._sizes = array("I")
+        self._footers = array("I")
+        self._crcs = array("I")
+        self._slots = array("I", bytes(4 * _SLOTS_MIN))
+        """Row number + 1; 0: free. At most two thirds are taken."""
+        self._odd: dict[int, SegmentRef] = {}
+        self._odd_rows: dict[str, int] = {}
+        self._gone = 0
+
+    def __len__(self) -> int:
+        return len(self._kinds) - self._gone
+
+    @property
+    def row_count(self) -> int:
+        """How many row numbers are in use, also by segments that left."""
+        return len(self._kinds)
+
+    @property
+    def memory_bytes(self) -> int:
+        """About how much memory this takes."""
+        return ROW_BYTES * len(self._kinds) + ODD_BYTES * len(self._odd)
+
+    def find(self, path: str) -> int | None:
+        """The row of the segment with this path."""
+        key = _key(path)
+        if key is None or self._odd_rows:
+            row = self._odd_rows.get(path)
+            if row is not None or key is None:
+                return row
+        slot = _hash(key[1], key[2]) & (len(self._slots) - 1)
+        while taken := self._slots[slot]:
+            row = taken - 1
+            if (self._kinds[row], self._high[row], self._low[row]) == key:
+                return row
+            slot = (slot + 1) & (len(self._slots) - 1)
+        return None
+
+    def append(self, segment: SegmentRef) -> int | None:
+        """The row that the segment gets; None when its path is listed."""
+        if self.find(segment.path) is not None:
+            return None
+        row = len(self._kinds)
+        key = _key(segment.path)
+        footer_size = segment.size_bytes - segment.footer_start
+        fits = 0 <= footer_size <= segment.size_bytes <= _UINT32_MAX and segment.footer_crc32 <= _UINT32_MAX
+        if key is None or not fits:
+            self._odd[row] = segment
+            self._odd_rows[segment.path] = row
+            values = (_ODD, 0, 0, 0, 0, 0)
+        else:
+            values = (*key, segment.size_bytes, footer_size, segment.footer_crc32)
+        for column, value in zip(self._columns(), values, strict=True):
+            column.append(value)
+        if row not in self._odd and not self._is_crowded():
+            self._index(row)
+        elif row not in self._odd:
+            self._index_from(row)
+        return row
+
+    def extend(self, segments: SegmentColumns) -> int | None:
+        """Many at once: the first of their rows, which follow each other; None when a path is listed or comes twice."""
+        first = len(self._kinds)
+        columns: tuple[npt.NDArray[Any], ...] = (
+            segments.kinds, segments.high, segments.low, segments.sizes, segments.footer_sizes, segments.footer_crc32s,
+        )  # fmt: skip
+        for column, values in zip(self._columns(), columns, strict=True):
+            column.frombytes(values.tobytes())
+        if self._index_from(first):
+            return first
+        for column in self._columns():
+            del column[first:]
+        self._slots = array("I")
+        self._index_from(0)
+        return None
+
+    def remove(self, path: str) -> int | None:
+        """The row that the segment had; None when it is not listed."""
+        row = self.find(path)
+        if row is None:
+            return None
+        self._kinds[row] = _GONE
+        self._gone += 1
+        if (odd := self._odd.pop(row, None)) is not None:
+            del self._odd_rows[odd.path]
+        return row
+
+    def gone(self) -> npt.NDArray[np.bool_]:
+        """For each row whether its segment left."""
+        is_gone: npt.NDArray[np.bool_] = np.asarray(self._kinds) == _GONE
+        return is_gone
+
+    def segment(self, row: int) -> SegmentRef:
+        """The segment of a row."""
+        size_bytes = self._sizes[row]
+        return self._odd.get(row) or SegmentRef(
+            self.path(row), size_bytes, size_bytes - self._footers[row], self._crcs[row]
+        )
+
+    def path(self, row: int) -> str:
+        """The path of a row's segment."""
+        kind = self._kinds[row]
+        if kind == _ODD:
+            return self._odd[row].path
+        unique = f"{self._high[row]:016x}{self._low[row]:016x}"
+        if kind & DASHED:
+            unique = f"{unique[:8]}-{unique[8:12]}-{unique[12:16]}-{unique[16:20]}-{unique[20:]}"
+        return f"{_PREFIXES[kind & 1]}{unique}.parquet"
+
+    def __iter__(self) -> Iterator[SegmentRef]:
+        """Every listed segment, in the order in which they joined."""
+        return (self.segment(row) for row, kind in enumerate(self._kinds) if kind != _GONE)
+
+    def renumbered(self) -> Rows | None:
+        """Close the gaps when there are many: the new number of each row; None when nothing changed. Amortized O(1) a removal."""
+        if self._gone * 4 < len(self._kinds) or self._gone < _GONE_MIN:
+            return None
+        stays = ~self.gone()
+        numbers: Rows = np.cumsum(stays, dtype=np.uint32) - np.uint32(1)
+        for name in ("_kinds", "_high", "_low", "_sizes", "_footers", "_crcs"):
+            setattr(self, name, selected(getattr(self, name), stays))
+        self._odd = {int(numbers[row]): segment for row, segment in self._odd.items()}
+        self._odd_rows = {segment.path: row for row, segment in self._odd.items()}
+        self._gone = 0
+        self._slots = array("I")
+        self._index_from(0)
+        return numbers
+
+    def _columns(self) -> tuple[array[int], ...]:
+        return (self._kinds, self._high, self._low, self._sizes, self._footers, self._crcs)
+
+    def _is_crowded(self) -> bool:
+        return len(self._kinds) * 3 >= len(self._slots) * 2
+
+    def _index(self, row: int) -> None:
+        slot = _hash(self._high[row], self._low[row]) & (len(self._slots) - 1)
+        while self._slots[slot]:
+            slot = (slot + 1) & (len(self._slots) - 1)
+        self._slots[slot] = row + 1
+
+    def _index_from(self, first: int) -> bool:
+        """Enter the rows from ``first`` on into the table, which grows where it must; False when one has another one's path."""
+        if self._is_crowded():
+            count = _SLOTS_MIN
+            while count * 2 < len(self._kinds) * 3:
+                count *= 2
+            self._slots, first = array("I", bytes(4 * count)), 0
+        slots = np.asarray(self._slots)
+        kinds, highs, lows = (np.asarray(column) for column in (self._kinds, self._high, self._low))
+        rows = first + np.flatnonzero(kinds[first:] < _ODD)
+        mixed = (lows[rows] ^ (highs[rows] * np.uint64(_MIXER))) * np.uint64(_MIXER)
+        places = (mixed >> np.uint64(32)).astype(np.int64) & (len(slots) - 1)
+        while len(rows):
+            free = slots[places] == 0
+            slots[places[free]] = rows[free] + 1  # of those that want one place the last gets it
+            others = slots[places].astype(np.int64) - 1
+            waits = others != rows
+            rows, others, places = rows[waits], others[waits], places[waits]
+            if np.any((highs[rows] == highs[others]) & (lows[rows] == lows[others]) & (kinds[rows] == kinds[others])):
+                return False
+            places = (places + 1) & (len(slots) - 1)
+        return True
+
+
+def selected(column: array[int], which: npt.NDArray[np.bool_] | npt.NDArray[np.int64]) -> array[int]:
+    """The values of a column where a mask is true, or at these indices."""
+    kept = array(column.typecode)
+    kept.frombytes(np.asarray(column)[which].tobytes())
+    return kept
+
+
+def _key(path: str) -> tuple[int, int, int] | None:
+    """Kind and the UUID's halves; None for a path that is not of the usual form."""
+    match = _PATH.fullmatch(path)
+    if match is None:
+        return None
+    prefix, *dashed, plain = match.groups()
+    digits = plain or "".join(dashed)
+    kind = (0 if prefix else 1) | (0 if plain else DASHED)
+    return kind, int(digits[:16], 16), int(digits[16:], 16)
+
+
+def _hash(high: int, low: int) -> int:
+    return ((((low ^ (high * _MIXER)) & _UINT64_MAX) * _MIXER) & _UINT64_MAX) >> 32

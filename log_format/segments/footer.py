@@ -1,0 +1,153 @@
+"""A segment's table of contents: where each row group lies, what it holds, and its checksum.
+
+The bytes are Parquet's own footer, so any Parquet reader opens the segment; Tidelog adds one key to it,
+``tidelog.row_groups``: what a reader needs to know of each row group to choose, fetch and verify it. (Parquet's statistics say
+some of it too, for other readers. They are not read here: pyarrow ends the process on some that it does not expect, and is
+slower at it.) Footers are checked against the CRC-32 in the log before anything in them is believed, and then for
+contradictions: row groups lie one directly behind another from byte 4 to the footer, each holds one partition, and they are
+in order of partition and offset.
+"""
+
+from __future__ import annotations
+
+import zlib
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from log_format.errors import CorruptData
+from log_format.records.schema import RECORD_SCHEMA
+from log_format.segments.run import SegmentRef
+
+MAGIC: Final = b"PAR1"
+ROW_GROUPS_KEY: Final = b"tidelog.row_groups"
+TRAILER_BYTES: Final = 8
+"""At the end: the length of the metadata, 4 bytes little-endian, and the magic."""
+
+PARQUET_ERRORS: Final = (pa.ArrowException, OSError, ValueError)
+"""What pyarrow raises on bytes that are not Parquet: its own root, and the built-in ones that its file layer uses."""
+
+
+_Row = tuple[int, int, int, int, int, int, int, int, int]
+"""A row group in ``tidelog.row_groups``: the fields of ``RowGroup`` in their order, but for the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """The records of one partition that are encoded together."""
+
+    start: int
+    """Position of its first byte in the object."""
+    size_bytes: int
+    crc32: int
+    """CRC-32 (zlib) of ``[start, end)``."""
+    partition: int
+    base_offset: int
+    """Offset of its first record."""
+    end_offset: int
+    """Offset of its last record, and one."""
+    record_count: int
+    min_timestamp_ms: int
+    max_timestamp_ms: int
+    uncompressed_bytes: int
+    """Encoded, before compression."""
+
+    @property
+    def end(self) -> int:
+        """Position behind its last byte in the object."""
+        return self.start + self.size_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footer:
+    """A segment's table of contents: its row groups, in order of partition and offset, one directly behind another."""
+
+    segment: SegmentRef
+    row_groups: tuple[RowGroup, ...]
+    metadata: Any
+    """pyarrow's ``FileMetaData``: what decoding needs beside the row groups' bytes."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """About how much memory this takes (measured: four times the metadata's encoded size, and the row groups)."""
+        return 1024 + 4 * int(self.metadata.serialized_size) + 400 * len(self.row_groups)
+
+    def select(self, partition: int, start_offset: int, end_offset: int) -> range:
+        """Indices of the row groups that may hold records of ``partition`` with offsets in ``[start_offset, end_offset)``."""
+        first = bisect_right(
+            self.row_groups, (partition, start_offset), key=lambda group: (group.partition, group.end_offset)
+        )
+        end = bisect_left(
+            self.row_groups, (partition, end_offset), lo=first, key=lambda group: (group.partition, group.base_offset)
+        )
+        return range(first, end)
+
+
+def decode_footer(footer_bytes: bytes | memoryview, ref: SegmentRef) -> Footer:
+    """The footer from its bytes, ``[ref.footer_start, ref.size_bytes)`` of the object. Raises ``CorruptData``."""
+    if len(footer_bytes) != ref.size_bytes - ref.footer_start:
+        corrupt(ref, f"its footer has {len(footer_bytes)} bytes, not {ref.size_bytes - ref.footer_start}")
+    if zlib.crc32(footer_bytes) != ref.footer_crc32:
+        corrupt(ref, "its footer does not match the checksum in the log")
+    length = int.from_bytes(footer_bytes[-TRAILER_BYTES:-4], "little")
+    if footer_bytes[-4:] != MAGIC or length + TRAILER_BYTES != len(footer_bytes):
+        corrupt(ref, "its footer has no Parquet trailer")
+    try:
+        metadata = pq.read_metadata(pa.BufferReader(footer_bytes))
+        schema = metadata.schema.to_arrow_schema()
+        if not schema.equals(RECORD_SCHEMA):
+            corrupt(ref, "its columns are not those of a topic")
+        row_groups = _row_groups(metadata, ref)
+    except PARQUET_ERRORS as problem:
+        raise corruption(ref, f"its footer can't be decoded: {problem}") from problem
+    return Footer(segment=ref, row_groups=row_groups, metadata=metadata)
+
+
+def decode_magic(head: bytes | memoryview, ref: SegmentRef) -> None:
+    """Check the first four bytes of the object. Raises ``CorruptData``."""
+    if head[: len(MAGIC)] != MAGIC:
+        corrupt(ref, "it does not begin as Parquet")
+
+
+def corruption(ref: SegmentRef, what: str) -> CorruptData:
+    """The error for a segment of which ``what`` is true."""
+    return CorruptData(f"Segment {ref.path} is damaged: {what}.", segment=ref.path)
+
+
+def corrupt(ref: SegmentRef, what: str) -> NoReturn:
+    """Raise ``CorruptData``: of the segment ``what`` is true."""
+    raise corruption(ref, what)
+
+
+def _row_groups(metadata: Any, ref: SegmentRef) -> tuple[RowGroup, ...]:
+    try:
+        rows = msgspec.json.decode((metadata.metadata or {}).get(ROW_GROUPS_KEY, b""), type=list[_Row])
+    except msgspec.DecodeError as problem:
+        raise corruption(ref, f"its footer has no list of row groups: {problem}") from problem
+    if len(rows) != metadata.num_row_groups or not rows:
+        corrupt(ref, f"its footer has {metadata.num_row_groups} row groups and lists {len(rows)}")
+    groups = []
+    position, before = len(MAGIC), (-1, 0)
+    for index, row in enumerate(rows):
+        group = RowGroup(*row, uncompressed_bytes=metadata.row_group(index).total_byte_size)
+        if not _stands(group) or group.start != position or (group.partition, group.base_offset) < before:
+            corrupt(ref, f"its footer contradicts itself in row group {index}")
+        position, before = group.end, (group.partition, group.end_offset)
+        groups.append(group)
+    if position != ref.footer_start:
+        corrupt(ref, f"its row groups end at {position}, its footer starts at {ref.footer_start}")
+    return tuple(groups)
+
+
+def _stands(group: RowGroup) -> bool:
+    return (
+        group.size_bytes > 0
+        and group.partition >= 0
+        and group.base_offset >= 0
+        and 0 < group.record_count <= group.end_offset - group.base_offset
+        and group.min_timestamp_ms <= group.max_timestamp_ms
+    )

@@ -1,0 +1,43 @@
+"""Decoded footers kept in memory, within a bound of bytes; the least recently used ones go first. Safe from any thread."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+from log_format.segments.footer import Footer
+
+
+class FooterCache:
+    """Footers by object key. A segment never changes, so an entry is never stale."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._lock = threading.Lock()
+        self._footers: OrderedDict[str, Footer] = OrderedDict()
+        self._bytes = 0
+
+    @property
+    def memory_bytes(self) -> int:
+        """About how much memory the cached footers take; at most the bound."""
+        return self._bytes
+
+    def get(self, key: str) -> Footer | None:
+        """The footer of the object, if it is here."""
+        with self._lock:
+            footer = self._footers.get(key)
+            if footer is not None:
+                self._footers.move_to_end(key)
+            return footer
+
+    def put(self, key: str, footer: Footer) -> None:
+        """Keep the footer, unless it alone is beyond the bound."""
+        if footer.memory_bytes > self._bytes_max:
+            return
+        with self._lock:
+            before = self._footers.pop(key, None)
+            self._bytes += footer.memory_bytes - (before.memory_bytes if before is not None else 0)
+            self._footers[key] = footer
+            while self._bytes > self._bytes_max:
+                _, dropped = self._footers.popitem(last=False)
+                self._bytes -= dropped.memory_bytes

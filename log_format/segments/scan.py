@@ -1,0 +1,66 @@
+"""All records of a segment, a bounded piece at a time: for whoever reads the whole of it once, such as a rewrite.
+
+A segment of at most ``READ_SPAN_BYTES_MAX`` is one request; of a larger one the footer is one, and each span of adjacent
+row groups. Everything is checked as in ``segment_reader``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+
+from log_format.errors import CorruptData, ObjectMissing
+from log_format.layout import topic_root
+from log_format.limits import READ_SPAN_BYTES_MAX
+from log_format.segments.download import read_footer, read_segment
+from log_format.segments.footer import Footer, decode_footer, decode_magic
+from log_format.segments.run import SegmentRef
+from log_format.segments.segment import decode_row_groups
+from log_format.store import ObjectStore
+
+
+def scan_segment(store: ObjectStore, topic: str, segment: SegmentRef) -> Iterator[pa.Table]:
+    """The records in order of partition and offset (``RECORD_SCHEMA``), a few row groups at a time.
+
+    Raises ``CorruptData`` (also when the segment is missing), ``StoreUnavailable``.
+    """
+    key = f"{topic_root(topic)}{segment.path}"
+    try:
+        if segment.size_bytes <= READ_SPAN_BYTES_MAX:
+            body = memoryview(read_segment(store, key, segment))
+            decode_magic(body, segment)
+            footer = decode_footer(body[segment.footer_start :], segment)
+            for piece in _decodable(footer, range(len(footer.row_groups))):
+                yield decode_row_groups(footer, piece, body[: footer.row_groups[piece.stop - 1].end])
+            return
+        footer = read_footer(store, key, segment)
+        for span in _spans(footer):
+            start, end = footer.row_groups[span.start].start, footer.row_groups[span.stop - 1].end
+            body = memoryview(store.get_range(key, start, end))
+            for piece in _decodable(footer, span):
+                first, last = footer.row_groups[piece.start], footer.row_groups[piece.stop - 1]
+                yield decode_row_groups(footer, piece, body[first.start - start : last.end - start])
+    except ObjectMissing:
+        raise CorruptData(f"Segment {segment.path} is missing.", topic=topic, segment=segment.path) from None
+
+
+def _spans(footer: Footer) -> Iterator[range]:
+    """Adjacent row groups of at most ``READ_SPAN_BYTES_MAX`` stored bytes, but at least one."""
+    return _together(range(len(footer.row_groups)), lambda index: footer.row_groups[index].size_bytes)
+
+
+def _decodable(footer: Footer, span: range) -> Iterator[range]:
+    """The same of at most as many bytes once they are decompressed, which may be many times as many."""
+    return _together(span, lambda index: int(footer.metadata.row_group(index).total_byte_size))
+
+
+def _together(groups: range, size_bytes: Callable[[int], int]) -> Iterator[range]:
+    first, total_bytes = groups.start, 0
+    for index in groups:
+        size = size_bytes(index)
+        if index > first and total_bytes + size > READ_SPAN_BYTES_MAX:
+            yield range(first, index)
+            first, total_bytes = index, 0
+        total_bytes += size
+    yield range(first, groups.stop)

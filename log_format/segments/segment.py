@@ -1,0 +1,377 @@
+"""Records <-> one Parquet object: what a flush writes, and what is read back by ranges.
+
+Layout (``docs/format.md``, section Segments, is normative)::
+
+    [0, 4)                          "PAR1"
+    [4, footer_start)               row groups, one directly behind another
+    [footer_start, size_bytes)      Parquet's FileMetaData (Thrift), its length, "PAR1"
+
+1. Records lie in order of (partition, offset). A run, the records of one partition, fills one row group or more of its own.
+2. The footer's key ``tidelog.row_groups`` is a JSON array that gives place, checksum, partition, offsets and timestamps of
+   each row group: any of them can be chosen, fetched alone and trusted. The footer itself is checked by the CRC-32 that the
+   commit holds (``SegmentRef``).
+3. Statistics are on partition, offset and timestamp, and only there; they are exact.
+4. Bytes decode to the records that were encoded, or raise ``CorruptData`` with the field ``segment``: nothing else.
+
+Encodings and compression per column were chosen by measurement: docs/decisions/002-segment-encoding.md. Not here: I/O
+(``segment_reader``), and what a commit says about the segment (``delta``).
+"""
+
+from __future__ import annotations
+
+import mmap
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from log_format.limits import ROW_GROUP_BYTES_MAX
+from log_format.records.schema import RECORD_SCHEMA
+from log_format.records.size import record_bytes
+from log_format.segments.footer import (
+    MAGIC,
+    PARQUET_ERRORS,
+    ROW_GROUPS_KEY,
+    Footer,
+    RowGroup,
+    corrupt,
+    corruption,
+    decode_footer,
+)
+from log_format.segments.run import Run, SegmentRef
+
+__all__ = [
+    "EncodedSegment",
+    "Footer",
+    "RowGroup",
+    "decode_footer",
+    "decode_row_group",
+    "decode_row_groups",
+    "encode_segment",
+]
+
+_CODECS: Final[Mapping[str, tuple[str, int | None]]] = MappingProxyType(
+    {
+        "zstd": ("zstd", 1),
+        "lz4": ("lz4", None),
+        "snappy": ("snappy", None),
+        "gzip": ("gzip", 6),
+        "uncompressed": ("none", None),
+    }
+)
+"""``compression.type`` -> Parquet's codec and level. ``lz4`` is LZ4_RAW; gzip's level is Kafka's default."""
+
+_COMPRESSED: Final = ("timestamp", "key", "value")
+_COMPRESSED_HEADERS: Final = ("headers.list.element.key", "headers.list.element.value")
+_INTEGERS: Final = dict.fromkeys(("partition", "offset", "timestamp"), "DELTA_BINARY_PACKED")
+_PLAIN_BYTES: Final = dict.fromkeys(("key", "value", *_COMPRESSED_HEADERS), "PLAIN")
+_STATISTICS: Final = ("partition", "offset", "timestamp")
+
+FIXED_RECORD_BYTES: Final = 20
+"""Partition, offset and timestamp of one record."""
+
+_KEY_SAMPLE_RECORDS: Final = 1024
+_KEY_SAMPLE_RECORDS_MIN: Final = 64
+_ZEROS_PER_BYTE_MAX: Final = 8
+_HEAP_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Up to here writing zeros into memory at hand is cheaper than mapping fresh pages (measured: 26 to 290 µs against 25 to
+780 µs), and what the allocator may keep of it is little."""
+
+_CHUNK_RECORDS_MIN: Final = 256
+"""Columns in shorter chunks on average are copied together first: each chunk costs the encoder about 20 µs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodedSegment:
+    """A segment about to be written: its bytes, and what its commit will say of it."""
+
+    data: bytes
+    runs: tuple[Run, ...]
+    footer_start: int
+    footer_crc32: int
+    record_count: int
+
+    def ref(self, path: str) -> SegmentRef:
+        """The reference for this segment when it is stored at ``path``, relative to the topic's table."""
+        return SegmentRef(path, len(self.data), self.footer_start, self.footer_crc32)
+
+
+def encode_segment(
+    records: pa.Table, *, compression: str, row_group_bytes_max: int = ROW_GROUP_BYTES_MAX
+) -> EncodedSegment:
+    """Encode ``records`` as one segment.
+
+    ``records`` has ``RECORD_SCHEMA``, at least one row, no null partition, offset or timestamp, and is strictly sorted by
+    (partition, offset). ``compression`` is one of ``compression.type``'s values. ``row_group_bytes_max`` (bytes, at least 1)
+    is what a row group has of uncompressed records, about: never more than that and one record. The same records and the same
+    version of Arrow give the same bytes. Raises ``ValueError`` when ``records`` or ``compression`` is not as said.
+    """
+    if compression not in _CODECS:
+        raise ValueError(f"compression is {compression!r}, not one of {', '.join(_CODECS)}")
+    if not records.schema.equals(RECORD_SCHEMA):
+        raise ValueError("records do not have RECORD_SCHEMA")
+    places = _places(records)
+    if records.column("value").num_chunks * _CHUNK_RECORDS_MIN > records.num_rows:
+        records = records.combine_chunks()
+    run_starts = places.run_starts
+    group_starts = _row_group_starts(records, run_starts, row_group_bytes_max)
+    data, group_positions = _write(
+        records, group_starts, places.spans(group_starts), _writer_options(records, run_starts, compression)
+    )
+    footer_start = int(group_positions[-1])
+    run_positions = group_positions[np.searchsorted(group_starts, np.append(run_starts, records.num_rows))]
+    runs = tuple(
+        Run(partition, base_offset, end_offset, record_count, size_bytes, min_timestamp_ms, max_timestamp_ms)
+        for (partition, base_offset, end_offset, record_count, min_timestamp_ms, max_timestamp_ms), size_bytes in zip(
+            places.spans(run_starts), np.diff(run_positions).tolist(), strict=True
+        )
+    )
+    return EncodedSegment(
+        data=data,
+        runs=runs,
+        footer_start=footer_start,
+        footer_crc32=zlib.crc32(memoryview(data)[footer_start:]),
+        record_count=records.num_rows,
+    )
+
+
+def decode_row_group(footer: Footer, index: int, data: bytes | memoryview) -> pa.Table:
+    """The records of row group ``index`` from its bytes: ``RECORD_SCHEMA``, sorted by offset. Raises ``CorruptData``."""
+    return decode_row_groups(footer, range(index, index + 1), data)
+
+
+def decode_row_groups(
+    footer: Footer, indices: range, data: bytes | memoryview, *, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """The records of adjacent row groups from their bytes: ``RECORD_SCHEMA``, sorted by partition and offset.
+
+    ``indices`` is not empty and counts up by one; ``data`` is ``[start of the first, end of the last)`` of the object, or
+    ``[0, end of the last)``, which costs no copy. With ``columns`` the others but ``partition``, ``offset`` and ``timestamp``
+    are left out, undecoded. Raises ``CorruptData``.
+    """
+    ref = footer.segment
+    groups = footer.row_groups[indices.start : indices.stop]
+    file = checked_file(footer, indices, data)
+    schema = RECORD_SCHEMA if columns is None else _narrowed(columns)
+    try:
+        source = pq.ParquetFile(file, metadata=footer.metadata)
+        decoded = source.read_row_groups(list(indices), columns=schema.names, use_threads=False)
+        table = pa.Table.from_arrays(decoded.columns, schema=schema)
+        if "headers" in schema.names:
+            table.column("headers").validate(full=True)
+    except PARQUET_ERRORS as problem:
+        where = f"bytes [{groups[0].start}, {groups[-1].end}) of it"
+        raise corruption(ref, f"{where} can't be decoded: {problem}") from problem
+    _check_places(ref, groups, table)
+    return table
+
+
+def checked_file(footer: Footer, indices: range, data: bytes | memoryview) -> pa.BufferReader:
+    """A file with the row groups at their places, whose checksums are right. Arguments and errors: ``decode_row_groups``."""
+    ref = footer.segment
+    groups = footer.row_groups[indices.start : indices.stop]
+    start, end = groups[0].start, groups[-1].end
+    origin = 0 if len(data) == end else start
+    if len(data) != end - origin:
+        corrupt(ref, f"bytes [{start}, {end}) of it are not all there")
+    view = memoryview(data)
+    for group in groups:
+        if zlib.crc32(view[group.start - origin : group.end - origin]) != group.crc32:
+            corrupt(ref, f"bytes [{group.start}, {group.end}) of it do not match their checksum")
+    return _sparse(view, start) if origin else pa.BufferReader(data)
+
+
+def _narrowed(columns: Sequence[str]) -> pa.Schema:
+    return pa.schema([field for field in RECORD_SCHEMA if field.name in columns or field.name in _STATISTICS])
+
+
+_Span = tuple[int, int, int, int, int, int]
+"""Consecutive records of one partition: partition, base and end offset, count, least and largest timestamp in milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Partition, offset and timestamp (microseconds) of each record, and where each run starts."""
+
+    partitions: npt.NDArray[np.int32]
+    offsets: npt.NDArray[np.int64]
+    timestamps: npt.NDArray[np.int64]
+    run_starts: npt.NDArray[np.intp]
+
+    def spans(self, starts: npt.NDArray[np.intp]) -> list[_Span]:
+        """What lies from each of ``starts`` to the next or the end; none of them crosses from one partition to another."""
+        last = np.append(starts[1:], len(self.offsets)) - 1
+        return list(
+            zip(
+                self.partitions[starts].tolist(),
+                self.offsets[starts].tolist(),
+                (self.offsets[last] + 1).tolist(),
+                (last - starts + 1).tolist(),
+                (np.minimum.reduceat(self.timestamps, starts) // 1000).tolist(),
+                (np.maximum.reduceat(self.timestamps, starts) // 1000).tolist(),
+                strict=True,
+            )
+        )
+
+
+def _places(records: pa.Table) -> _Places:
+    """The places of the records. Raises ``ValueError`` when they can't be a segment."""
+    if records.num_rows == 0:
+        raise ValueError("a segment has at least one record")
+    if any(records.column(name).null_count for name in ("partition", "offset", "timestamp")):
+        raise ValueError("a record has no partition, offset or timestamp")
+    partitions = records.column("partition").to_numpy()
+    offsets = records.column("offset").to_numpy()
+    timestamps = records.column("timestamp").to_numpy().view(np.int64)
+    # Each numpy call over all records may give the interpreter's lock away and wait for it: hence few of them.
+    run_starts = np.append(0, np.flatnonzero(np.diff(partitions)) + 1)
+    if partitions[0] < 0 or int(offsets[run_starts].min()) < 0:
+        raise ValueError("a partition or an offset is negative")
+    steps = np.diff(offsets)
+    steps[run_starts[1:] - 1] = 1
+    if np.any(np.diff(partitions[run_starts]) < 0) or int(steps.min(initial=1)) <= 0:
+        raise ValueError("records are not strictly sorted by partition and offset")
+    return _Places(partitions, offsets, timestamps, run_starts)
+
+
+def _row_group_starts(
+    records: pa.Table, run_starts: npt.NDArray[np.intp], row_group_bytes_max: int
+) -> npt.NDArray[np.intp]:
+    """The index of the first record of each row group: where a run starts, and wherever one has grown by the maximum."""
+    run_lengths = np.diff(run_starts, append=records.num_rows)
+    if (
+        records.nbytes <= row_group_bytes_max
+        or _largest_run_bytes(records, run_starts, run_lengths) <= row_group_bytes_max
+    ):
+        return run_starts
+    ends = np.cumsum(record_bytes(records) + FIXED_RECORD_BYTES)
+    bytes_before_run = np.where(run_starts > 0, ends[run_starts - 1], 0)
+    groups_in_run = (ends - 1 - np.repeat(bytes_before_run, run_lengths)) // row_group_bytes_max
+    changes = np.diff(groups_in_run, prepend=-1) != 0
+    changes[run_starts] = True
+    return np.flatnonzero(changes)
+
+
+def _largest_run_bytes(records: pa.Table, run_starts: npt.NDArray[np.intp], run_lengths: npt.NDArray[np.intp]) -> float:
+    """At least the bytes of the largest run, without a look at each record; infinity where that is not to be had."""
+    columns = [records.column(name) for name in ("key", "value")]
+    if _has_headers(records) or any(column.num_chunks != 1 for column in columns):
+        return float("inf")
+    sizes = run_lengths * FIXED_RECORD_BYTES
+    for chunk in (column.chunk(0) for column in columns):
+        ends = np.frombuffer(chunk.buffers()[1], dtype=np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
+        sizes += ends[run_starts + run_lengths] - ends[run_starts]
+    return float(sizes.max())
+
+
+def _has_headers(records: pa.Table) -> bool:
+    """Whether any record has a header (or a null list spans one, which Arrow allows)."""
+    headers = records.column("headers")
+    if headers.null_count == len(headers):
+        return False
+    return any(len(chunk) and chunk.offsets[0].as_py() != chunk.offsets[-1].as_py() for chunk in headers.chunks)
+
+
+def _writer_options(records: pa.Table, run_starts: npt.NDArray[np.intp], compression: str) -> dict[str, Any]:
+    """How this segment's columns are encoded."""
+    compressed = [*_COMPRESSED]
+    # A codec costs about 10 µs a column and row group, also where there is nothing to compress.
+    if _has_headers(records):
+        compressed += _COMPRESSED_HEADERS
+    return _columns(compressed, _keys_repeat(records.column("key"), run_starts), compression)
+
+
+def streaming_options(first: pa.Table, *, compression: str) -> dict[str, Any]:
+    """How the columns of a segment of one partition are encoded of which only the ``first`` records are known."""
+    keys_repeat = _keys_repeat(first.column("key"), np.zeros(1, dtype=np.intp))
+    return _columns([*_COMPRESSED, *_COMPRESSED_HEADERS], keys_repeat, compression)
+
+
+def _columns(compressed: Sequence[str], keys_repeat: bool, compression: str) -> dict[str, Any]:
+    codec, level = _CODECS[compression]
+    encodings = _INTEGERS | _PLAIN_BYTES
+    dictionary = ["key"] if keys_repeat else []
+    for name in dictionary:
+        del encodings[name]
+    return {
+        "compression": dict.fromkeys(compressed, codec),
+        "compression_level": dict.fromkeys(compressed, level) if level is not None else None,
+        "use_dictionary": dictionary,
+        "column_encoding": encodings,
+        "write_statistics": list(_STATISTICS),
+        "store_schema": False,
+        "version": "2.6",
+        "data_page_version": "1.0",
+    }
+
+
+def _keys_repeat(keys: pa.ChunkedArray, run_starts: npt.NDArray[np.intp]) -> bool:
+    """Whether a dictionary of keys pays: in a sample from the longest run each key comes twice or more on average."""
+    run_lengths = np.diff(run_starts, append=len(keys))
+    longest = int(np.argmax(run_lengths))
+    length = min(int(run_lengths[longest]), _KEY_SAMPLE_RECORDS)
+    if length < _KEY_SAMPLE_RECORDS_MIN or keys.null_count == len(keys):
+        return False
+    start = int(run_starts[longest]) + (int(run_lengths[longest]) - length) // 2
+    return int(pc.count_distinct(keys.slice(start, length), mode="all").as_py()) * 2 <= length
+
+
+def _write(
+    records: pa.Table, group_starts: npt.NDArray[np.intp], spans: Sequence[_Span], options: Mapping[str, Any]
+) -> tuple[bytes, npt.NDArray[np.int64]]:
+    """The object, and the positions of its row groups with that of the footer behind them."""
+    # Memory that is never touched costs nothing, so the bound is generous: no codec and no encoding doubles its input, and a
+    # row group's page headers and metadata take about 1 KiB. A native sink spares the interpreter's lock on each page, which
+    # a busy gateway's event loop would give back late.
+    buffer = pa.allocate_buffer(2 * records.nbytes + 64 * 1024 + 8 * 1024 * len(spans))
+    sink = pa.FixedSizeBufferWriter(buffer)
+    view = memoryview(buffer)
+    positions = np.empty(len(spans) + 1, dtype=np.int64)
+    rows: list[tuple[int, ...]] = []
+    with pq.ParquetWriter(sink, RECORD_SCHEMA, **options) as writer:
+        position = len(MAGIC)
+        for index, (first, span) in enumerate(zip(group_starts.tolist(), spans, strict=True)):
+            record_count = span[3]
+            writer.write_table(records.slice(first, record_count), row_group_size=record_count)
+            positions[index] = position
+            end = sink.tell()
+            rows.append((position, end - position, zlib.crc32(view[position:end]), *span))
+            position = end
+        positions[-1] = position
+        writer.add_key_value_metadata({ROW_GROUPS_KEY: msgspec.json.encode(rows)})
+    return view[: sink.tell()].tobytes(), positions
+
+
+def _sparse(data: memoryview, start: int) -> pa.BufferReader:
+    """A file with ``data`` at ``start`` and zeros before it: Parquet's positions are the object's."""
+    end = start + len(data)
+    if start <= _ZEROS_PER_BYTE_MAX * len(data) and end <= _HEAP_BYTES_MAX:
+        return pa.BufferReader(bytes(start) + data)
+    # Far inside an object the zeros are pages that are never touched: they cost address space, neither time nor memory.
+    pages = mmap.mmap(-1, end)
+    pages[start:] = data
+    return pa.BufferReader(pa.py_buffer(pages))
+
+
+def _check_places(ref: SegmentRef, groups: Sequence[RowGroup], records: pa.Table) -> None:
+    """Refuse records that are not where the footer says they are."""
+    if records.num_rows != sum(group.record_count for group in groups):
+        corrupt(ref, "its row groups have another number of records than the footer says")
+    try:
+        places = _places(records)
+        starts = np.cumsum([0, *(group.record_count for group in groups[:-1])])
+        spans = places.spans(starts)
+    except (ValueError, IndexError) as problem:
+        raise corruption(ref, f"its records are not in order: {problem}") from problem
+    for group, span in zip(groups, spans, strict=True):
+        said = (group.partition, group.base_offset, group.end_offset, group.record_count)
+        if span != (*said, group.min_timestamp_ms, group.max_timestamp_ms):
+            corrupt(ref, f"the records in bytes [{group.start}, {group.end}) are not those that the footer names")

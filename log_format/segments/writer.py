@@ -1,0 +1,129 @@
+"""A segment of one partition, written row group by row group as its records come.
+
+For rewriting: what goes in may be many times as large as what should be in memory decoded. Each row group is encoded as soon as
+``ROW_GROUP_BYTES_MAX`` of records are there; what stays is the encoded object and the records of one row group. The object is
+a segment like any other (``segment``); all columns that may be compressed are, since nobody knows yet what comes.
+"""
+
+from __future__ import annotations
+
+import io
+import zlib
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from log_format.limits import ROW_GROUP_BYTES_MAX
+from log_format.records.schema import RECORD_SCHEMA
+from log_format.records.size import record_bytes
+from log_format.segments.footer import MAGIC, ROW_GROUPS_KEY
+from log_format.segments.run import Run, SegmentRef
+from log_format.segments.segment import FIXED_RECORD_BYTES, streaming_options
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenSegment:
+    """A finished segment: its bytes, and what its commit will say of it."""
+
+    data: bytes
+    run: Run
+    footer_start: int
+    footer_crc32: int
+
+    def ref(self, path: str) -> SegmentRef:
+        """The reference for this segment when it is stored at ``path``, relative to the topic's table."""
+        return SegmentRef(path, len(self.data), self.footer_start, self.footer_crc32)
+
+
+class SegmentWriter:
+    """Takes the records of one partition in order of offset, then gives the segment. ``compression``: as ``encode_segment``."""
+
+    def __init__(self, *, compression: str, row_group_bytes_max: int = ROW_GROUP_BYTES_MAX) -> None:
+        self._compression = compression
+        self._row_group_bytes_max = row_group_bytes_max
+        self._waiting: list[pa.Table] = []
+        self.waiting_bytes = 0
+        """Of records that are not encoded yet, about."""
+        self._sink = io.BytesIO()
+        self._writer: pq.ParquetWriter | None = None
+        self._rows: list[tuple[int, ...]] = []
+
+    @property
+    def size_bytes(self) -> int:
+        """Encoded so far."""
+        return self._sink.tell()
+
+    def add(self, records: pa.Table) -> None:
+        """Take records (``RECORD_SCHEMA``), which follow those before them."""
+        ends = np.cumsum(record_bytes(records) + FIXED_RECORD_BYTES)
+        start, bytes_before = 0, 0
+        while start < records.num_rows:
+            room = self._row_group_bytes_max - self.waiting_bytes
+            # With the record that fills it.
+            stop = min(int(np.searchsorted(ends, bytes_before + room)) + 1, records.num_rows)
+            self._waiting.append(records.slice(start, stop - start))
+            self.waiting_bytes += int(ends[stop - 1]) - bytes_before
+            start, bytes_before = stop, int(ends[stop - 1])
+            if self.waiting_bytes >= self._row_group_bytes_max:
+                self.flush()
+
+    def flush(self) -> None:
+        """Encode what waits."""
+        if not self._waiting:
+            return
+        records = pa.concat_tables(self._waiting).combine_chunks()
+        self._waiting, self.waiting_bytes = [], 0
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(
+                self._sink, RECORD_SCHEMA, **streaming_options(records, compression=self._compression)
+            )
+        start = max(self._sink.tell(), len(MAGIC))
+        self._writer.write_table(records, row_group_size=records.num_rows)
+        end = self._sink.tell()
+        with self._sink.getbuffer() as view:
+            crc32 = zlib.crc32(view[start:end])
+        self._rows.append((start, end - start, crc32, *_span(records)))
+
+    def finish(self) -> WrittenSegment | None:
+        """The segment; None when no records came. Nothing can be added any more."""
+        self.flush()
+        if self._writer is None:
+            return None
+        footer_start = self._sink.tell()
+        self._writer.add_key_value_metadata({ROW_GROUPS_KEY: msgspec.json.encode(self._rows)})
+        self._writer.close()
+        data = self._sink.getvalue()
+        self._sink.close()
+        partition, base_offset = self._rows[0][3:5]
+        return WrittenSegment(
+            data=data,
+            run=Run(
+                partition=partition,
+                base_offset=base_offset,
+                end_offset=self._rows[-1][5],
+                record_count=sum(row[6] for row in self._rows),
+                size_bytes=footer_start - len(MAGIC),
+                min_timestamp_ms=min(row[7] for row in self._rows),
+                max_timestamp_ms=max(row[8] for row in self._rows),
+            ),
+            footer_start=footer_start,
+            footer_crc32=zlib.crc32(memoryview(data)[footer_start:]),
+        )
+
+
+def _span(records: pa.Table) -> tuple[int, int, int, int, int, int]:
+    """Partition, base and end offset, count, least and largest timestamp in ms of records that are in order."""
+    offsets = records.column("offset")
+    timestamps = pc.min_max(records.column("timestamp").cast(pa.int64()))
+    return (
+        records.column("partition")[0].as_py(),
+        offsets[0].as_py(),
+        offsets[-1].as_py() + 1,
+        records.num_rows,
+        timestamps["min"].as_py() // 1000,
+        timestamps["max"].as_py() // 1000,
+    )

@@ -1,0 +1,311 @@
+"""Appending records: batches -> one segment and the commit that gives them their offsets.
+
+A batch is the records of one produce request for this topic. Its records for one partition get consecutive offsets in the
+order in which they came, and the batches of an append follow each other in the order given; everything in one append
+becomes visible together. A batch that does not stand against the head any more (the topic was replaced, a record is larger
+than the topic now allows, or lacks the key that the topic now needs, its producer's sequence is out of order) is refused by
+itself, one that is in the log already is answered with its places; the others are committed.
+
+Offsets are inside the segment, so it depends on where each partition stands: ``stage`` encodes for expected next offsets
+before the commit's turn has come, and ``propose`` encodes anew when another committer got there first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from log_format.delta.actions import Action, Txn
+from log_format.delta.change import Proposal
+from log_format.errors import ErrorCode, RequestRefused, TidelogError, TopicReplaced, UnknownTopic
+from log_format.ids import NewId
+from log_format.layout import segment_path
+from log_format.records.schema import BATCH_SCHEMA, RECORD_SCHEMA
+from log_format.segments.segment import encode_segment
+from log_format.topic.appended import Appended, Duplicate
+from log_format.topic.applied_transactions import TransactionStamp, named, tagged
+from log_format.topic.change import StagedSegment
+from log_format.topic.producers import ProducerStamp, SequenceCheck, StampedBatch, out_of_order
+from log_format.topic.segment_tags import add_segment
+from log_format.topic.state import EMPTY_REQUEST_APP_ID, Offsets, TopicState
+
+Partitions = npt.NDArray[np.int32]
+
+
+class Batch:
+    """The records of one request, routed.
+
+    ``records`` has ``BATCH_SCHEMA`` with no null timestamp; ``partitions`` names the partition of each row (int32, same
+    length); ``topic_id`` is the incarnation that it was routed for; ``record_bytes_max`` is its largest record (key, value and
+    headers); ``partition_count`` is the topic's count by which partitions were chosen, None when the request named them.
+    ``stamp`` makes it idempotent, and only then it may be without records: its sequence is used up all the same.
+    ``expected_offset``: append only when that is the next offset of its one partition. ``transaction``: these are all records of
+    that decided transaction for this topic, and they are appended once. ``append_time_ms``: what its records' timestamps become
+    where the topic has ``LogAppendTime``; None: they have it already.
+    """
+
+    __slots__ = (
+        "append_time_ms",
+        "counts",
+        "expected_offset",
+        "partition_count",
+        "partitions",
+        "record_bytes_max",
+        "records",
+        "stamp",
+        "topic_id",
+        "transaction",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic_id: str,
+        records: pa.Table,
+        partitions: Partitions,
+        record_bytes_max: int,
+        partition_count: int | None = None,
+        stamp: ProducerStamp | None = None,
+        expected_offset: int | None = None,
+        transaction: TransactionStamp | None = None,
+        append_time_ms: int | None = None,
+    ) -> None:
+        assert records.num_rows == len(partitions)
+        assert records.num_rows or stamp is not None
+        self.topic_id = topic_id
+        self.records = records
+        self.partitions = partitions
+        self.partition_count = partition_count
+        self.record_bytes_max = record_bytes_max
+        self.stamp = stamp
+        self.expected_offset = expected_offset
+        self.transaction = transaction
+        self.append_time_ms = append_time_ms
+        self.counts = _counts(partitions)
+        """(partition, count) of each partition touched, in order of partition."""
+
+
+Outcome = tuple[Appended, ...] | Duplicate | TidelogError
+"""Where a batch's records are, where they are since an earlier try, or why it was refused."""
+AppendResult = Sequence[Outcome]
+"""One for each batch."""
+_Verdict = Duplicate | TidelogError | int | None
+"""Of one batch: None: append it; a number: it is the same request as that batch of this flush."""
+
+
+class Append:
+    """A flush: batches that share one segment and one commit. Holds its staged segment; not to be proposed by two threads."""
+
+    def __init__(self, batches: Sequence[Batch], new_id: NewId) -> None:
+        assert batches
+        self.batches = tuple(batches)
+        self._new_id = new_id
+        self._staged: StagedSegment | None = None
+        self._staged_for: tuple[tuple[int, ...], tuple[tuple[int, int], ...], str, bool] | None = None
+        self.records: pa.Table | None = None
+        """What the newest staged segment holds, ``RECORD_SCHEMA``, sorted by partition and offset: for the tail cache."""
+
+    def stage(self, state: TopicState, next_offsets: Offsets) -> StagedSegment | None:
+        """Encode what stands against ``state`` as if its partitions were at ``next_offsets``; None when nothing stands."""
+        verdicts = self._judge(state, next_offsets, now_ms=0, assume_order=True)
+        standing = [index for index, verdict in enumerate(verdicts) if verdict is None and self.batches[index].counts]
+        return self._stage(standing, state, next_offsets) if standing else None
+
+    def counts(self) -> dict[int, int]:
+        """How many records each partition gets when every batch stands."""
+        totals: dict[int, int] = {}
+        for batch in self.batches:
+            for partition, count in batch.counts:
+                totals[partition] = totals.get(partition, 0) + count
+        return totals
+
+    def propose(self, state: TopicState, now_ms: int) -> Proposal[AppendResult]:
+        """One ``add``, one ``txn`` per partition touched. Never raises but for damaged input: refusals are in the result."""
+        verdicts = self._judge(state, state.next_offsets, now_ms, assume_order=False)
+        result: list[Outcome] = []
+        ends: dict[int, int] = {}
+        stamped: list[StampedBatch] = []
+        applied: dict[TransactionStamp, tuple[Appended, ...]] = {}
+        txns: list[Txn] = []
+        for batch, verdict in zip(self.batches, verdicts, strict=True):
+            if isinstance(verdict, int):
+                same = result[verdict]
+                assert isinstance(same, tuple)
+                result.append(Duplicate(same))
+            elif verdict is not None:
+                result.append(verdict)
+            else:
+                places = _places(batch, state, ends)
+                result.append(places)
+                if batch.transaction is not None:
+                    applied[batch.transaction] = places
+                if batch.stamp is not None and places:
+                    stamped.append(StampedBatch(batch.stamp, places))
+                elif batch.stamp is not None:
+                    producer_id, epoch, sequence = batch.stamp
+                    txns.append(
+                        Txn(
+                            app_id=f"{EMPTY_REQUEST_APP_ID}{producer_id}-{epoch}", version=sequence, last_updated=now_ms
+                        )
+                    )
+        standing = [index for index, verdict in enumerate(verdicts) if verdict is None and self.batches[index].counts]
+        if not standing:
+            return Proposal(operation="WRITE", actions=txns, result=result)
+        segment = self._stage(standing, state, state.next_offsets)
+        add = add_segment(
+            segment.encoded.ref(segment.path),
+            segment.encoded.runs,
+            modification_time_ms=max(now_ms, state.modification_time_ms + 1),
+            data_change=True,
+            stamped=stamped,
+        )
+        txns += [Txn(app_id=str(partition), version=ends[partition], last_updated=now_ms) for partition in sorted(ends)]
+        floor = state.transactions.floor
+        actions: list[Action] = [tagged(add, applied, floor), *txns, *named(applied, floor, now_ms)]
+        return Proposal(operation="WRITE", actions=actions, result=result, segment=segment)
+
+    def _judge(
+        self, state: TopicState, next_offsets: Offsets, now_ms: int, *, assume_order: bool
+    ) -> Sequence[_Verdict]:
+        """What becomes of each batch against ``state``, given those before it."""
+        check = SequenceCheck(
+            state.producers, now_ms, state.config.integer("producer.id.expiration.ms"), assume_order=assume_order
+        )
+        taken: dict[ProducerStamp, int] = {}
+        applied: dict[str, int] = {}
+        counts: dict[int, int] = {}
+        verdicts: list[_Verdict] = []
+        for index, batch in enumerate(self.batches):
+            verdict: _Verdict = _absence(batch, state)
+            if verdict is None and batch.stamp is not None:
+                same = taken.get(batch.stamp)
+                verdict = same if same is not None else check.judge(batch.stamp)
+                if verdict is None and not batch.counts and self._has_empty_one_of(batch.stamp.producer_id, taken):
+                    # One empty request of a commit is told by its txn; another one waits for the next commit.
+                    verdict = out_of_order(batch.stamp, batch.stamp.sequence - 1)
+            if verdict is None and batch.transaction is not None:
+                same = applied.get(batch.transaction.transaction_id)
+                verdict = same if same is not None else state.transactions.judge(batch.transaction)
+            if verdict is None:
+                verdict = _refusal(batch, state) or _mismatch(batch, next_offsets, counts)
+            if verdict is None:
+                for partition, count in batch.counts:
+                    counts[partition] = counts.get(partition, 0) + count
+                if batch.stamp is not None:
+                    taken[batch.stamp] = index
+                    check.take(batch.stamp)
+                if batch.transaction is not None:
+                    applied[batch.transaction.transaction_id] = index
+            verdicts.append(verdict)
+        return verdicts
+
+    def _has_empty_one_of(self, producer_id: str, taken: dict[ProducerStamp, int]) -> bool:
+        return any(stamp.producer_id == producer_id and not self.batches[i].counts for stamp, i in taken.items())
+
+    def _stage(self, standing: Sequence[int], state: TopicState, next_offsets: Offsets) -> StagedSegment:
+        touched = sorted({partition for index in standing for partition, _ in self.batches[index].counts})
+        bases = tuple((partition, int(next_offsets[partition])) for partition in touched)
+        compression = state.config.choice("compression.type")
+        log_append_time = state.config.choice("message.timestamp.type") == "LogAppendTime"
+        wanted = (tuple(standing), bases, compression, log_append_time)
+        if self._staged is None or self._staged.is_too_old or self._staged_for != wanted:
+            batches = [self.batches[index] for index in standing]
+            self.records = _place(batches, next_offsets, log_append_time=log_append_time)
+            encoded = encode_segment(self.records, compression=compression)
+            self._staged = StagedSegment(segment_path(self._new_id()), encoded)
+            self._staged_for = wanted
+        return self._staged
+
+
+def _absence(batch: Batch, state: TopicState) -> TidelogError | None:
+    if not state.exists:
+        return UnknownTopic(state.topic)
+    if batch.topic_id != state.topic_id:
+        return TopicReplaced(f"Topic {state.topic!r} was deleted and made anew meanwhile.", topic=state.topic)
+    return None
+
+
+def _refusal(batch: Batch, state: TopicState) -> TidelogError | None:
+    if batch.partition_count not in {None, state.partition_count}:
+        # By now another gateway may send the same keys elsewhere: their order would be lost.
+        return TopicReplaced(
+            f"Topic {state.topic!r} was given {state.partition_count} partitions meanwhile.", topic=state.topic
+        )
+    limit = state.config.integer("max.message.bytes")
+    if batch.record_bytes_max > limit:
+        return RequestRefused(
+            f"A record of {batch.record_bytes_max} bytes is above the topic's max.message.bytes, {limit}.",
+            code=ErrorCode.RECORD_TOO_LARGE,
+            limit_bytes=limit,
+        )
+    if state.config.needs_keys and batch.transaction is None and batch.records.column("key").null_count:
+        # What a decided transaction brings was judged when it was staged, and can't be refused any more.
+        return RequestRefused(
+            f"Topic {state.topic!r} compacts keys, and a record has none.", code=ErrorCode.INVALID_RECORD
+        )
+    return None
+
+
+def _mismatch(batch: Batch, next_offsets: Offsets, counts: dict[int, int]) -> TidelogError | None:
+    if batch.expected_offset is None or not batch.counts:
+        return None
+    ((partition, _),) = batch.counts
+    actual = int(next_offsets[partition]) + counts.get(partition, 0)
+    if actual == batch.expected_offset:
+        return None
+    return RequestRefused(
+        f"The next offset of partition {partition} is {actual}, not {batch.expected_offset} as expected.",
+        code=ErrorCode.EXPECTED_OFFSET_MISMATCH,
+        expected=batch.expected_offset,
+        actual=actual,
+    )
+
+
+def _places(batch: Batch, state: TopicState, ends: dict[int, int]) -> tuple[Appended, ...]:
+    """Where the batch's records go, behind those at ``ends``, which moves on."""
+    places = []
+    for partition, count in batch.counts:
+        base = ends.get(partition)
+        if base is None:
+            base = state.high_watermark(partition)
+        places.append(Appended(partition, base, count))
+        ends[partition] = base + count
+    return tuple(places)
+
+
+def _counts(partitions: Partitions) -> tuple[tuple[int, int], ...]:
+    if len(partitions) < 2:
+        return tuple((int(partition), 1) for partition in partitions)
+    counts = np.bincount(partitions)
+    touched = np.flatnonzero(counts)
+    return tuple(zip(touched.tolist(), counts[touched].tolist(), strict=True))
+
+
+def _place(batches: Sequence[Batch], next_offsets: Offsets, *, log_append_time: bool) -> pa.Table:
+    """All records in order of partition and arrival, with their offsets: ``RECORD_SCHEMA``."""
+    tables = [_at_append_time(batch) if log_append_time else batch.records for batch in batches]
+    records = pa.concat_tables(tables).combine_chunks()
+    partitions = np.concatenate([batch.partitions for batch in batches])
+    if (partitions[1:] < partitions[:-1]).any():
+        # Partition counts fit 16 bits, for which numpy's stable sort is a radix sort.
+        order = np.argsort(partitions.astype(np.int16), kind="stable")
+        records = records.take(pa.array(order))
+        partitions = partitions[order]
+    touched, starts = np.unique(partitions, return_index=True)
+    lengths = np.diff(np.append(starts, len(partitions)))
+    offsets = np.arange(len(partitions), dtype=np.int64) + np.repeat(next_offsets[touched] - starts, lengths)
+    columns = [pa.array(partitions, pa.int32()), pa.array(offsets, pa.int64())]
+    columns += [records.column(name) for name in BATCH_SCHEMA.names]
+    return pa.table(columns, schema=RECORD_SCHEMA)
+
+
+def _at_append_time(batch: Batch) -> pa.Table:
+    """The batch's records with the time of their appending, where they don't have it yet."""
+    if batch.append_time_ms is None:
+        return batch.records
+    field = BATCH_SCHEMA.field("timestamp")
+    time = pa.scalar(batch.append_time_ms * 1000, pa.int64()).cast(field.type)
+    return batch.records.set_column(0, field, pa.repeat(time, batch.records.num_rows))

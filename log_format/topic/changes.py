@@ -1,0 +1,216 @@
+"""Making, altering and deleting a topic, and deleting records from its beginning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from log_format import limits
+from log_format.delta.actions import Action, MetaData, Protocol, Remove, Txn
+from log_format.delta.change import Proposal
+from log_format.errors import ErrorCode, OffsetOutOfRange, RequestRefused, UnknownPartition, UnknownTopic
+from log_format.topic.config import ConfigValue, TopicConfig, check_topic_name
+from log_format.topic.segment_tags import remove_segment
+from log_format.topic.state import (
+    DELETED_PROPERTY,
+    KEYS_COMPACTED_APP_ID,
+    LOG_START_APP_ID,
+    PARTITION_COUNT_PROPERTY,
+    TopicState,
+)
+from log_format.topic.table_schema import schema_string
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopic:
+    """Make the topic; fulfilled already when one with the same partition count and effective config exists.
+
+    The result is True when it was made. Raises ``RequestRefused`` (``TOPIC_ALREADY_EXISTS``) when it exists otherwise.
+    """
+
+    name: str
+    partition_count: int
+    config: TopicConfig
+    topic_id: str
+
+    def __post_init__(self) -> None:
+        """Refuse names and counts that no topic may have."""
+        check_topic_name(self.name)
+        _check_partition_count(self.partition_count)
+
+    def propose(self, state: TopicState, now_ms: int) -> Proposal[bool]:
+        """Protocol and metadata; on top of a deleted incarnation also its ``txn`` versions set back to 0."""
+        if state.exists:
+            if (state.partition_count, state.config.effective()) == (self.partition_count, self.config.effective()):
+                return Proposal(operation="CREATE TOPIC", actions=(), result=state.topic_id == self.topic_id)
+            raise RequestRefused(
+                f"Topic {self.name!r} exists with {state.partition_count} partitions and another configuration "
+                "than asked for. Use PATCH to change it.",
+                code=ErrorCode.TOPIC_ALREADY_EXISTS,
+                topic=self.name,
+            )
+        metadata = _metadata(self.topic_id, self.name, self.partition_count, self.config, now_ms)
+        actions: list[Action] = [metadata] if state.version >= 0 else [Protocol(), metadata]
+        return Proposal(operation="CREATE TOPIC", actions=actions, result=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterTopic:
+    """Raise the partition count, change settings (None: back to the default); all or nothing."""
+
+    partition_count: int | None
+    config: Mapping[str, ConfigValue | None]
+    request_bytes_max: int = limits.REQUEST_BYTES_MAX
+
+    def propose(self, state: TopicState, now_ms: int) -> Proposal[None]:
+        """New metadata. Raises ``UnknownTopic``, ``RequestRefused`` (``INVALID_CONFIG``, ``INVALID_REQUEST``)."""
+        del now_ms
+        if state.topic_id is None:
+            raise UnknownTopic(state.topic)
+        count = state.partition_count if self.partition_count is None else self.partition_count
+        _check_partition_count(count)
+        if count < state.partition_count:
+            what = f"must not be below {state.partition_count}: partitions can only be added"
+            raise RequestRefused(f"partition_count {what}.", errors=[{"where": "/partition_count", "what": what}])
+        config = state.config.altered(self.config, request_bytes_max=self.request_bytes_max)
+        if count == state.partition_count and config == state.config:
+            return Proposal(operation="ALTER TOPIC", actions=(), result=None)
+        metadata = _metadata(state.topic_id, state.topic, count, config, state.created_at_ms)
+        return Proposal(operation="ALTER TOPIC", actions=[metadata], result=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteTopic:
+    """End this incarnation. The log goes on below it for ever, so that whoever slept through finds a version taken.
+
+    Of a topic with more than ``REMOVES_PER_COMMIT_MAX`` segments all records should be gone before (``DeleteAllRecords``): this
+    commit names every segment that is left. The result is their paths.
+    """
+
+    def propose(self, state: TopicState, now_ms: int) -> Proposal[tuple[str, ...]]:
+        """Every segment removed, the metadata marked, offsets' ``txn`` set to 0. Raises ``UnknownTopic``."""
+        if state.topic_id is None:
+            raise UnknownTopic(state.topic)
+        metadata = _metadata(state.topic_id, state.topic, state.partition_count, state.config, state.created_at_ms)
+        metadata.configuration[DELETED_PROPERTY] = "true"
+        segments = state.manifest.segments()
+        removes = [remove_segment(segment, deletion_timestamp_ms=now_ms, data_change=True) for segment in segments]
+        resets = [
+            Txn(app_id=app_id, version=0, last_updated=now_ms)
+            for prefix, offsets in (
+                ("", state.next_offsets),
+                (LOG_START_APP_ID, state.log_starts),
+                (KEYS_COMPACTED_APP_ID, state.keys_compacted),
+            )
+            for app_id in (f"{prefix}{partition}" for partition in offsets.nonzero()[0])
+        ]
+        return Proposal(
+            operation="DELETE TOPIC",
+            actions=[metadata, *removes, *resets],
+            result=tuple(segment.path for segment in segments),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRecords:
+    """Move log starts up: ``before`` gives the first offset to keep per partition, -1 for the high watermark.
+
+    All or nothing; an offset below the log start changes nothing. The result is the log start of each partition named.
+    """
+
+    before: Mapping[int, int]
+
+    def propose(self, state: TopicState, now_ms: int) -> Proposal[dict[int, int]]:
+        """Log starts as ``txn``, and removes of segments that hold nothing readable any more.
+
+        Raises ``UnknownTopic``, ``UnknownPartition``, ``OffsetOutOfRange`` (416).
+        """
+        if not state.exists:
+            raise UnknownTopic(state.topic)
+        result: dict[int, int] = {}
+        moved: dict[int, int] = {}
+        for partition, offset in self.before.items():
+            if not 0 <= partition < state.partition_count:
+                raise UnknownPartition(state.topic, partition, state.partition_count)
+            high_watermark, log_start = state.high_watermark(partition), state.log_start(partition)
+            wanted = high_watermark if offset == -1 else offset
+            if wanted > high_watermark:
+                raise OffsetOutOfRange(state.topic, partition, wanted, log_start, high_watermark)
+            result[partition] = max(wanted, log_start)
+            if wanted > log_start:
+                moved[partition] = wanted
+        if not moved:
+            return Proposal(operation="DELETE RECORDS", actions=(), result=result)
+        starts, removes, _ = log_start_actions(state, moved, now_ms)
+        return Proposal(operation="DELETE RECORDS", actions=[*starts, *removes], result=result)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveDeadSegments:
+    """Take out of the table what a deletion of records had no room for. To be repeated as long as there is something.
+
+    The result is whether there was.
+    """
+
+    topic_id: str
+
+    def propose(self, state: TopicState, now_ms: int) -> Proposal[bool]:
+        """Removes; nothing when another incarnation has taken this one's place. Never raises."""
+        _, removes, _ = log_start_actions(state, {}, now_ms) if state.topic_id == self.topic_id else ([], [], ())
+        return Proposal(operation="DELETE RECORDS", actions=removes, result=bool(removes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteAllRecords:
+    """A step on the way to the deletion of a topic with many segments: all its records, and some of the segments left by that.
+
+    The result is whether segments went. To be repeated as long as they do.
+    """
+
+    topic_id: str
+
+    def propose(self, state: TopicState, now_ms: int) -> Proposal[bool]:
+        """As ``DeleteRecords``. Raises ``UnknownTopic`` when the incarnation is not this one."""
+        if state.topic_id != self.topic_id:
+            raise UnknownTopic(state.topic)
+        partitions = (state.log_starts < state.next_offsets).nonzero()[0].tolist()
+        moved = {partition: state.high_watermark(partition) for partition in partitions}
+        starts, removes, _ = log_start_actions(state, moved, now_ms)
+        return Proposal(operation="DELETE RECORDS", actions=[*starts, *removes], result=bool(removes))
+
+
+def log_start_actions(
+    state: TopicState, moved: Mapping[int, int], now_ms: int
+) -> tuple[list[Txn], list[Remove], tuple[str, ...]]:
+    """What moves log starts up: ``txn``, and removes of segments without anything readable; and the latter's paths.
+
+    Of more than ``REMOVES_PER_COMMIT_MAX`` segments the others stay in the table for whoever comes next.
+    """
+    starts = [
+        Txn(app_id=f"{LOG_START_APP_ID}{partition}", version=offset, last_updated=now_ms)
+        for partition, offset in moved.items()
+    ]
+    segments = state.manifest.segments_below(moved, count_max=limits.REMOVES_PER_COMMIT_MAX)
+    removes = [remove_segment(segment, deletion_timestamp_ms=now_ms, data_change=True) for segment in segments]
+    return starts, removes, tuple(segment.path for segment in segments)
+
+
+def _check_partition_count(count: object) -> None:
+    if not (isinstance(count, int) and not isinstance(count, bool) and 1 <= count <= limits.PARTITION_COUNT_MAX):
+        what = f"must be an integer from 1 to {limits.PARTITION_COUNT_MAX}"
+        raise RequestRefused(f"partition_count {what}.", errors=[{"where": "/partition_count", "what": what}])
+
+
+def _metadata(topic_id: str, name: str, partition_count: int, config: TopicConfig, created_at_ms: int) -> MetaData:
+    return MetaData(
+        id=topic_id,
+        name=name,
+        schema_string=schema_string(),
+        configuration={
+            # Nobody but Tidelog's own upkeep may clean this log: see docs/format.md, "Log clean-up".
+            "delta.enableExpiredLogCleanup": "false",
+            PARTITION_COUNT_PROPERTY: str(partition_count),
+            **config.properties(),
+        },
+        created_time=created_at_ms,
+    )

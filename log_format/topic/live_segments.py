@@ -1,0 +1,81 @@
+"""What maintenance has to know of a topic's segments, beyond what readers need: from the reconciled log, not from memory.
+
+A gateway keeps columns of runs; times, tags and tombstones are looked up here when somebody plans with them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from log_format.delta.actions import plain_path
+from log_format.segments.run import Run, SegmentRef
+from log_format.topic.segment_tags import (
+    TAG_FOOTER,
+    TAG_REWRITTEN,
+    TAG_RUNS,
+    Rewritten,
+    rewritten_of_add,
+    segment_of_add,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveSegment:
+    """A segment in the table."""
+
+    segment: SegmentRef
+    runs: tuple[Run, ...]
+    modification_time_ms: int
+    rewritten: Rewritten
+
+    @property
+    def is_flushed(self) -> bool:
+        """Whether it is as a gateway wrote it: any number of partitions."""
+        return self.rewritten.times == 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovedSegment:
+    """A tombstone: a segment that left the table."""
+
+    path: str
+    removed_at_ms: int
+
+
+def live_segments(reconciled: pa.Table) -> list[LiveSegment]:
+    """The segments of a reconciled log (``checkpoint.SCHEMA``), by modification time. Raises ``CorruptData``."""
+    adds = _present(reconciled, "add")
+    paths, sizes, times = (adds.field(name).to_pylist() for name in ("path", "size", "modificationTime"))
+    tags = [
+        pc.map_lookup(adds.field("tags"), tag, "first").to_pylist() for tag in (TAG_RUNS, TAG_FOOTER, TAG_REWRITTEN)
+    ]
+    found = []
+    for path, size, time_ms, runs_tag, footer_tag, rewritten_tag in zip(paths, sizes, times, *tags, strict=True):
+        segment, runs = segment_of_add(path, size, runs_tag, footer_tag)
+        found.append(
+            LiveSegment(
+                segment=segment,
+                runs=tuple(runs),
+                modification_time_ms=time_ms,
+                rewritten=rewritten_of_add(path, rewritten_tag),
+            )
+        )
+    return sorted(found, key=lambda live: (live.modification_time_ms, live.segment.path))
+
+
+def removed_segments(reconciled: pa.Table) -> list[RemovedSegment]:
+    """The tombstones of a reconciled log (``checkpoint.SCHEMA``)."""
+    removes = _present(reconciled, "remove")
+    paths, times = (removes.field(name).to_pylist() for name in ("path", "deletionTimestamp"))
+    return [
+        RemovedSegment(path=plain_path(path), removed_at_ms=time_ms or 0)
+        for path, time_ms in zip(paths, times, strict=True)
+    ]
+
+
+def _present(table: pa.Table, name: str) -> pa.StructArray:
+    column = table.column(name).drop_null()
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

@@ -1,0 +1,66 @@
+"""Letting go of the oldest records: ``retention.ms`` and ``retention.bytes``, as Kafka means them.
+
+Whole runs only, from the beginning of each partition on: those whose largest timestamp is too old, and those without which
+``retention.bytes`` are left. Log starts move behind them, and segments that hold nothing readable any more are removed, in the
+same commit, and by further ones when they are many; never the newest segment of a partition. What a deletion of records has left
+of them goes, too. A topic whose ``cleanup.policy`` lacks ``delete`` keeps everything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from log_format.delta.change import Proposal
+from log_format.topic.changes import log_start_actions
+from log_format.topic.state import TopicState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retained:
+    """What retention did: the partitions that moved with their new log starts, and the paths of the segments removed."""
+
+    log_starts: dict[int, int]
+    removed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyRetention:
+    """Let go of what the incarnation ``topic_id`` need not keep; nothing when another one has taken its place."""
+
+    topic_id: str
+
+    def propose(self, state: TopicState, now_ms: int) -> Proposal[Retained]:
+        """Log starts as ``txn`` and removes of segments; no actions when there is nothing to let go of. Never raises."""
+        if state.topic_id != self.topic_id:
+            return Proposal(operation="RETENTION", actions=(), result=Retained(log_starts={}, removed=()))
+        moved = expired_offsets(state, now_ms)
+        starts, removes, paths = log_start_actions(state, moved, now_ms)
+        return Proposal(
+            operation="RETENTION",
+            actions=[*starts, *removes],
+            result=Retained(log_starts=moved, removed=paths),
+        )
+
+
+def needs_retention(state: TopicState, now_ms: int) -> bool:
+    """Whether ``ApplyRetention`` has something to do."""
+    return state.has_dead_segments() or bool(expired_offsets(state, now_ms))
+
+
+def expired_offsets(state: TopicState, now_ms: int) -> dict[int, int]:
+    """The new log start of each partition of which something has expired."""
+    if "delete" not in state.config.choice("cleanup.policy"):
+        return {}
+    retention_ms, retention_bytes = (state.config.integer(f"retention.{unit}") for unit in ("ms", "bytes"))
+    if retention_ms < 0 and retention_bytes < 0:
+        return {}
+    moved = {}
+    for partition in range(state.partition_count):
+        offset = state.manifest.retained_from(
+            partition,
+            oldest_ms=now_ms - retention_ms if retention_ms >= 0 else None,
+            bytes_max=retention_bytes if retention_bytes >= 0 else None,
+        )
+        if offset > state.log_start(partition):
+            moved[partition] = offset
+    return moved

@@ -1,0 +1,163 @@
+"""What Tidelog's own tags on an ``add`` say of its segment, and the statistics that every Delta reader uses.
+
+Tags are JSON; readers of Delta ignore them and checkpoints keep them:
+
+``tidelog.runs``    JSON ``[[partition, base offset, end offset, records, bytes, min timestamp ms, max timestamp ms], …]``
+``tidelog.footer``  JSON ``[position of the Parquet footer, its CRC-32]``
+``tidelog.rewritten``  JSON ``[times merged, ms at which its keys were compacted or null, tombstones left then]``, if rewritten
+``tidelog.producers``  JSON ``[[producer id, epoch, sequence, [[partition, base offset, records], …]], …]``, where there are any
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final, NamedTuple
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from log_format.delta.actions import Add, Remove
+from log_format.errors import CorruptData
+from log_format.segments.path import segment_path
+from log_format.segments.run import Run, SegmentRef
+from log_format.topic.producers import StampedBatch, decode_stamps, encode_stamps
+
+TAG_RUNS: Final = "tidelog.runs"
+TAG_FOOTER: Final = "tidelog.footer"
+TAG_PRODUCERS: Final = "tidelog.producers"
+TAG_REWRITTEN: Final = "tidelog.rewritten"
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_PATH_SAFE: Final = "/-_.~"
+
+
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_RunBytes = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+class Rewritten(NamedTuple):
+    """How often a segment's records were merged; when (ms since the epoch) their keys were compacted, and the tombstones left."""
+
+    times: _Count
+    keys_compacted_at_ms: _Count | None = None
+    tombstone_count: _Count = 0
+
+
+def add_segment(
+    segment: SegmentRef,
+    runs: Sequence[Run],
+    *,
+    modification_time_ms: int,
+    data_change: bool,
+    stamped: Sequence[StampedBatch] = (),
+    rewritten: Rewritten | None = None,
+) -> Add:
+    """The ``add`` of a segment, with its statistics and tags; ``stamped``: the idempotent requests that it brings."""
+    return Add(
+        path=quote(segment.path, safe=_PATH_SAFE),
+        size=segment.size_bytes,
+        modification_time=modification_time_ms,
+        data_change=data_change,
+        stats=statistics(runs),
+        tags={
+            TAG_RUNS: _ENCODER.encode(
+                [
+                    (
+                        run.partition,
+                        run.base_offset,
+                        run.end_offset,
+                        run.record_count,
+                        run.size_bytes,
+                        run.min_timestamp_ms,
+                        run.max_timestamp_ms,
+                    )
+                    for run in runs
+                ]
+            ).decode(),
+            TAG_FOOTER: f"[{segment.footer_start},{segment.footer_crc32}]",
+            **({TAG_PRODUCERS: encode_stamps(stamped)} if stamped else {}),
+            **({TAG_REWRITTEN: _ENCODER.encode(rewritten).decode()} if rewritten is not None else {}),
+        },
+    )
+
+
+def remove_segment(segment: SegmentRef, *, deletion_timestamp_ms: int, data_change: bool) -> Remove:
+    """The ``remove`` of a segment."""
+    return Remove(
+        path=quote(segment.path, safe=_PATH_SAFE),
+        deletion_timestamp=deletion_timestamp_ms,
+        data_change=data_change,
+        extended_file_metadata=True,
+        partition_values={},
+        size=segment.size_bytes,
+    )
+
+
+_RunTuple = tuple[_Count, _Count, _Count, _Count, _RunBytes, _Count, _Count]
+_RUNS_DECODER: Final = msgspec.json.Decoder(list[_RunTuple])
+_FOOTER_DECODER: Final = msgspec.json.Decoder(tuple[_Count, _Count])
+
+
+def segment_of_add(
+    path: str, size_bytes: int, tag_runs: str | None, tag_footer: str | None
+) -> tuple[SegmentRef, list[Run]]:
+    """The segment and runs that an ``add`` names. Raises ``CorruptData`` where its tags are not ours."""
+    plain = segment_path(path)
+    try:
+        if tag_runs is None or tag_footer is None:
+            raise ValueError("it has no tidelog tags, so it was not written by Tidelog")
+        footer_start, footer_crc32 = _FOOTER_DECODER.decode(tag_footer)
+        runs = [Run(*values) for values in _RUNS_DECODER.decode(tag_runs)]
+    except (ValueError, msgspec.DecodeError) as problem:
+        raise CorruptData(f"The log's entry for segment {plain} can't be used: {problem}.", segment=plain) from problem
+    return SegmentRef(plain, size_bytes, footer_start, footer_crc32), runs
+
+
+def rewritten_of_add(path: str, tag: str | None) -> Rewritten:
+    """What the tag of an ``add`` says; without one its records are as they were flushed. Raises ``CorruptData``."""
+    try:
+        return Rewritten(0) if tag is None else msgspec.json.decode(tag, type=Rewritten)
+    except msgspec.DecodeError as problem:
+        plain = unquote(path)
+        raise CorruptData(f"The log's entry for segment {plain} can't be used: {problem}.", segment=plain) from problem
+
+
+def stamped_batches(path: str, tags: Mapping[str, str | None]) -> list[StampedBatch]:
+    """The idempotent requests that an ``add`` with these tags brings. Raises ``CorruptData``."""
+    tag = tags.get(TAG_PRODUCERS)
+    try:
+        return [] if tag is None else decode_stamps(tag)
+    except ValueError as problem:
+        plain = unquote(path)
+        raise CorruptData(f"The log's entry for segment {plain} can't be used: {problem}.", segment=plain) from problem
+
+
+def statistics(runs: Sequence[Run]) -> str:
+    """The ``stats`` of an ``add`` with these runs."""
+    minimum = {
+        "partition": min(run.partition for run in runs),
+        "offset": min(run.base_offset for run in runs),
+        "timestamp": _iso(min(run.min_timestamp_ms for run in runs)),
+    }
+    maximum = {
+        "partition": max(run.partition for run in runs),
+        "offset": max(run.end_offset for run in runs) - 1,
+        "timestamp": _iso(max(run.max_timestamp_ms for run in runs)),
+    }
+    return _ENCODER.encode(
+        {
+            "numRecords": sum(run.record_count for run in runs),
+            "minValues": minimum,
+            "maxValues": maximum,
+            "nullCount": {"partition": 0, "offset": 0, "timestamp": 0},
+        }
+    ).decode()
+
+
+def _iso(timestamp_ms: int) -> str:
+    moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
+    return (
+        f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z" if moment.year >= 1000 else moment.isoformat()
+    )

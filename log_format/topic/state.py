@@ -1,0 +1,249 @@
+"""The state of one topic at one version of its log: what replaying every action up to there gives.
+
+Invariants, checked as each commit is applied (a violation raises ``CorruptData``: the log itself is wrong):
+
+1. A segment of new data (``dataChange``) continues each of its partitions exactly at its next offset.
+2. The ``txn`` of a partition names the next offset that its runs lead to; next offsets and log starts never go back.
+3. A ``metaData`` with another id is another incarnation: nothing of the old one remains.
+
+``appId`` of the ``txn`` actions: the partition's number for its next offset, ``log-start-<partition>`` for its log start,
+``empty-request-<producer id>-<epoch>`` for the sequence of an idempotent request that had no records,
+``keys-compacted-<partition>`` for the offset below which key compaction may have left gaps; ``applied_transactions`` has others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from log_format import limits
+from log_format.delta.actions import Commit, MetaData, Txn, plain_path
+from log_format.delta.table import NO_LOG
+from log_format.errors import CorruptData
+from log_format.manifest.manifest import Manifest
+from log_format.topic.applied_transactions import NO_TRANSACTIONS, AppliedTransactions
+from log_format.topic.config import PROPERTY_PREFIX, TopicConfig
+from log_format.topic.producers import NO_PRODUCERS, Producers, ProducerStamp, StampedBatch
+from log_format.topic.segment_tags import TAG_FOOTER, TAG_RUNS, segment_of_add, stamped_batches
+
+PARTITION_COUNT_PROPERTY: Final = PROPERTY_PREFIX + "partition.count"
+DELETED_PROPERTY: Final = PROPERTY_PREFIX + "deleted"
+LOG_START_APP_ID: Final = "log-start-"
+EMPTY_REQUEST_APP_ID: Final = "empty-request-"
+KEYS_COMPACTED_APP_ID: Final = "keys-compacted-"
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
+_OFFSETS: Final = ("next_offsets", "log_starts", "keys_compacted")
+
+Offsets = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicState:
+    """One topic at one version. Immutable but for ``manifest``, which is shared with the states that follow."""
+
+    topic: str
+    version: int
+    """Of the newest commit applied; ``NO_LOG`` when the topic has none."""
+    topic_id: str | None
+    """The incarnation; None when the topic does not exist, never did or was deleted."""
+    partition_count: int
+    config: TopicConfig
+    created_at_ms: int
+    modification_time_ms: int
+    """The largest that a segment has: the next one gets more, so that readers who go by it keep offsets in order."""
+    next_offsets: Offsets
+    log_starts: Offsets
+    keys_compacted: Offsets
+    """Below it key compaction may have left gaps."""
+    manifest: Manifest
+    producers: Producers
+    transactions: AppliedTransactions = NO_TRANSACTIONS
+
+    @classmethod
+    def absent(cls, topic: str, version: int = NO_LOG) -> TopicState:
+        """A topic that does not exist, in a log that ends at ``version``."""
+        return cls(
+            topic=topic,
+            version=version,
+            topic_id=None,
+            partition_count=0,
+            config=TopicConfig(MappingProxyType({})),
+            created_at_ms=0,
+            modification_time_ms=0,
+            next_offsets=_frozen(np.zeros(0, np.int64)),
+            log_starts=_frozen(np.zeros(0, np.int64)),
+            keys_compacted=_frozen(np.zeros(0, np.int64)),
+            manifest=Manifest(),
+            producers=NO_PRODUCERS,
+        )
+
+    @property
+    def exists(self) -> bool:
+        """Whether the topic exists."""
+        return self.topic_id is not None
+
+    def high_watermark(self, partition: int) -> int:
+        """The partition's next offset: what is committed is visible."""
+        return int(self.next_offsets[partition])
+
+    def log_start(self, partition: int) -> int:
+        """The first offset that can be read."""
+        return int(self.log_starts[partition])
+
+    def has_dead_segments(self) -> bool:
+        """Whether the table has segments without anything readable that may go. O(segments)."""
+        return bool(self.manifest.segments_below({}, count_max=1))
+
+    def apply(self, commit: Commit, version: int) -> Self:
+        """The state after the commit. To be called once per commit, since the manifest is shared.
+
+        Raises ``CorruptData`` where the commit breaks an invariant.
+        """
+        if version != self.version + 1:
+            raise ValueError(f"commit {version} does not follow version {self.version}")
+        state = replace(self, version=version)
+        if commit.metadata is not None:
+            state = state._with_metadata(commit.metadata)
+        if not state.exists:
+            return state
+        next_offsets, log_starts, keys_compacted = state._offsets_after(commit.txns)
+        newest = state.modification_time_ms
+        expected = state.next_offsets.copy()
+        added = []
+        for action in commit.adds:
+            tags = action.tags or {}
+            segment, runs = segment_of_add(action.path, action.size, tags.get(TAG_RUNS), tags.get(TAG_FOOTER))
+            for run in runs:
+                state._check_partition(run.partition, segment.path)
+                if action.data_change and run.base_offset != expected[run.partition]:
+                    raise state._corrupt(
+                        f"segment {segment.path} starts partition {run.partition} at offset {run.base_offset} "
+                        f"instead of {expected[run.partition]}"
+                    )
+                expected[run.partition] = max(int(expected[run.partition]), run.end_offset)
+            added.append((segment, runs))
+            newest = max(newest, action.modification_time)
+        state.manifest.replace((plain_path(action.path) for action in commit.removes), added, log_starts)
+        if not np.array_equal(expected, next_offsets):
+            raise state._corrupt("the next offsets of its txn actions are not those of its segments")
+        for partition in np.flatnonzero(log_starts != state.log_starts):
+            state.manifest.trim(int(partition), int(log_starts[partition]))
+        stamped = stamped_requests(commit)
+        producers = state.producers
+        if stamped:
+            used_ms = max([time for time in commit_times(commit) if time is not None], default=newest)
+            producers = producers.with_batches(stamped, used_ms, state.config.integer("producer.id.expiration.ms"))
+        return replace(
+            state,
+            next_offsets=_frozen(next_offsets),
+            log_starts=_frozen(log_starts),
+            keys_compacted=_frozen(keys_compacted),
+            modification_time_ms=newest,
+            producers=producers,
+            transactions=state.transactions.after(commit),
+        )
+
+    def with_reconciled(
+        self,
+        metadata: MetaData,
+        offsets: Mapping[str, int],
+        modification_time_ms: int,
+        producers: Producers,
+        transactions: AppliedTransactions,
+    ) -> Self:
+        """The state that a checkpoint gives, but for its manifest: ``offsets`` are the ``txn`` versions by appId."""
+        state = self._with_metadata(metadata)
+        if not state.exists:
+            return state
+        txns = tuple(Txn(app_id=app_id, version=version) for app_id, version in offsets.items())
+        next_offsets, log_starts, keys_compacted = state._offsets_after(txns)
+        return replace(
+            state,
+            next_offsets=_frozen(next_offsets),
+            log_starts=_frozen(log_starts),
+            keys_compacted=_frozen(keys_compacted),
+            modification_time_ms=modification_time_ms,
+            producers=producers,
+            transactions=transactions,
+        )
+
+    def _with_metadata(self, metadata: MetaData) -> Self:
+        properties = metadata.configuration
+        changes: dict[str, Any] = {"config": TopicConfig.from_properties(properties)}
+        deleted = properties.get(DELETED_PROPERTY) == "true"
+        if deleted or metadata.id != self.topic_id:
+            changes |= {name: _frozen(np.zeros(0, np.int64)) for name in _OFFSETS}
+            changes |= {"manifest": Manifest(), "topic_id": None if deleted else metadata.id}
+            changes |= {"created_at_ms": metadata.created_time or 0}
+            changes |= {"producers": NO_PRODUCERS, "transactions": NO_TRANSACTIONS}
+        count_text = properties.get(PARTITION_COUNT_PROPERTY, "")
+        count = int(count_text) if _NUMBER.fullmatch(count_text) else 0
+        old = 0 if "manifest" in changes else self.partition_count
+        if deleted:
+            count = 0
+        elif not max(1, old) <= count <= limits.PARTITION_COUNT_MAX:
+            raise self._corrupt(f"its {PARTITION_COUNT_PROPERTY} is {count_text!r} after {old}")
+        if count > old and not deleted:
+            grown = np.zeros(count - old, np.int64)
+            for name in _OFFSETS:
+                changes[name] = _frozen(np.concatenate([changes.get(name, getattr(self, name)), grown]))
+        return replace(self, partition_count=count, **changes)
+
+    def _offsets_after(self, txns: tuple[Txn, ...]) -> tuple[Offsets, Offsets, Offsets]:
+        """Next offsets, log starts, and up to where keys were compacted, after these ``txn``."""
+        next_offsets, log_starts, keys_compacted = (getattr(self, name).copy() for name in _OFFSETS)
+        by_kind = {"": next_offsets, LOG_START_APP_ID: log_starts, KEYS_COMPACTED_APP_ID: keys_compacted}
+        for txn in txns:
+            kind = next((kind for kind in (LOG_START_APP_ID, KEYS_COMPACTED_APP_ID) if txn.app_id.startswith(kind)), "")
+            number = txn.app_id.removeprefix(kind)
+            if not _NUMBER.fullmatch(number):
+                continue  # somebody else's
+            offsets = by_kind[kind]
+            partition = int(number)
+            if partition >= self.partition_count and txn.version == 0:
+                continue  # what is left of a larger, earlier incarnation
+            self._check_partition(partition, f"txn {txn.app_id}")
+            if txn.version < offsets[partition]:
+                raise self._corrupt(f"txn {txn.app_id} goes back from {offsets[partition]} to {txn.version}")
+            offsets[partition] = txn.version
+        if (log_starts > next_offsets).any() or (keys_compacted > next_offsets).any():
+            raise self._corrupt("a log start, or where key compaction came to, is beyond its partition's next offset")
+        return next_offsets, log_starts, keys_compacted
+
+    def _check_partition(self, partition: int, where: str) -> None:
+        if partition >= self.partition_count:
+            raise self._corrupt(f"{where} names partition {partition} of {self.partition_count}")
+
+    def _corrupt(self, what: str) -> CorruptData:
+        return CorruptData(
+            f"The log of topic {self.topic!r} is damaged at version {self.version}: {what}.",
+            topic=self.topic,
+            table_version=self.version,
+        )
+
+
+def stamped_requests(commit: Commit) -> list[StampedBatch]:
+    """The idempotent requests that a commit brings, with and without records. Raises ``CorruptData``."""
+    stamped = [batch for add in commit.adds if add.data_change for batch in stamped_batches(add.path, add.tags or {})]
+    for txn in commit.txns:
+        if txn.app_id.startswith(EMPTY_REQUEST_APP_ID):
+            producer_id, _, epoch = txn.app_id.removeprefix(EMPTY_REQUEST_APP_ID).rpartition("-")
+            if _NUMBER.fullmatch(epoch):
+                stamped.append(StampedBatch(ProducerStamp(producer_id, int(epoch), txn.version), ()))
+    return stamped
+
+
+def commit_times(commit: Commit) -> list[int | None]:
+    """What a commit says of when it was made."""
+    return [*(add.modification_time for add in commit.adds), *(txn.last_updated for txn in commit.txns)]
+
+
+def _frozen(offsets: Offsets) -> Offsets:
+    offsets.flags.writeable = False
+    return offsets

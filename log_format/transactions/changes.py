@@ -1,0 +1,306 @@
+"""Decisions about transactions: many share one commit of ``system/transactions``, and each stands or falls by itself.
+
+A decision is judged against the state with the decisions before it in the same commit applied, and again against each newer
+head, so an expired, fenced or ended transaction is never committed whoever decides at the same time (KIP-890: one producer
+id and epoch name one transaction).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from log_format import limits
+from log_format.delta.change import Proposal
+from log_format.delta.system_table import Contents, data_file, with_table
+from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
+from log_format.ids import NewId
+from log_format.topic.appended import Duplicate
+from log_format.topic.producers import ProducerStamp, SequenceCheck, out_of_order
+from log_format.transactions.row import (
+    NO_NUMBER,
+    NO_SEQUENCE,
+    TAG_TRANSACTIONS,
+    Place,
+    Reason,
+    TransactionRow,
+    encode_rows,
+    encode_tag,
+    schema_string,
+)
+from log_format.transactions.state import NAME, TransactionsEdit, TransactionsState, TransactionsView
+
+Outcome = TransactionRow | TidelogError
+"""The row that holds now, or why nothing was decided."""
+
+
+class NotFinished(BackOff):
+    """A transaction is decided and not in all of its topics: what comes behind it must wait. Nothing happened."""
+
+    def __init__(self, row: TransactionRow) -> None:
+        super().__init__(f"Transaction {row.transaction_id} of {row.transactional_id!r} is not visible everywhere yet.")
+        self.row = row
+
+
+class Decision(Protocol):
+    """A wish about one transaction or transactional id."""
+
+    def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
+        """The rows to write (none: it holds already, or is refused) and the outcome. Pure."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begin:
+    """Raise the epoch of a transactional id; fences what was open. ``transaction_id`` None: an epoch without a transaction."""
+
+    transactional_id: str
+    transaction_id: str | None
+    new_producer_id: str
+    """Taken when the transactional id is new."""
+    timeout_ms: int = 0
+    number: int = NO_NUMBER
+    """The transactional id's own number of the transaction; the new row tells the newest one that it has committed."""
+
+    def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
+        """The fenced transaction's row and the new one; ``NotFinished`` while the one before is decided and not at its end."""
+        known = state.producers.get(self.transactional_id)
+        rows: list[TransactionRow] = []
+        before = state.transactions.get(known.transaction_id) if known is not None else None
+        if before is not None and before.state == "committing":
+            return (), NotFinished(before)
+        if before is not None and before.state == "open":
+            rows.append(aborted(before, "expired" if now_ms > before.expires_at_ms else "fenced", now_ms))
+        row = TransactionRow(
+            transaction_id=self.transaction_id or "",
+            transactional_id=self.transactional_id,
+            producer_id=self.new_producer_id if known is None else known.producer_id,
+            epoch=0 if known is None else known.epoch + 1,
+            state="producer" if self.transaction_id is None else "open",
+            began_at_ms=now_ms,
+            expires_at_ms=now_ms + self.timeout_ms,
+            recorded_at_ms=now_ms,
+            number=self.number,
+            last_number=NO_NUMBER if known is None else known.committed_number,
+        )
+        return [*rows, row], row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecideCommit:
+    """Commit an open transaction with exactly these staged objects."""
+
+    transaction_id: str
+    staged: tuple[str, ...]
+
+    def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
+        """``committing``; one that was decided to commit before keeps its first decision."""
+        row = state.transactions.get(self.transaction_id)
+        if row is not None and row.state in ("committing", "committed"):
+            return (), row
+        if row is not None and row.state == "open" and now_ms > row.expires_at_ms:
+            late = aborted(row, "expired", now_ms)
+            return [late], not_open(late)
+        refusal = usable(state, self.transaction_id, now_ms)
+        if isinstance(refusal, TidelogError):
+            return (), refusal
+        decided = msgspec.structs.replace(
+            refusal,
+            state="committing",
+            recorded_at_ms=now_ms,
+            staged=self.staged,
+            decided_version=state.version + 1,
+        )
+        return [decided], decided
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitAtOnce:
+    """Commit a transaction that is one request. ``stamp``: which of its producer's; its repeat keeps the first decision."""
+
+    transaction_id: str
+    staged: tuple[str, ...]
+    stamp: ProducerStamp | None
+
+    def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
+        """``committing``; the row of another transaction where the request was committed before."""
+        known = state.transactions.get(self.transaction_id)
+        if known is not None and known.state == "aborted":
+            return (), BackOff("The request took so long that it was given up: nothing of it happened.")
+        if known is not None:
+            return (), known
+        if self.stamp is not None:
+            verdict = judge_request(state, self.stamp, now_ms)
+            if verdict is not None:
+                return (), verdict
+        row = TransactionRow(
+            transaction_id=self.transaction_id,
+            transactional_id="",
+            producer_id="" if self.stamp is None else self.stamp.producer_id,
+            epoch=0 if self.stamp is None else self.stamp.epoch,
+            sequence=NO_SEQUENCE if self.stamp is None else self.stamp.sequence,
+            state="committing",
+            began_at_ms=now_ms,
+            expires_at_ms=now_ms,
+            recorded_at_ms=now_ms,
+            staged=self.staged,
+            decided_version=state.version + 1,
+        )
+        return [row], row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forbid:
+    """See to it that a transaction that nobody began is never committed; one that was begun is left alone."""
+
+    transaction_id: str
+
+    def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
+        """``aborted``, unless there is a row already."""
+        known = state.transactions.get(self.transaction_id)
+        if known is not None:
+            return (), known
+        row = TransactionRow(
+            transaction_id=self.transaction_id,
+            transactional_id="",
+            producer_id="",
+            epoch=0,
+            state="aborted",
+            reason="offsets",
+            began_at_ms=now_ms,
+            expires_at_ms=now_ms,
+            recorded_at_ms=now_ms,
+        )
+        return [row], row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecideAbort:
+    """Abort an open transaction; one that was aborted stays so."""
+
+    transaction_id: str
+    reason: Reason
+
+    def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
+        """``aborted``; refused once it is decided to commit, and for one that was fenced."""
+        row = state.transactions.get(self.transaction_id)
+        if row is None:
+            return (), unknown(self.transaction_id)
+        if row.state == "aborted":
+            return (), row if row.reason != "fenced" else not_open(row)
+        if row.state != "open":
+            return (), not_open(row)
+        ended = aborted(row, "expired" if now_ms > row.expires_at_ms else self.reason, now_ms)
+        return [ended], ended
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish:
+    """Every record of a decided transaction is in its topic, at ``places``."""
+
+    transaction_id: str
+    places: tuple[Place, ...]
+
+    def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
+        """``committed``; the first answer stays."""
+        row = state.transactions.get(self.transaction_id)
+        if row is None:
+            return (), unknown(self.transaction_id)
+        if row.state != "committing":
+            return (), row
+        # What was staged is deleted next: its names, which may be many, are of no use any more.
+        done = msgspec.structs.replace(row, state="committed", recorded_at_ms=now_ms, places=self.places, staged=())
+        return [done], done
+
+
+class Decide:
+    """Decisions that share a commit. The result has an outcome for each."""
+
+    def __init__(self, decisions: Sequence[Decision], new_id: NewId) -> None:
+        assert decisions
+        self._decisions = tuple(decisions)
+        self._new_id = new_id
+
+    def propose(self, state: TransactionsState, now_ms: int) -> Proposal[Sequence[Outcome]]:
+        """One ``add`` with the rows; nothing when no decision needs one. Refusals are in the result."""
+        rows: list[TransactionRow] = []
+        outcomes: list[Outcome] = []
+        ahead = TransactionsEdit(state)
+        for decision in self._decisions:
+            more, outcome = decision.decide(ahead, now_ms)
+            for row in more:
+                ahead.take(row)
+            rows += more
+            outcomes.append(outcome)
+        if not rows:
+            return Proposal(operation="WRITE", actions=(), result=outcomes)
+        contents = Contents(data=encode_rows(rows), row_count=len(rows), tags={TAG_TRANSACTIONS: encode_tag(rows)})
+        file, add = data_file(state, contents, f"decisions/{self._new_id()}.parquet", now_ms, data_change=True)
+        actions = with_table(state, add, name=NAME, schema=schema_string(), new_id=self._new_id, now_ms=now_ms)
+        return Proposal(operation="WRITE", actions=actions, result=outcomes, segment=file)
+
+
+def judge_request(state: TransactionsView, stamp: ProducerStamp, now_ms: int) -> Outcome | None:
+    """What a producer's request that is a transaction became already, or why it is refused; None: it is the next one."""
+    verdict = SequenceCheck(state.requests, now_ms, limits.PRODUCER_EXPIRATION_MS).judge(stamp)
+    if verdict is None:
+        before = request_before(state, stamp)
+        return None if before is None else BackOff("The request before this one is not visible everywhere yet.")
+    if not isinstance(verdict, Duplicate):
+        return verdict
+    row = state.transactions.get(state.by_stamp.get(stamp, ""))
+    return row or out_of_order(stamp, state.requests.expected_sequence(stamp.producer_id, stamp.epoch))
+
+
+def request_before(state: TransactionsView, stamp: ProducerStamp) -> TransactionRow | None:
+    """The producer's request before this one if it is not at its end: this one's records must not come before its own."""
+    before = state.by_stamp.get(stamp._replace(sequence=stamp.sequence - 1))
+    row = None if before is None else state.transactions.get(before)
+    return row if row is not None and not row.has_ended else None
+
+
+def usable(state: TransactionsView, transaction_id: str, now_ms: int) -> Outcome:
+    """The row of an open transaction, or the refusal to use it."""
+    row = state.transactions.get(transaction_id)
+    if row is None:
+        return unknown(transaction_id)
+    newest = state.producers.get(row.transactional_id)
+    if row.state == "open" and newest is not None and newest.epoch != row.epoch:
+        return not_open(replace_reason(row, "fenced"))
+    if row.state != "open" or now_ms > row.expires_at_ms:
+        return not_open(row)
+    return row
+
+
+def replace_reason(row: TransactionRow, reason: Reason) -> TransactionRow:
+    """The row with another reason."""
+    return msgspec.structs.replace(row, reason=reason)
+
+
+def not_open(row: TransactionRow) -> TidelogError:
+    """The refusal to use a transaction that has ended."""
+    if row.reason == "fenced":
+        return RequestRefused(
+            f"Transaction {row.transaction_id} is fenced: a newer epoch of {row.transactional_id!r} has begun.",
+            code=ErrorCode.FENCED_PRODUCER,
+        )
+    why: Mapping[str, str] = {
+        "expired": "its time-out passed",
+        "topic": "one of its topics was deleted meanwhile",
+        "offsets": "its group's offsets were refused",
+    }
+    what = why.get(row.reason, f"it is {row.state}" if row.state != "open" else why["expired"])
+    return RequestRefused(f"Transaction {row.transaction_id} is not open: {what}.", code=ErrorCode.TRANSACTION_NOT_OPEN)
+
+
+def unknown(transaction_id: str) -> TidelogError:
+    """The answer for a transaction that nobody began, or that ended more than a day ago."""
+    return RequestRefused(f"There is no transaction {transaction_id[:100]!r}.", code=ErrorCode.UNKNOWN_TRANSACTION)
+
+
+def aborted(row: TransactionRow, reason: Reason, now_ms: int) -> TransactionRow:
+    """The row at its end, without its records."""
+    return msgspec.structs.replace(row, state="aborted", reason=reason, recorded_at_ms=now_ms)

@@ -1,0 +1,46 @@
+"""Rewrites ``system/transactions``: one file in place of all others, with the rows that count.
+
+So the table, its checkpoints and what a gateway reads at its start are bounded by what is remembered, not by what ever happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from log_format.delta.system_table import CompactTable, Contents
+from log_format.transactions.row import NO_NUMBER, TAG_TRANSACTIONS, TransactionRow, encode_rows, encode_tag
+from log_format.transactions.state import TAG_REQUESTS, TransactionsState
+
+
+class Compact(CompactTable[TransactionsState]):
+    """See ``CompactTable``."""
+
+    def contents(self, state: TransactionsState) -> Contents:
+        """The rows that count, and the sequences, which no row has any more once it is forgotten."""
+        rows = snapshot(state)
+        tags: dict[str, str | None] = {
+            TAG_TRANSACTIONS: encode_tag(rows),
+            TAG_REQUESTS: state.requests.encoded().decode(),
+        }
+        return Contents(data=encode_rows(rows), row_count=len(rows), tags=tags)
+
+
+def snapshot(state: TransactionsState) -> Sequence[TransactionRow]:
+    """The rows that bring ``state`` about, the longest unchanged first."""
+    epochs = [
+        msgspec.structs.replace(
+            row,
+            transaction_id="",
+            state="producer",
+            reason="",
+            staged=(),
+            places=(),
+            number=NO_NUMBER,
+            last_number=row.committed_number,
+        )
+        for row in state.producers.values()
+        if row.transaction_id not in state.transactions
+    ]
+    return [*epochs, *state.transactions.values()]

@@ -1,0 +1,96 @@
+"""The decision of a transaction that a job stages and commits by itself, with no gateway: a batch that Spark writes.
+
+1. Staging needs no row: the transaction's id says that it is a job's (``producer_id.JOB``), and what is staged without a row is
+   left alone for ``ORPHAN_GRACE_MS``. A gateway that deletes it then forbids the transaction first.
+2. A query is a transactional id, and its batches are the numbers of its transactions. One number is committed once: it is judged
+   against the head, in the commit that decides, so no second process of the query can come between.
+3. The next number is not decided while the one before it is not at its end: records keep their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from log_format.errors import BackOff, ErrorCode, RequestRefused
+from log_format.transactions.changes import NotFinished, Outcome, aborted
+from log_format.transactions.row import NO_NUMBER, TransactionRow
+from log_format.transactions.state import TransactionsView
+
+
+class NumberCommitted(RequestRefused):
+    """The transactional id has committed this number already, all of it is visible. Nothing happened now."""
+
+    default_code = ErrorCode.TRANSACTION_NOT_OPEN
+
+    def __init__(self, transactional_id: str, number: int) -> None:
+        super().__init__(f"Transaction {number} of {transactional_id!r} is committed already.")
+
+
+class NumberPassed(RequestRefused):
+    """The transactional id has committed a later number: this one comes from an old copy of its client's state."""
+
+    default_code = ErrorCode.FENCED_PRODUCER
+
+    def __init__(self, transactional_id: str, number: int, last_number: int) -> None:
+        super().__init__(f"{transactional_id!r} has committed transaction {last_number}, which is later than {number}.")
+        self.last_number = last_number
+
+
+def judge_number(transactional_id: str, number: int, last_number: int) -> RequestRefused | None:
+    """Why ``number`` can't be committed behind ``last_number`` (``NO_NUMBER``: none was); None: it can."""
+    if last_number == NO_NUMBER or number > last_number:
+        return None
+    if number == last_number:
+        return NumberCommitted(transactional_id, number)
+    return NumberPassed(transactional_id, number, last_number)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitJob:
+    """Commit exactly these staged objects. ``transactional_id`` empty: a job that writes once, with no number."""
+
+    transaction_id: str
+    staged: tuple[str, ...]
+    new_producer_id: str
+    """Taken when the transactional id is new."""
+    transactional_id: str = ""
+    number: int = NO_NUMBER
+
+    def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
+        """``committing``; an earlier decision stays.
+
+        ``NotFinished`` while the one before is decided and not at its end; ``NumberCommitted``, ``NumberPassed``.
+        """
+        known = state.transactions.get(self.transaction_id)
+        if known is not None and known.state == "aborted":
+            return (), BackOff(
+                "What the job staged was left alone for so long that it was given up: nothing of it happened."
+            )
+        if known is not None:
+            return (), known
+        rows: list[TransactionRow] = []
+        newest = state.producers.get(self.transactional_id) if self.transactional_id else None
+        if newest is not None:
+            if newest.state == "committing":
+                return (), NotFinished(newest)
+            refusal = judge_number(self.transactional_id, self.number, newest.committed_number)
+            if refusal is not None:
+                return (), refusal
+            if newest.state == "open":
+                rows.append(aborted(newest, "expired" if now_ms > newest.expires_at_ms else "fenced", now_ms))
+        row = TransactionRow(
+            transaction_id=self.transaction_id,
+            transactional_id=self.transactional_id,
+            producer_id=self.new_producer_id if newest is None else newest.producer_id,
+            epoch=0 if newest is None else newest.epoch + 1,
+            state="committing",
+            began_at_ms=now_ms,
+            expires_at_ms=now_ms,
+            recorded_at_ms=now_ms,
+            staged=self.staged,
+            decided_version=state.version + 1,
+            number=self.number,
+            last_number=NO_NUMBER if newest is None else newest.committed_number,
+        )
+        return [*rows, row], row

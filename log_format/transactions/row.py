@@ -1,0 +1,159 @@
+"""One row of ``system/transactions``: what became of one transaction, or the newest epoch of a transactional id.
+
+The rows of a commit are in its data file, for whoever reads the table with SQL, and in the tag ``tidelog.transactions`` of its
+``add``, so that replay reads no data file. A later row of a transaction replaces the earlier ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from log_format.delta.table import NO_LOG
+from log_format.topic.producers import ProducerStamp
+
+TAG_TRANSACTIONS: Final = "tidelog.transactions"
+
+RowState = Literal["producer", "open", "committing", "committed", "aborted"]
+"""``producer``: no transaction, only a new epoch."""
+Reason = Literal["", "asked", "fenced", "expired", "topic", "offsets"]
+"""Why a transaction was aborted: by its client, by a newer epoch, by its time-out, because a topic was deleted, because the
+offsets of a group in it were refused."""
+
+NO_SEQUENCE: Final = -1
+NO_NUMBER: Final = -1
+
+
+class Place(msgspec.Struct, frozen=True, array_like=True):
+    """Where records of a transaction are: ``[base_offset, base_offset + record_count)``."""
+
+    topic: str
+    partition: int
+    base_offset: int
+    record_count: int
+
+
+class TransactionRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """``transaction_id`` is empty with ``state`` ``producer`` only. Times in milliseconds since the epoch."""
+
+    transaction_id: str
+    transactional_id: str
+    producer_id: str
+    epoch: int
+    state: RowState
+    reason: Reason = ""
+    began_at_ms: int
+    expires_at_ms: int
+    recorded_at_ms: int
+    staged: tuple[str, ...] = ()
+    """Names of the staged objects that the decision takes, in the order in which they are applied."""
+    places: tuple[Place, ...] = ()
+    """Of a committed one, in order of topic and partition."""
+    sequence: int = NO_SEQUENCE
+    """Of a transaction that is one request: which of its producer's. It has no transactional id."""
+    decided_version: int = NO_LOG
+    """Of a committing or committed one: the table's version at which it was decided."""
+    number: int = NO_NUMBER
+    """Its transactional id's own number of it: the batch that a query writes with it."""
+    last_number: int = NO_NUMBER
+    """The newest number that its transactional id had committed before it."""
+
+    @property
+    def committed_number(self) -> int:
+        """The newest number that the transactional id has committed with this row."""
+        is_decided = self.state in ("committing", "committed") and self.number != NO_NUMBER
+        return self.number if is_decided else self.last_number
+
+    @property
+    def stamp(self) -> ProducerStamp | None:
+        """Of a transaction that is one request with producer headers: which one."""
+        if self.transactional_id or self.sequence == NO_SEQUENCE:
+            return None
+        return ProducerStamp(self.producer_id, self.epoch, self.sequence)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more will become of it."""
+        return self.state in ("committed", "aborted")
+
+
+_TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+_PLACE: Final = pa.struct(
+    [("topic", pa.string()), ("partition", pa.int32()), ("base_offset", pa.int64()), ("record_count", pa.int64())]
+)
+SCHEMA: Final = pa.schema(
+    [
+        ("transaction_id", pa.string()),
+        ("transactional_id", pa.string()),
+        ("producer_id", pa.string()),
+        ("epoch", pa.int32()),
+        ("state", pa.string()),
+        ("reason", pa.string()),
+        ("began_at", _TIMESTAMP),
+        ("expires_at", _TIMESTAMP),
+        ("recorded_at", _TIMESTAMP),
+        ("staged", pa.list_(pa.string())),
+        ("places", pa.list_(_PLACE)),
+    ]
+)
+_ENCODER: Final = msgspec.json.Encoder()
+_DECODER: Final = msgspec.json.Decoder(list[TransactionRow])
+
+
+def encode_rows(rows: Sequence[TransactionRow]) -> bytes:
+    """The data file of a commit that brings these: Parquet with ``SCHEMA``."""
+    columns: dict[str, list[Any]] = {
+        "transaction_id": [row.transaction_id or None for row in rows],
+        "transactional_id": [row.transactional_id or None for row in rows],
+        "producer_id": [row.producer_id or None for row in rows],
+        "epoch": [row.epoch for row in rows],
+        "state": [row.state for row in rows],
+        "reason": [row.reason or None for row in rows],
+        "began_at": [row.began_at_ms * 1000 for row in rows],
+        "expires_at": [row.expires_at_ms * 1000 for row in rows],
+        "recorded_at": [row.recorded_at_ms * 1000 for row in rows],
+        "staged": [list(row.staged) for row in rows],
+        "places": [[msgspec.structs.asdict(place) for place in row.places] for row in rows],
+    }
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns, schema=SCHEMA), sink, compression="zstd", store_schema=False)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def encode_tag(rows: Sequence[TransactionRow]) -> str:
+    """The tag of an ``add`` that brings these."""
+    return _ENCODER.encode(rows).decode()
+
+
+def decode_tag(tag: str) -> list[TransactionRow]:
+    """What ``encode_tag`` gave. Raises ``ValueError`` (``msgspec.DecodeError``) for anything else."""
+    return _DECODER.decode(tag)
+
+
+def schema_string() -> str:
+    """The table's schema as Delta writes it."""
+    place = {
+        "type": "struct",
+        "fields": [
+            _field("topic", "string"),
+            _field("partition", "integer"),
+            _field("base_offset", "long"),
+            _field("record_count", "long"),
+        ],
+    }
+    fields = [_field(name, "string") for name in ("transaction_id", "transactional_id", "producer_id")]
+    fields += [_field("epoch", "integer"), _field("state", "string"), _field("reason", "string")]
+    fields += [_field(name, "timestamp") for name in ("began_at", "expires_at", "recorded_at")]
+    fields += [
+        _field("staged", {"type": "array", "elementType": "string", "containsNull": True}),
+        _field("places", {"type": "array", "elementType": place, "containsNull": True}),
+    ]
+    return _ENCODER.encode({"type": "struct", "fields": fields}).decode()
+
+
+def _field(name: str, kind: Any) -> dict[str, Any]:
+    return {"name": name, "type": kind, "nullable": True, "metadata": {}}

@@ -1,0 +1,125 @@
+"""Records of an open transaction: one object for each request, outside the topics, until the transaction is decided.
+
+``system/transactions/staged/<transaction id>/<number, 8 digits>-<topic's hash>-<sequence or x>-<unique>.arrow``: the number
+orders the requests, the hash and the sequence make a repeat known without reading anything. The object is an Arrow IPC stream of
+``BATCH_SCHEMA`` and the partition of each record; its metadata names the topic and the incarnation that it was routed for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from log_format import layout
+from log_format.errors import CorruptData
+from log_format.records.schema import BATCH_SCHEMA
+from log_format.topic.append import Partitions
+
+_TOPIC: Final = b"tidelog.topic"
+_TOPIC_ID: Final = b"tidelog.topic_id"
+_NAME: Final = re.compile(r"([0-9]{8})-([0-9a-f]{20})-(x|[0-9]{1,18})-[A-Za-z0-9-]+(?:\.arrow|\.json)")
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")
+SCHEMA: Final = BATCH_SCHEMA.append(pa.field("partition", pa.int32()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedRecords:
+    """The records of one request, routed. ``records`` has ``BATCH_SCHEMA``."""
+
+    topic: str
+    topic_id: str
+    records: pa.Table
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class StagedName:
+    """What the name of a staged object says; in the order of staging."""
+
+    number: int
+    name: str
+    topic_hash: str
+    sequence: int | None
+
+
+STAGED: Final = f"{layout.TRANSACTIONS_ROOT}staged/"
+"""The key prefix of all staged objects."""
+
+
+def staged_prefix(transaction_id: str) -> str:
+    """The key prefix of a transaction's staged objects."""
+    return f"{STAGED}{transaction_id}/"
+
+
+def staged_key(transaction_id: str, name: str) -> str:
+    """The key of an object that a decision names. Raises ``CorruptData`` for what is no staged object of the transaction."""
+    if _ID.fullmatch(transaction_id) is None or _NAME.fullmatch(name) is None:
+        raise CorruptData(
+            f"The decision of transaction {transaction_id[:100]!r} names {name[:100]!r}, which is no staged object: it was not "
+            f"written by Tidelog.",
+            object=f"{staged_prefix(transaction_id[:100])}{name[:100]}",
+        )
+    return f"{staged_prefix(transaction_id)}{name}"
+
+
+def staged_name(number: int, topic: str, sequence: int | None, unique: str, *, suffix: str = ".arrow") -> str:
+    """The name of a staged object below ``staged_prefix``; ``suffix``: of offsets it is another (``staged_offsets``)."""
+    return f"{number:08d}-{topic_hash(topic)}-{'x' if sequence is None else sequence}-{unique}{suffix}"
+
+
+def topic_hash(topic: str) -> str:
+    """What names a topic in a staged object's name, whose length is bounded."""
+    return hashlib.sha256(topic.encode()).hexdigest()[:20]
+
+
+def parse_names(keys: Iterable[str]) -> list[StagedName]:
+    """What the keys below a ``staged_prefix`` say, in order; of requests that were staged twice only the first."""
+    found: list[StagedName] = []
+    seen: set[tuple[str, int]] = set()
+    for key in keys:
+        name = key.rpartition("/")[2]
+        match = _NAME.fullmatch(name)
+        if match is None:
+            continue
+        sequence = None if match.group(3) == "x" else int(match.group(3))
+        found.append(StagedName(int(match.group(1)), name, match.group(2), sequence))
+    kept = []
+    for staged in sorted(found):
+        if staged.sequence is not None:
+            if (staged.topic_hash, staged.sequence) in seen:
+                continue
+            seen.add((staged.topic_hash, staged.sequence))
+        kept.append(staged)
+    return kept
+
+
+def encode_staged(staged: StagedRecords) -> bytes:
+    """The object's bytes, not compressed: what they take in the store is what they take in memory."""
+    table = staged.records.append_column("partition", pa.array(staged.partitions, pa.int32()))
+    table = table.replace_schema_metadata({_TOPIC: staged.topic, _TOPIC_ID: staged.topic_id})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def decode_staged(data: bytes, key: str) -> StagedRecords:
+    """What ``encode_staged`` gave. Raises ``CorruptData``, nothing else."""
+    try:
+        table = pa.ipc.open_stream(pa.BufferReader(data)).read_all()
+        table.validate(full=True)
+        metadata = table.schema.metadata or {}
+        topic, topic_id = metadata[_TOPIC].decode(), metadata[_TOPIC_ID].decode()
+        table = table.replace_schema_metadata(None).cast(SCHEMA).combine_chunks()
+        partitions = np.asarray(table.column("partition").to_numpy(), np.int32)
+    except (pa.ArrowException, OSError, KeyError, ValueError) as problem:
+        raise CorruptData(f"{key} holds no staged records: {problem}.", object=key) from problem
+    return StagedRecords(
+        topic=topic, topic_id=topic_id, records=table.select(BATCH_SCHEMA.names), partitions=partitions
+    )

@@ -1,0 +1,301 @@
+"""The state of ``system/transactions`` at one version: what became of each transaction, and each transactional id's epoch.
+
+1. Of a transaction only its newest row counts, of a transactional id only the row with its newest epoch.
+2. Forgetting follows from the log alone, by the newest row's own time. What is decided and not at its end is never forgotten.
+3. The state follows from the live ``add`` actions in the order of their times; a rewrite (``dataChange`` false) changes which
+   files are live and nothing else.
+4. What ended is forgotten before its time where all rows take more than ``TRANSACTIONS_BYTES_MAX``; the bytes are kept up with
+   each row. What has not ended is not, nor are transactional ids: ``memory`` is for those who refuse more of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final, Literal, NamedTuple, Protocol, Self
+
+import msgspec
+import pyarrow.compute as pc
+
+from log_format import layout, limits
+from log_format.checkpoints.checkpoint import decode_checkpoint
+from log_format.delta.actions import Commit
+from log_format.delta.table import NO_LOG, Table
+from log_format.errors import CorruptData
+from log_format.topic.producer_id import JOB, kind_of
+from log_format.topic.producers import NO_PRODUCERS, Producers, ProducerStamp, StampedBatch, decode_producers
+from log_format.transactions.row import NO_NUMBER, TAG_TRANSACTIONS, TransactionRow, decode_tag
+
+NAME: Final = "system/transactions"
+TAG_REQUESTS: Final = "tidelog.requests"
+"""Of a compacted file's ``add``: the sequences of producers, which its rows alone don't tell."""
+
+
+def _nothing() -> Mapping[str, TransactionRow]:
+    return MappingProxyType({})
+
+
+class TransactionsMemory(NamedTuple):
+    """About how many bytes rows take."""
+
+    all_bytes: int = 0
+    """Of transactions."""
+    lasting_bytes: int = 0
+    """Of those among them that have not ended."""
+    ids_bytes: int = 0
+    """Of transactional ids."""
+
+    def with_row(self, row: TransactionRow, sign: Literal[1, -1] = 1) -> TransactionsMemory:
+        """A transaction's row joins, or leaves (-1)."""
+        size = row_bytes(row) * sign
+        lasting = 0 if row.has_ended else size
+        return self._replace(all_bytes=self.all_bytes + size, lasting_bytes=self.lasting_bytes + lasting)
+
+
+def row_bytes(row: TransactionRow) -> int:
+    """About what a row takes: measured on CPython 3.11, rounded up."""
+    return ROW_BYTES + STAGED_BYTES * len(row.staged) + _PLACE_BYTES * len(row.places)
+
+
+ROW_BYTES: Final = 768
+STAGED_BYTES: Final = 128
+_PLACE_BYTES: Final = 216
+ID_BYTES: Final = 800
+"""A transactional id, whose row holds no lists: it may be 255 bytes long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionsState:
+    """Immutable. Both mappings have the longest unchanged first."""
+
+    version: int = NO_LOG
+    transactions: Mapping[str, TransactionRow] = field(default_factory=_nothing)
+    """By transaction id."""
+    producers: Mapping[str, TransactionRow] = field(default_factory=_nothing)
+    """By transactional id: a row of its newest epoch."""
+    requests: Producers = NO_PRODUCERS
+    """The sequences of producers whose requests are transactions of their own; where their records are is in the rows."""
+    by_stamp: Mapping[ProducerStamp, str] = field(default_factory=lambda: MappingProxyType({}))
+    """The transactions that those are, as long as they are remembered."""
+    unfinished: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """Transactions that are decided and not in all of their topics, with the versions at which they were decided."""
+    passing: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """Committed transactions that nobody can ask for by id or sequence, with their times: forgotten soon."""
+    files: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """Sizes of the live data files by path, oldest first."""
+    modification_time_ms: int = 0
+    memory: TransactionsMemory = field(default=TransactionsMemory(), compare=False)
+
+    @property
+    def floor(self) -> int:
+        """Every transaction that was decided below this version has ended."""
+        return min(self.unfinished.values(), default=self.version + 1)
+
+    def apply(self, commit: Commit, version: int) -> Self:
+        """The state after the next commit. Raises ``CorruptData``."""
+        if version != self.version + 1:
+            raise ValueError(f"commit {version} does not follow version {self.version}")
+        rows = [row for add in commit.adds if add.data_change for row in _rows(add.path, (add.tags or {}))]
+        newest_ms = max([self.modification_time_ms, *(add.modification_time for add in commit.adds)])
+        files = dict(self.files)
+        for remove in commit.removes:
+            files.pop(remove.path, None)
+        files.update({add.path: add.size for add in commit.adds})
+        state = self.with_rows(rows)
+        return replace(state, version=version, files=MappingProxyType(files), modification_time_ms=newest_ms)
+
+    def with_rows(self, rows: Iterable[TransactionRow]) -> Self:
+        """The state after these rows, what is too old forgotten; version and files as they are."""
+        edit = TransactionsEdit(self)
+        newest_ms = 0
+        for row in rows:
+            newest_ms = max(newest_ms, row.recorded_at_ms)
+            edit.take(row)
+        edit.forget(newest_ms)
+        return replace(
+            self,
+            transactions=MappingProxyType(edit.transactions),
+            producers=MappingProxyType(edit.producers),
+            requests=edit.requests,
+            by_stamp=MappingProxyType(edit.by_stamp),
+            unfinished=MappingProxyType(edit.unfinished),
+            passing=MappingProxyType(edit.passing),
+            memory=edit.memory,
+        )
+
+
+class TransactionsView(Protocol):
+    """What a decision is judged by. Only good until the next change."""
+
+    @property
+    def version(self) -> int:
+        """Of the table, as far as it is known to stand."""
+        ...
+
+    @property
+    def transactions(self) -> Mapping[str, TransactionRow]:
+        """By transaction id."""
+        ...
+
+    @property
+    def producers(self) -> Mapping[str, TransactionRow]:
+        """By transactional id: a row of its newest epoch."""
+        ...
+
+    @property
+    def requests(self) -> Producers:
+        """See ``TransactionsState``."""
+        ...
+
+    @property
+    def by_stamp(self) -> Mapping[ProducerStamp, str]:
+        """See ``TransactionsState``."""
+        ...
+
+
+class TransactionsEdit:
+    """A state that is being changed, one row after another, at the price of one copy."""
+
+    def __init__(self, state: TransactionsState) -> None:
+        self.version = state.version
+        self.transactions, self.producers = dict(state.transactions), dict(state.producers)
+        self.requests, self.by_stamp = state.requests, dict(state.by_stamp)
+        self.unfinished, self.passing = dict(state.unfinished), dict(state.passing)
+        self.memory = state.memory
+
+    def take(self, row: TransactionRow) -> None:
+        """Put the row in the place of what it replaces."""
+        if row.transaction_id:
+            before = self.transactions.pop(row.transaction_id, None)
+            if before is not None:
+                self.memory = self.memory.with_row(before, -1)
+            self.transactions[row.transaction_id] = row
+            self.memory = self.memory.with_row(row)
+            self.unfinished.pop(row.transaction_id, None)
+        if row.state == "committing":
+            self.unfinished[row.transaction_id] = row.decided_version
+        if not row.transactional_id:
+            self._take_request(row)
+            return
+        if row.state == "committed" and kind_of(row.transaction_id) == JOB:
+            self.passing[row.transaction_id] = row.recorded_at_ms  # the transactional id knows its number
+        known = self.producers.get(row.transactional_id)
+        if known is None or row.epoch >= known.epoch or row.producer_id != known.producer_id:
+            self.producers.pop(row.transactional_id, None)
+            # The lists of one that has ended would stay for days.
+            brief = msgspec.structs.replace(row, staged=(), places=()) if row.has_ended and row.places else row
+            self.producers[row.transactional_id] = brief
+            self.memory = self.memory._replace(ids_bytes=ID_BYTES * len(self.producers))
+
+    def forget(self, now_ms: int) -> None:
+        """Drop what nobody may ask for any more."""
+        for transaction_id, ended_ms in list(self.passing.items()):
+            if ended_ms >= now_ms - limits.TRANSACTION_PASSING_MS:
+                break
+            del self.passing[transaction_id]
+            passed = self.transactions.pop(transaction_id, None)
+            if passed is not None:
+                self.memory = self.memory.with_row(passed, -1)
+        since_ms = now_ms - limits.TRANSACTION_REMEMBERED_MS
+        surplus_bytes = self.memory.all_bytes - limits.TRANSACTIONS_BYTES_MAX
+        for row in _forget(self.transactions, since_ms, limits.TRANSACTIONS_REMEMBERED_MAX, surplus_bytes):
+            self.memory = self.memory.with_row(row, -1)
+            self.passing.pop(row.transaction_id, None)
+            if row.stamp is not None:
+                self.by_stamp.pop(row.stamp, None)
+        self._forget_ids(now_ms)
+
+    def _forget_ids(self, now_ms: int) -> None:
+        """Those with a number are remembered longer: by it a query knows the batch that it has committed."""
+        since_ms = now_ms - limits.TRANSACTIONAL_ID_REMEMBERED_MS
+        numbered_since_ms = now_ms - limits.NUMBERED_ID_REMEMBERED_MS
+        forgotten: list[str] = []
+        kept: list[str] = []
+        for transactional_id, row in self.producers.items():
+            if row.recorded_at_ms >= since_ms:
+                break
+            is_kept = row.committed_number != NO_NUMBER and row.recorded_at_ms >= numbered_since_ms
+            (kept if is_kept else forgotten).append(transactional_id)
+        for transactional_id in [*forgotten, *kept[: max(0, len(kept) - limits.NUMBERED_IDS_MAX)]]:
+            del self.producers[transactional_id]
+        self.memory = self.memory._replace(ids_bytes=ID_BYTES * len(self.producers))
+
+    def _take_request(self, row: TransactionRow) -> None:
+        stamp = row.stamp
+        if stamp is None:
+            if row.state == "committed" and kind_of(row.transaction_id) != JOB:
+                self.passing[row.transaction_id] = row.recorded_at_ms
+        elif stamp not in self.by_stamp:
+            self.by_stamp[stamp] = row.transaction_id
+            batch = StampedBatch(stamp, ())
+            self.requests = self.requests.with_batches([batch], row.recorded_at_ms, limits.PRODUCER_EXPIRATION_MS)
+            before = stamp._replace(sequence=stamp.sequence - limits.PRODUCER_REQUESTS_REMEMBERED)
+            ended = self.by_stamp.pop(before, None)
+            if ended is not None:
+                self.passing[ended] = row.recorded_at_ms
+
+
+def transactions_table() -> Table[TransactionsState]:
+    """Where the table lies and how it is read."""
+    return Table(
+        root=layout.TRANSACTIONS_ROOT,
+        label="the transactions",
+        fields={},
+        absent=TransactionsState,
+        read_checkpoint=_read_checkpoint,
+    )
+
+
+def _read_checkpoint(data: bytes, version: int) -> TransactionsState:
+    adds = decode_checkpoint(data, layout.TRANSACTIONS_ROOT, version).column("add").combine_chunks().drop_null()
+    state = TransactionsState(version=version)
+    if not len(adds):
+        return state
+    times = pc.struct_field(adds, "modificationTime")
+    files: dict[str, int] = {}
+    for add in adds.take(pc.sort_indices(times)).to_pylist():
+        tags = dict(add["tags"] or ())
+        state = state.with_rows(_rows(add["path"], tags))
+        if TAG_REQUESTS in tags:
+            state = replace(state, requests=_requests(add["path"], tags[TAG_REQUESTS]))
+        files[add["path"]] = add["size"]
+    return replace(state, files=MappingProxyType(files), modification_time_ms=pc.max(times).as_py())
+
+
+def _rows(path: str, tags: Mapping[str, str | None]) -> list[TransactionRow]:
+    tag = tags.get(TAG_TRANSACTIONS)
+    try:
+        if tag is None:
+            raise ValueError(f"it has no tag {TAG_TRANSACTIONS}")
+        return decode_tag(tag)
+    except ValueError as problem:
+        raise CorruptData(f"The entry for {path} of {NAME} can't be used: {problem}.", object=path) from problem
+
+
+def _requests(path: str, tag: str) -> Producers:
+    try:
+        return decode_producers(tag.encode())
+    except ValueError as problem:
+        raise CorruptData(f"The entry for {path} of {NAME} can't be used: {problem}.", object=path) from problem
+
+
+def _forget(
+    rows: dict[str, TransactionRow], before_ms: int, count_max: int, surplus_bytes: int
+) -> list[TransactionRow]:
+    """Take out the ended rows at the beginning that are older, or too many, or of too many bytes; what was taken out. Others
+    move to the end."""
+    forgotten: list[TransactionRow] = []
+    kept: dict[str, TransactionRow] = {}
+    while rows:
+        name, row = next(iter(rows.items()))
+        if row.recorded_at_ms >= before_ms and len(rows) + len(kept) <= count_max and surplus_bytes <= 0:
+            break
+        del rows[name]
+        if row.has_ended:
+            forgotten.append(row)
+            surplus_bytes -= row_bytes(row)
+        else:
+            kept[name] = row
+    rows.update(kept)
+    return forgotten

@@ -1,0 +1,106 @@
+"""What another program may not give a topic's table: readers and writers stop before it, say what it is, and go on without it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import msgspec
+import pytest
+
+from log_format import layout
+from log_format.errors import CorruptData, ErrorCode, TidelogError, UnsupportedTable
+from log_format.inspection.diagnosis import Verdict, diagnose
+from log_format.inspection.verify import verify_topic
+from log_format.stores.local import LocalStore
+
+VECTOR = {"storageType": "u", "pathOrInlineDv": "x", "offset": 1, "sizeInBytes": 36, "cardinality": 2}
+FOREIGN = {
+    "a protocol": (
+        "the Delta protocol 3/7 (deletionVectors)",
+        {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"]}},
+    ),
+    "a writer's feature": ("the Delta protocol 1/4", {"protocol": {"minReaderVersion": 1, "minWriterVersion": 4}}),
+    "a deletion vector": ("deletion vectors", {"add": {"dataChange": True, "deletionVector": VECTOR}}),
+    "one that is removed": ("deletion vectors", {"remove": {"dataChange": True, "deletionVector": VECTOR}}),
+    "column mapping": (
+        "column mapping",
+        {"metaData": {"configuration": {"delta.columnMapping.mode": "name"}}},
+    ),
+    "partition columns": ("partition columns (offset)", {"metaData": {"partitionColumns": ["offset"]}}),
+}
+
+
+def foreign_commit(bench: Any, gateway: Any, action: dict[str, Any]) -> str:
+    """Commit an action at the head, the rest of it as the table has it; the commit's key."""
+    state = gateway.log.state
+    path = state.manifest.segments()[0].path
+    whole = {
+        "protocol": {},
+        "metaData": {"id": state.topic_id, "schemaString": "{}", "partitionColumns": [], "configuration": {}},
+        "add": {"path": path, "partitionValues": {}, "size": 1, "modificationTime": 1},
+        "remove": {"path": path},
+    }
+    ((kind, members),) = action.items()
+    key = layout.commit_key(bench.name, state.version + 1)
+    bench.store.put_if_absent(key, msgspec.json.encode({kind: {**whole[kind], **members}}))
+    return key
+
+
+@pytest.mark.parametrize("what", FOREIGN)
+def test_nobody_reads_or_writes_behind_a_foreign_feature(bench: Any, what: str) -> None:
+    """Who knew the table before, who comes new, and who appends are told the same; once it is gone all go on."""
+    said, action = FOREIGN[what]
+    gateway = bench.create(1)
+    bench.append(gateway, {0: [b"a"]})
+    key = foreign_commit(bench, gateway, action)
+    for act in (gateway.log.refresh, bench.gateway().log.refresh, lambda: bench.append(gateway, {0: [b"b"]})):
+        with pytest.raises(UnsupportedTable) as refused:
+            act()
+        assert refused.value.code is ErrorCode.UNSUPPORTED_TABLE
+        assert said in refused.value.detail
+        assert key in refused.value.detail
+    (problem,) = verify_topic(bench.store, bench.name, clock=bench.clock).problems
+    assert said in problem
+    bench.store.delete(key)
+    bench.append(gateway, {0: [b"b"]})
+    assert bench.gateway().log.refresh().high_watermark(0) == 2
+
+
+def test_a_protocol_below_ours_and_names_that_look_alike_are_no_feature(bench: Any) -> None:
+    """What the protocol allows anybody to write is taken."""
+    gateway = bench.create(1)
+    bench.append(gateway, {0: [b"a"]})
+    key = foreign_commit(bench, gateway, {"protocol": {"minReaderVersion": 1, "minWriterVersion": 1}})
+    assert gateway.log.refresh().version == layout.commit_version(key)
+    properties = {"tidelog.partition.count": "1", "note": "deletionVector", "delta.columnMapping.mode": "none"}
+    foreign_commit(bench, gateway, {"metaData": {"configuration": properties}})
+    gateway.log.refresh()
+    bench.append(gateway, {0: [b"b"]})
+
+
+@pytest.mark.parametrize("checkpointed", [False, True])
+def test_a_feature_that_deltalake_adds_is_told_of(bench: Any, tmp_path: Path, checkpointed: bool) -> None:
+    """By the real program, and read from the checkpoint that it writes, too; ``tidelog doctor`` names the topic."""
+    bench.store = LocalStore(tmp_path)
+    gateway = bench.create(1)
+    bench.append(gateway, {0: [b"a"]})
+    table = deltalake.DeltaTable(str(tmp_path / "topics" / bench.name))
+    table.alter.add_feature(deltalake.TableFeatures.DeletionVectors, allow_protocol_versions_increase=True)
+    if checkpointed:
+        table.create_checkpoint()
+    for one in (gateway, bench.gateway()):
+        with pytest.raises(UnsupportedTable, match="protocol 3/7"):
+            one.log.reload()
+    findings = [one for one in diagnose(bench.store, bench.clock, bench.new_id) if one.what == f"topic {bench.name}"]
+    assert [one.verdict for one in findings] == [Verdict.BAD]
+    assert "protocol 3/7" in findings[0].said
+
+
+def test_to_stop_is_what_damage_means_to_who_knows_no_better() -> None:
+    """Nothing is retried, nothing happened; what hides a damaged topic from a list hides this one."""
+    refused = UnsupportedTable("?")
+    assert isinstance(refused, CorruptData)
+    assert isinstance(refused, TidelogError)
+    assert (refused.retryable, refused.may_have_happened) == (False, False)

@@ -1,0 +1,24 @@
+"""What records count where sizes are limited."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from log_format.limits import HEADER_BYTES_MIN, HEADERS_FREE
+from log_format.records.schema import BATCH_SCHEMA
+from log_format.records.size import record_bytes, record_bytes_at_most
+from tidelog.record import headers_bytes
+
+
+@pytest.mark.parametrize("count", [0, 1, HEADERS_FREE, HEADERS_FREE + 1, 100, 1000])
+@pytest.mark.parametrize("value", [None, b"", b"x" * 5, b"y" * 30])
+def test_headers_count_their_bytes_and_many_at_least_their_number(count: int, value: bytes | None) -> None:
+    """A few headers count their bytes, exactly; many empty ones what they take in memory. The SDK counts the same."""
+    headers = [{"key": "", "value": value}] * count
+    row = {"timestamp": 0, "key": b"k", "value": b"vv", "headers": headers}
+    records = pa.Table.from_pylist([row, row | {"headers": None}, row], schema=BATCH_SCHEMA)
+    size = max(count * len(value or b""), (count - HEADERS_FREE) * HEADER_BYTES_MIN)
+    assert record_bytes(records).tolist() == [3 + size, 3, 3 + size]
+    assert headers_bytes((("", value),) * count) == size
+    assert record_bytes_at_most(records) >= 2 * size + 9
