@@ -92,7 +92,7 @@ def main() -> int:
     def opened(uri: str, **options: Any) -> CountedStore:
         return CountedStore(open_store(uri, **options), counts)
 
-    with mock.patch("gateway.assembly.open_store", opened):
+    with mock.patch("gateway.process.assembly.open_store", opened):
         return gateway_main(sys.argv[2:])
 
 

@@ -22,9 +22,9 @@ if __name__ == "__main__":
 
 from gateway import structured_log
 from gateway.app import create_app
-from gateway.assembly import assemble
+from gateway.process.assembly import assemble
+from gateway.process.server import GatewayServer, server_config
 from gateway.proven_store import UnsafeStore
-from gateway.server import GatewayServer, server_config
 from gateway.settings import ENVIRONMENT_PREFIX, Settings, SettingsError
 from gateway.shell import Shell
 from log_format.version import __version__

@@ -20,11 +20,11 @@ from gateway.asgi.pacing import PacingMiddleware
 from gateway.asgi.path import PathMiddleware
 from gateway.asgi.problems import ProblemMiddleware
 from gateway.asgi.request_id import RequestIdMiddleware
-from gateway.direct_route import DirectRoute
-from gateway.dispatch import Dispatcher
 from gateway.hosts import AllowedHosts
+from gateway.http.direct_route import DirectRoute
+from gateway.http.dispatch import Dispatcher
 from gateway.log_engine import LogEngine
-from gateway.openapi import document
+from gateway.openapi.document import document
 from gateway.routes import (
     fetch,
     group_offsets,

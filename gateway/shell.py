@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from starlette.requests import Request
 
-from gateway.body import BodyLimits
 from gateway.certificate import Certificate
+from gateway.http.body import BodyLimits
 from gateway.memory_budget import Memory, MemoryBudget
 from gateway.metrics import Metrics
 from gateway.settings import Settings, SettingsError

@@ -18,8 +18,9 @@ imported when it is first used. The errors are in ``tidelog.errors``. The gatewa
 from log_format.errors import TidelogError
 from log_format.version import __version__
 from tidelog.admin import Admin
-from tidelog.consumer import Consumer
-from tidelog.group import (
+from tidelog.consumer.consumer import Consumer
+from tidelog.producer.producer import Producer
+from tidelog.types.group import (
     CommittedOffset,
     Group,
     GroupLag,
@@ -29,9 +30,8 @@ from tidelog.group import (
     PartitionLag,
     TopicLag,
 )
-from tidelog.producer import Producer
-from tidelog.record import PartitionRange, ProduceResult, Record, RecordMetadata, SentRecord, TopicPartition
-from tidelog.topic import Cluster, Gateway, Partition, PartitionOffsets, Topic
+from tidelog.types.record import PartitionRange, ProduceResult, Record, RecordMetadata, SentRecord, TopicPartition
+from tidelog.types.topic import Cluster, Gateway, Partition, PartitionOffsets, Topic
 
 __all__ = [
     "Admin",

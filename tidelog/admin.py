@@ -10,16 +10,16 @@ from typing import Any, Self
 import msgspec
 
 from tidelog import limits
+from tidelog.bodies.encode import JSON
+from tidelog.calls.groups import GroupCalls, as_json_places, list_groups
+from tidelog.calls.topic_facts import describe_topic
+from tidelog.calls.topic_list import list_topics
 from tidelog.deadline import Deadline
-from tidelog.encode import JSON
 from tidelog.errors import TopicAlreadyExists, UnknownGroup, UnknownTopic
-from tidelog.group import CommittedOffset, Group, GroupLag, GroupMetadata, GroupSummary
-from tidelog.group_calls import GroupCalls, as_json_places, list_groups
-from tidelog.record import TopicPartition
-from tidelog.topic import Cluster, PartitionOffsets, Topic
-from tidelog.topic_facts import describe_topic
-from tidelog.topic_list import list_topics
-from tidelog.transport import Reply, Request, Transport, target
+from tidelog.http.transport import Reply, Request, Transport, target
+from tidelog.types.group import CommittedOffset, Group, GroupLag, GroupMetadata, GroupSummary
+from tidelog.types.record import TopicPartition
+from tidelog.types.topic import Cluster, PartitionOffsets, Topic
 
 END = -1
 """In ``delete_records``: up to the high watermark."""

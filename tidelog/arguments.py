@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tidelog.record import TopicPartition
+from tidelog.types.record import TopicPartition
 
 
 def check_servers(given: object) -> None:

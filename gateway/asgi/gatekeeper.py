@@ -12,9 +12,9 @@ from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway import producer_headers
 from gateway.asgi.cross_site import ORIGIN, SITE, refuse_cross_site
 from gateway.hosts import AllowedHosts
+from gateway.http import producer_headers
 from gateway.problem import refused
 from log_format.errors import BackOff, ErrorCode, RequestRefused
 

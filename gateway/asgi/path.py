@@ -10,7 +10,7 @@ from urllib.parse import unquote_to_bytes
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.parameters import ENCODED_SLASH
+from gateway.http.parameters import ENCODED_SLASH
 from gateway.problem import refused
 
 

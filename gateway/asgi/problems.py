@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.call import begin_call
-from gateway.dispatch import MethodNotAllowed
+from gateway.http.dispatch import MethodNotAllowed
 from gateway.problem import as_tidelog_error, problem_response
 from log_format.errors import ErrorCode, OutcomeUnknown, StoreUnavailable, TidelogError
 

@@ -44,10 +44,10 @@ from gateway.cluster.peer import (
     PeerTrust,
     PeerUnreachable,
 )
-from gateway.disconnect import unless_disconnected
 from gateway.engine.registry import TopicRegistry, is_topic_name
+from gateway.http.disconnect import unless_disconnected
+from gateway.http.parameters import ENCODED_SLASH
 from gateway.memory_budget import Reservation
-from gateway.parameters import ENCODED_SLASH
 from gateway.problem import overloaded
 from gateway.shell import Shell
 from log_format.cluster.preferred import preferred

@@ -14,23 +14,18 @@ from gateway.codec.arrow_answer import arrow_pieces
 from gateway.codec.event_stream import PING, end_event, record_events
 from gateway.codec.json_answer import Positions, failed_partition, json_pieces, ndjson_pieces
 from gateway.codec.media_type import ARROW_STREAM, EVENT_STREAM, JSON, NDJSON, negotiate
-from gateway.direct_route import DirectRoute
-from gateway.disconnect import unless_disconnected
 from gateway.engine.bounds import EVENTS_BYTES_MAX
 from gateway.engine.fetching import FetchAnswer, Fetched, FetchFrom, FetchLimits
 from gateway.engine.following import Ended, Silence
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.reading import Records
-from gateway.engine_access import engine_of
-from gateway.fetch_response import EventStreamResponse, RecordsResponse
-from gateway.json_members import json_parsed
-from gateway.json_request import Members
-from gateway.log_engine import LogEngine
-from gateway.memory_budget import Memory
-from gateway.openapi import answer, integer_header, media, operation
-from gateway.openapi import request_body as body_of
-from gateway.openapi_schemas import OFFSET, PARTITION, RECORD_EXAMPLE, TOPIC_NAME, list_of, object_of, ref
-from gateway.parameters import (
+from gateway.http.direct_route import DirectRoute
+from gateway.http.disconnect import unless_disconnected
+from gateway.http.engine_access import engine_of
+from gateway.http.fetch_response import EventStreamResponse, RecordsResponse
+from gateway.http.json_members import json_parsed
+from gateway.http.json_request import Members
+from gateway.http.parameters import (
     INT64_MAX,
     NO_PARAMETERS,
     QueryParameters,
@@ -41,6 +36,11 @@ from gateway.parameters import (
     path_partition,
     path_topic,
 )
+from gateway.log_engine import LogEngine
+from gateway.memory_budget import Memory
+from gateway.openapi.document import answer, integer_header, media, operation
+from gateway.openapi.document import request_body as body_of
+from gateway.openapi.schemas import OFFSET, PARTITION, RECORD_EXAMPLE, TOPIC_NAME, list_of, object_of, ref
 from gateway.problem import problem_bytes, refused, request_id
 from gateway.shell import Shell, answer_memory, shell_of
 from log_format.errors import ErrorCode, TidelogError

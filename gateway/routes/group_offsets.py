@@ -9,19 +9,19 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
-from gateway.direct_route import DirectRoute
-from gateway.disconnect import still_connected
-from gateway.engine_access import engine_of
 from gateway.groups.bounds import METADATA_BYTES_MAX, OFFSETS_PER_REQUEST_MAX, SUBSCRIBED_TOPICS_MAX
 from gateway.groups.committed import Key, NextOffset, PartitionLag, ResetTo
-from gateway.held_response import held_json, room_for_answer
-from gateway.identifiers import path_group
-from gateway.json_members import json_parsed
-from gateway.json_request import Members
-from gateway.openapi import answer, operation
-from gateway.openapi import request_body as body_of
-from gateway.openapi_schemas import COUNT, OFFSET, PARTITION, TIMESTAMP, TOPIC_NAME, list_of, object_of
-from gateway.parameters import INT64_MIN, NO_PARAMETERS
+from gateway.http.direct_route import DirectRoute
+from gateway.http.disconnect import still_connected
+from gateway.http.engine_access import engine_of
+from gateway.http.held_response import held_json, room_for_answer
+from gateway.http.identifiers import path_group
+from gateway.http.json_members import json_parsed
+from gateway.http.json_request import Members
+from gateway.http.parameters import INT64_MIN, NO_PARAMETERS
+from gateway.openapi.document import answer, operation
+from gateway.openapi.document import request_body as body_of
+from gateway.openapi.schemas import COUNT, OFFSET, PARTITION, TIMESTAMP, TOPIC_NAME, list_of, object_of
 from gateway.routes.groups import BODY_ERRORS, GENERATION, MEMBER_ERRORS, MEMBER_ID
 from log_format.errors import ErrorCode
 from log_format.groups.row import OffsetRow

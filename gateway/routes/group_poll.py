@@ -10,23 +10,23 @@ from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from gateway.codec.media_type import JSON, negotiate
-from gateway.direct_route import DirectRoute
-from gateway.disconnect import still_connected, unless_disconnected
 from gateway.engine.fetching import FetchLimits
-from gateway.engine_access import engine_of
 from gateway.groups.bounds import OFFSETS_PER_REQUEST_MAX
 from gateway.groups.committed import Key
 from gateway.groups.groups import Joining
 from gateway.groups.polling import AutoReset, Polled, PollWish
-from gateway.identifiers import path_group
-from gateway.json_members import json_parsed
-from gateway.json_request import Members
+from gateway.http.direct_route import DirectRoute
+from gateway.http.disconnect import still_connected, unless_disconnected
+from gateway.http.engine_access import engine_of
+from gateway.http.identifiers import path_group
+from gateway.http.json_members import json_parsed
+from gateway.http.json_request import Members
+from gateway.http.parameters import NO_PARAMETERS, accepted
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import Memory
-from gateway.openapi import answer, operation
-from gateway.openapi import request_body as body_of
-from gateway.openapi_schemas import OFFSET, PARTITION, TOPIC_NAME, list_of, object_of, ref
-from gateway.parameters import NO_PARAMETERS, accepted
+from gateway.openapi.document import answer, operation
+from gateway.openapi.document import request_body as body_of
+from gateway.openapi.schemas import OFFSET, PARTITION, TOPIC_NAME, list_of, object_of, ref
 from gateway.problem import request_id
 from gateway.routes.fetch import LIMITS, limits_of, many_response
 from gateway.routes.group_offsets import NEXT_OFFSET, next_offsets_of

@@ -8,12 +8,12 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.direct_route import DirectRoute
-from gateway.engine_access import engine_of
-from gateway.json_response import json_response
-from gateway.openapi import answer, operation
-from gateway.openapi_schemas import OFFSET, object_of
-from gateway.parameters import QueryParameters, integer, path_partition, path_topic
+from gateway.http.direct_route import DirectRoute
+from gateway.http.engine_access import engine_of
+from gateway.http.json_response import json_response
+from gateway.http.parameters import QueryParameters, integer, path_partition, path_topic
+from gateway.openapi.document import answer, operation
+from gateway.openapi.schemas import OFFSET, object_of
 from log_format.errors import ErrorCode
 from log_format.records.schema import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 

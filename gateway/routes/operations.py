@@ -11,16 +11,17 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway import metrics, openapi
+from gateway import metrics
 from gateway.codec.media_type import negotiate
-from gateway.direct_route import DirectRoute
-from gateway.dispatch import no_such_route
-from gateway.docs_page import DOCS_HEADERS, DOCS_PAGE
-from gateway.home_page import HOME_HEADERS, HOME_PAGE, HTML
-from gateway.json_response import json_response
-from gateway.openapi import answer, operation
-from gateway.openapi_schemas import COUNT, TIMESTAMP, list_of, object_of
-from gateway.parameters import NO_PARAMETERS, accepted
+from gateway.http.direct_route import DirectRoute
+from gateway.http.dispatch import no_such_route
+from gateway.http.home_page import HOME_HEADERS, HOME_PAGE, HTML
+from gateway.http.json_response import json_response
+from gateway.http.parameters import NO_PARAMETERS, accepted
+from gateway.openapi import document as openapi
+from gateway.openapi.docs_page import DOCS_HEADERS, DOCS_PAGE
+from gateway.openapi.document import answer, operation
+from gateway.openapi.schemas import COUNT, TIMESTAMP, list_of, object_of
 from gateway.problem import MEDIA_TYPE, as_tidelog_error
 from gateway.shell import Shell, shell_of
 from log_format import limits

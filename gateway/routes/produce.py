@@ -18,7 +18,6 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.body import Body, has_body, request_body
 from gateway.codec.arrow_body import decode_arrow
 from gateway.codec.incoming import IncomingRecords
 from gateway.codec.json_body import decode_json
@@ -28,18 +27,19 @@ from gateway.codec.raw_body import decode_raw
 from gateway.codec.record_key import refuse_keyless
 from gateway.codec.record_size import refuse_large
 from gateway.codec.route import route
-from gateway.direct_route import DirectRoute
 from gateway.engine.bounds import SEQUENCE_WAIT_MS_MAX
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.writer import Acknowledgement
-from gateway.engine_access import engine_of
+from gateway.http.body import Body, has_body, request_body
+from gateway.http.direct_route import DirectRoute
+from gateway.http.engine_access import engine_of
+from gateway.http.parameters import Parameter, QueryParameters, choice, integer, path_partition, path_topic, text
+from gateway.http.producer_headers import PARAMETERS, TRANSACTION_PARAMETER, ProducerHeaders, producer_headers
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import MemoryBudget
-from gateway.openapi import answer, integer_header, media, operation
-from gateway.openapi import request_body as body_of
-from gateway.openapi_schemas import NEW_RECORD_EXAMPLE, TOPIC_NAME, list_of, object_of, ref
-from gateway.parameters import Parameter, QueryParameters, choice, integer, path_partition, path_topic, text
-from gateway.producer_headers import PARAMETERS, TRANSACTION_PARAMETER, ProducerHeaders, producer_headers
+from gateway.openapi.document import answer, integer_header, media, operation
+from gateway.openapi.document import request_body as body_of
+from gateway.openapi.schemas import NEW_RECORD_EXAMPLE, TOPIC_NAME, list_of, object_of, ref
 from gateway.shell import Shell, shell_of
 from log_format.errors import ErrorCode, RequestRefused, TopicReplaced, UnknownPartition
 from log_format.records.partitioner import partition_for_key

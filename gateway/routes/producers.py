@@ -8,16 +8,16 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.direct_route import DirectRoute
 from gateway.engine.producer_ids import PLAIN_EPOCH
-from gateway.engine_access import engine_of
-from gateway.identifiers import IDENTIFIER
-from gateway.json_members import json_members
-from gateway.json_response import json_response
-from gateway.openapi import answer, operation
-from gateway.openapi import request_body as body_of
-from gateway.openapi_schemas import object_of
-from gateway.parameters import NO_PARAMETERS
+from gateway.http.direct_route import DirectRoute
+from gateway.http.engine_access import engine_of
+from gateway.http.identifiers import IDENTIFIER
+from gateway.http.json_members import json_members
+from gateway.http.json_response import json_response
+from gateway.http.parameters import NO_PARAMETERS
+from gateway.openapi.document import answer, operation
+from gateway.openapi.document import request_body as body_of
+from gateway.openapi.schemas import object_of
 from gateway.routes.transactions import transactional_id_of
 from log_format.errors import ErrorCode
 

@@ -13,23 +13,23 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.body import request_body
 from gateway.codec.incoming import IncomingRecords
 from gateway.codec.json_body import check_utf8, decode_json, object_members
 from gateway.codec.json_structure import elements, elements_exceed
 from gateway.codec.media_type import JSON, content_type
-from gateway.direct_route import DirectRoute
 from gateway.engine.registry import is_topic_name
-from gateway.engine_access import engine_of
-from gateway.identifiers import IDENTIFIER
-from gateway.json_request import Members, parse_object
-from gateway.json_response import json_response
-from gateway.openapi import answer, operation
-from gateway.openapi import request_body as body_of
-from gateway.openapi_schemas import NEW_RECORD_EXAMPLE, TOPIC_NAME, list_of, object_of, ref
-from gateway.parameters import NO_PARAMETERS
+from gateway.http.body import request_body
+from gateway.http.direct_route import DirectRoute
+from gateway.http.engine_access import engine_of
+from gateway.http.identifiers import IDENTIFIER
+from gateway.http.json_request import Members, parse_object
+from gateway.http.json_response import json_response
+from gateway.http.parameters import NO_PARAMETERS
+from gateway.http.producer_headers import NONE, PARAMETERS, producer_headers
+from gateway.openapi.document import answer, operation
+from gateway.openapi.document import request_body as body_of
+from gateway.openapi.schemas import NEW_RECORD_EXAMPLE, TOPIC_NAME, list_of, object_of, ref
 from gateway.problem import refused
-from gateway.producer_headers import NONE, PARAMETERS, producer_headers
 from gateway.routes.group_offsets import NEXT_OFFSET, OFFSET_ERRORS
 from gateway.routes.groups import BODY_ERRORS, GENERATION, MEMBER_ERRORS, MEMBER_ID
 from gateway.routes.produce import Asked, Sent, prepared

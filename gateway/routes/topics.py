@@ -11,16 +11,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from gateway.direct_route import DirectRoute
-from gateway.engine_access import engine_of
-from gateway.held_response import held_json, room_for_answer
-from gateway.json_members import json_members, json_parsed
-from gateway.json_request import Members
-from gateway.json_response import json_response
-from gateway.openapi import answer, operation
-from gateway.openapi import request_body as body_of
-from gateway.openapi_schemas import OFFSET, PARTITION, TOPIC_NAME, described, list_of, object_of, ref
-from gateway.parameters import NO_PARAMETERS, QueryParameters, integer, path_topic, text
+from gateway.http.direct_route import DirectRoute
+from gateway.http.engine_access import engine_of
+from gateway.http.held_response import held_json, room_for_answer
+from gateway.http.json_members import json_members, json_parsed
+from gateway.http.json_request import Members
+from gateway.http.json_response import json_response
+from gateway.http.parameters import NO_PARAMETERS, QueryParameters, integer, path_topic, text
+from gateway.openapi.document import answer, operation
+from gateway.openapi.document import request_body as body_of
+from gateway.openapi.schemas import OFFSET, PARTITION, TOPIC_NAME, described, list_of, object_of, ref
 from gateway.shell import shell_of
 from log_format import layout, limits
 from log_format.errors import ErrorCode

@@ -9,16 +9,16 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.direct_route import DirectRoute
-from gateway.engine_access import engine_of
-from gateway.identifiers import IDENTIFIER, identifier
-from gateway.json_members import json_members
-from gateway.json_request import Members
-from gateway.json_response import json_response
-from gateway.openapi import answer, operation
-from gateway.openapi import request_body as body_of
-from gateway.openapi_schemas import TOPIC_NAME, list_of, object_of
-from gateway.parameters import NO_PARAMETERS, path_text
+from gateway.http.direct_route import DirectRoute
+from gateway.http.engine_access import engine_of
+from gateway.http.identifiers import IDENTIFIER, identifier
+from gateway.http.json_members import json_members
+from gateway.http.json_request import Members
+from gateway.http.json_response import json_response
+from gateway.http.parameters import NO_PARAMETERS, path_text
+from gateway.openapi.document import answer, operation
+from gateway.openapi.document import request_body as body_of
+from gateway.openapi.schemas import TOPIC_NAME, list_of, object_of
 from gateway.routes.group_offsets import NEXT_OFFSET, OFFSET_ERRORS, member_of, next_offsets_of
 from gateway.routes.groups import BODY_ERRORS, GENERATION, MEMBER_ERRORS, MEMBER_ID
 from log_format import limits

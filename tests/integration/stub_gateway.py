@@ -17,12 +17,12 @@ from starlette.responses import Response, StreamingResponse
 
 from gateway import structured_log
 from gateway.app import ROUTERS, create_app
-from gateway.body import request_body
-from gateway.direct_route import DirectRoute
-from gateway.disconnect import unless_disconnected
-from gateway.json_response import json_response
-from gateway.parameters import QueryParameters, integer
-from gateway.server import GatewayServer, server_config
+from gateway.http.body import request_body
+from gateway.http.direct_route import DirectRoute
+from gateway.http.disconnect import unless_disconnected
+from gateway.http.json_response import json_response
+from gateway.http.parameters import QueryParameters, integer
+from gateway.process.server import GatewayServer, server_config
 from gateway.settings import Settings
 from gateway.shell import make_shell, shell_of
 from log_format.errors import BackOff, StoreUnavailable
@@ -112,7 +112,7 @@ async def store(request: Request) -> Response:
 
 @router.get("/v1/parts/{part}")
 async def parts(request: Request) -> Response:
-    from gateway.parameters import path_text
+    from gateway.http.parameters import path_text
 
     return json_response({"part": path_text(request, "part")})
 

@@ -181,7 +181,7 @@ def test_a_store_can_be_examined_without_a_gateway(
     environment = install(extras)
     environment.python(ABSENT.format(names=["fastapi", "pyspark", "uvicorn", "deltalake"]))
     environment.python(f"from log_format.stores import open_store; open_store({str(tmp_path / 'log')!r})")
-    environment.python("import log_format.inspection.verify, tidelog.fetched_table")
+    environment.python("import log_format.inspection.verify, tidelog.bodies.fetched_table")
     if "s3" in extras:
         environment.python("from log_format.stores import open_store; open_store('s3://bucket/prefix')")
 

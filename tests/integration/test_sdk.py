@@ -128,7 +128,7 @@ def test_every_record_is_where_its_future_says(url: str, monkeypatch: pytest.Mon
                     sent[metadata.partition, metadata.offset] = (key, value, number, headers)
     assert len(sent) == 3 * 701
     for arrow in (True, False):
-        monkeypatch.setattr("tidelog.reader.arrow_available", lambda arrow=arrow: arrow)
+        monkeypatch.setattr("tidelog.consumer.reader.arrow_available", lambda arrow=arrow: arrow)
         found = {(r.partition, r.offset): (r.key, r.value, r.timestamp_ms, r.headers) for r in read(url, "t")}
         assert found == sent
 

@@ -10,9 +10,9 @@ from typing import Self
 import tidelog.admin
 from tidelog import limits
 from tidelog.aio.in_thread import in_thread
-from tidelog.group import CommittedOffset, Group, GroupLag, GroupSummary
-from tidelog.record import TopicPartition
-from tidelog.topic import Cluster, PartitionOffsets, Topic
+from tidelog.types.group import CommittedOffset, Group, GroupLag, GroupSummary
+from tidelog.types.record import TopicPartition
+from tidelog.types.topic import Cluster, PartitionOffsets, Topic
 
 
 class Admin:

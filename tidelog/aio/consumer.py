@@ -13,14 +13,14 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-import tidelog.consumer
+import tidelog.consumer.consumer
 from tidelog import limits
 from tidelog.aio.in_thread import in_thread
 from tidelog.aio.settings import ConsumerSettings
 from tidelog.arguments import require_pyarrow
 from tidelog.deadline import Deadline
-from tidelog.group import GroupMetadata
-from tidelog.record import Record, TopicPartition
+from tidelog.types.group import GroupMetadata
+from tidelog.types.record import Record, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,7 +40,7 @@ class Consumer:
     def __init__(self, *topics: str, **settings: Unpack[ConsumerSettings]) -> None:
         """As ``tidelog.Consumer``. Raises ``ValueError``."""
         self._iteration_timeout_ms = settings.get("consumer_timeout_ms")
-        self._consumer = tidelog.consumer.Consumer(*topics, **settings)
+        self._consumer = tidelog.consumer.consumer.Consumer(*topics, **settings)
         self._last: asyncio.Future[Any] | None = None
         self._busy = False
 

@@ -8,21 +8,21 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-import tidelog.producer
+import tidelog.producer.producer
 from log_format.errors import TidelogError
 from tidelog import limits
 from tidelog.aio.in_thread import in_thread
 from tidelog.aio.settings import ProducerSettings
 from tidelog.deadline import Deadline
 from tidelog.errors import BufferFull, DeliveryFailed
-from tidelog.group import GroupMetadata
-from tidelog.record import ProduceResult, RecordMetadata, TopicPartition
+from tidelog.types.group import GroupMetadata
+from tidelog.types.record import ProduceResult, RecordMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tidelog.producer import HeadersArgument
-    from tidelog.table_chunk import ArrowStream
+    from tidelog.bodies.table_chunk import ArrowStream
+    from tidelog.producer.producer import HeadersArgument
 
 
 class Producer:
@@ -44,7 +44,7 @@ class Producer:
         if max_block_ms < 0:
             raise ValueError(f"max_block_ms is {max_block_ms}, below 0")
         self._max_block_ms = max_block_ms
-        self._producer = tidelog.producer.Producer(bootstrap_servers, max_block_ms=0, **settings)
+        self._producer = tidelog.producer.producer.Producer(bootstrap_servers, max_block_ms=0, **settings)
 
     async def send(
         self,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypedDict
 
-from tidelog.consumer import Assignor
-from tidelog.delivery import OnDelivery
-from tidelog.deserialize import Deserializer
-from tidelog.encode import Compression
-from tidelog.group_reading import OnRebalance
-from tidelog.producer import Serializer
-from tidelog.reader import AutoOffsetReset
+from tidelog.bodies.deserialize import Deserializer
+from tidelog.bodies.encode import Compression
+from tidelog.consumer.consumer import Assignor
+from tidelog.consumer.group_reading import OnRebalance
+from tidelog.consumer.reader import AutoOffsetReset
+from tidelog.producer.delivery import OnDelivery
+from tidelog.producer.producer import Serializer
 
 
 class ConsumerSettings(TypedDict, total=False):

@@ -11,24 +11,26 @@ from typing import Annotated, Final
 import typer
 
 from log_format.version import __version__
-from tidelog.cli import bench, group, settings_file, topic
-from tidelog.cli.cat import cat
-from tidelog.cli.cluster import cluster
-from tidelog.cli.collect import collect
-from tidelog.cli.completion import completion, prepare_completion
-from tidelog.cli.consume import consume
-from tidelog.cli.demo import demo
-from tidelog.cli.doctor import doctor
-from tidelog.cli.exit_code import ExitCode
-from tidelog.cli.help_text import Commands
-from tidelog.cli.lag import lag
-from tidelog.cli.maintain import maintain
-from tidelog.cli.pipeline import pipeline
-from tidelog.cli.produce import produce
-from tidelog.cli.serve import serve
-from tidelog.cli.tail import tail
-from tidelog.cli.verify import verify
-from tidelog.cli.version import version
+from tidelog.cli import bench
+from tidelog.cli.commands import group, topic
+from tidelog.cli.commands.cat import cat
+from tidelog.cli.commands.cluster import cluster
+from tidelog.cli.commands.collect import collect
+from tidelog.cli.commands.completion import completion, prepare_completion
+from tidelog.cli.commands.consume import consume
+from tidelog.cli.commands.demo import demo
+from tidelog.cli.commands.doctor import doctor
+from tidelog.cli.commands.lag import lag
+from tidelog.cli.commands.maintain import maintain
+from tidelog.cli.commands.pipeline import pipeline
+from tidelog.cli.commands.produce import produce
+from tidelog.cli.commands.serve import serve
+from tidelog.cli.commands.tail import tail
+from tidelog.cli.commands.verify import verify
+from tidelog.cli.commands.version import version
+from tidelog.cli.terminal import settings_file
+from tidelog.cli.terminal.exit_code import ExitCode
+from tidelog.cli.terminal.help_text import Commands
 
 FURTHER_OPTIONS: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
 """They go to the program that the command becomes."""

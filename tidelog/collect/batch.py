@@ -9,12 +9,12 @@ from typing import Final
 
 import pyarrow as pa
 
+from tidelog.bodies.encode import encode_table
 from tidelog.collect import limits
 from tidelog.collect.body import FileRecords, RecordForm, records_table
 from tidelog.collect.position import Position, Tail
 from tidelog.collect.split import Records
 from tidelog.collect.state import Range
-from tidelog.encode import encode_table
 
 _COST_MAX: Final = limits.REQUEST_COST + limits.REQUEST_COST // 2
 """No request costs more, unless a single record does."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from prometheus_client import start_http_server
 
+from tidelog.bodies.encode import Compression
 from tidelog.collect.agent import Agent
 from tidelog.collect.collector import Collector, RecordRules
 from tidelog.collect.counts import Counts
@@ -17,7 +18,6 @@ from tidelog.collect.following import Following
 from tidelog.collect.journal import Journal, Level
 from tidelog.collect.sink import GatewaySink
 from tidelog.collect.state_file import StateFile
-from tidelog.encode import Compression
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,15 +9,15 @@ from typing import Final, Protocol
 
 from log_format.errors import ErrorCode
 from log_format.limits import RECORD_BYTES_DEFAULT
+from tidelog.bodies.encode import ARROW, JSON, Compression, compress
+from tidelog.calls.topic_facts import describe_topic
 from tidelog.collect import limits
 from tidelog.collect.batch import TopicForm
 from tidelog.collect.journal import Journal, Level
 from tidelog.collect.state import ProducerIdentity
 from tidelog.deadline import Deadline
-from tidelog.encode import ARROW, JSON, Compression, compress
 from tidelog.errors import ClientClosed, GatewayError
-from tidelog.topic_facts import describe_topic
-from tidelog.transport import Reply, Request, Transport, target
+from tidelog.http.transport import Reply, Request, Transport, target
 
 
 class ProducerLost(Exception):

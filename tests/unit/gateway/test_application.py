@@ -14,9 +14,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from gateway.app import ROUTERS, create_app
-from gateway.direct_route import DirectRoute
-from gateway.disconnect import unless_disconnected
-from gateway.openapi_schemas import COMPONENT_SCHEMAS
+from gateway.http.direct_route import DirectRoute
+from gateway.http.disconnect import unless_disconnected
+from gateway.openapi.schemas import COMPONENT_SCHEMAS
 from gateway.routes.operations import StoreCheck
 from gateway.settings import Settings
 from gateway.shell import Shell, make_shell

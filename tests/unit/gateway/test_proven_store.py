@@ -14,7 +14,7 @@ from log_format.stores.memory import MemoryStore
 
 START_ON_A_CARELESS_STORE = """
 import sys
-from gateway import assembly
+from gateway.process import assembly
 from gateway.__main__ import main
 from log_format.stores.memory import MemoryStore
 

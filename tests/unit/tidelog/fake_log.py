@@ -14,10 +14,10 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from tidelog.chunk import table_from_records
-from tidelog.encode import ARROW
-from tidelog.partitioner import partition_for_key
-from tidelog.record import Record
+from tidelog.bodies.chunk import table_from_records
+from tidelog.bodies.encode import ARROW
+from tidelog.bodies.partitioner import partition_for_key
+from tidelog.types.record import Record
 
 DEFAULTS = {"max.message.bytes": 1048576, "message.timestamp.type": "CreateTime", "retention.ms": 604800000}
 COLUMNS = {"partition", "timestamp", "key", "value", "headers", "offset", "topic", "timestampType"}

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from tidelog import Admin, Consumer, Producer, Record, aio
-from tidelog.endpoints import Endpoints
 from tidelog.errors import UnknownTopic
-from tidelog.owners import Owned, Owners
+from tidelog.http.endpoints import Endpoints
+from tidelog.http.owners import Owned, Owners
 
 OPEN_FILES = Path("/proc/self/fd")
 Threads = Callable[[], list[str]]

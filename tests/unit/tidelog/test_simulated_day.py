@@ -12,14 +12,14 @@ from urllib.parse import urlsplit
 import pytest
 
 from log_format.errors import TidelogError
-from tidelog.connection import Answer, AnswerLost, NeverSent
+from tidelog.bodies.record_columns import CHOOSE
 from tidelog.deadline import Deadline
-from tidelog.delivery import RecordBatch
 from tidelog.errors import DeliveryTimeout, OutcomeUnknown
-from tidelog.numbering import Numbering
-from tidelog.record_columns import CHOOSE
-from tidelog.sender import Sender
-from tidelog.transport import Transport
+from tidelog.http.connection import Answer, AnswerLost, NeverSent
+from tidelog.http.transport import Transport
+from tidelog.producer.delivery import RecordBatch
+from tidelog.producer.numbering import Numbering
+from tidelog.producer.sender import Sender
 
 from .fake_log import Asked, FakeLog, Problem
 
@@ -106,11 +106,11 @@ def network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """The clients of this test are on it, and on its clock."""
     clock, rng = Clock(), random.Random(request.param)
     network = SimulatedNetwork(clock, rng)
-    for module in ("deadline", "endpoints", "sender", "topic_facts"):
+    for module in ("deadline", "http.endpoints", "producer.sender", "calls.topic_facts"):
         monkeypatch.setattr(f"tidelog.{module}.time", clock)
-    monkeypatch.setattr("tidelog.endpoints.random", rng)
+    monkeypatch.setattr("tidelog.http.endpoints.random", rng)
     monkeypatch.setattr(
-        "tidelog.connection.Address.exchange",
+        "tidelog.http.connection.Address.exchange",
         lambda address, method, target, *, body, headers, timeout_ms, answer_bytes_max: network.exchange(
             address.url, method, target, body, headers, timeout_ms
         ),
@@ -119,8 +119,8 @@ def network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     def pause(_transport: Transport, pause_ms: float) -> None:
         clock.now_s += pause_ms / 1000
 
-    monkeypatch.setattr("tidelog.transport.Transport.pause", pause)
-    monkeypatch.setattr("tidelog.owners.Owners.endpoint_for", lambda _owners, _topic: None)
+    monkeypatch.setattr("tidelog.http.transport.Transport.pause", pause)
+    monkeypatch.setattr("tidelog.http.owners.Owners.endpoint_for", lambda _owners, _topic: None)
     return network
 
 

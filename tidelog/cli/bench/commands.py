@@ -7,9 +7,11 @@ from typing import Annotated
 import typer
 
 from tidelog.admin import Admin
+from tidelog.bodies.encode import Compression
 from tidelog.cli.bench.measured import PERCENTILES, Measured
 from tidelog.cli.bench.run import measure_consume, measure_produce
-from tidelog.cli.console import (
+from tidelog.cli.sources.rows import require_arrow
+from tidelog.cli.terminal.console import (
     STREAM_TIMEOUT_S,
     JsonOption,
     TimeoutOption,
@@ -19,11 +21,9 @@ from tidelog.cli.console import (
     progress,
     reporting,
 )
-from tidelog.cli.help_text import Commands
-from tidelog.cli.names import TopicArgument
-from tidelog.cli.rows import require_arrow
-from tidelog.cli.where import Where, find
-from tidelog.encode import Compression
+from tidelog.cli.terminal.help_text import Commands
+from tidelog.cli.terminal.names import TopicArgument
+from tidelog.cli.terminal.where import Where, find
 
 app = Commands(help="Measure how fast a gateway takes and gives records. Ends by itself.")
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Final
 
+from tidelog.bodies.encode import Compression
 from tidelog.cli.bench.measured import Measured
-from tidelog.consumer import Consumer
-from tidelog.encode import Compression
-from tidelog.producer import Producer
-from tidelog.record import RecordMetadata, TopicPartition
+from tidelog.consumer.consumer import Consumer
+from tidelog.producer.producer import Producer
+from tidelog.types.record import RecordMetadata, TopicPartition
 
 _SAMPLES: Final = 10_000
 """Of latencies: enough for a 99th percentile, and no measurable work."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.assembly import assemble
 from gateway.cluster.keys import read_key_file
+from gateway.process.assembly import assemble
 from gateway.settings import Settings, SettingsError
 
 KEY = "0123456789abcdef" * 4

@@ -17,7 +17,7 @@ from gateway.groups import groups as groups_module
 from gateway.groups.coordinator import Coordinator
 from gateway.groups.groups import Groups, Joining
 from gateway.groups.live_group import LiveGroup
-from gateway.server import GatewayServer
+from gateway.process.server import GatewayServer
 from gateway.supervised import supervised
 from gateway.transactions import sweeping as sweeping_module
 from gateway.transactions.sweeping import Sweeping
@@ -156,7 +156,7 @@ def test_the_heartbeat(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_sweep_of_connections(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It goes on: idle connections are closed."""
-    monkeypatch.setattr("gateway.server.SWEEP_SECONDS", 0.001)
+    monkeypatch.setattr("gateway.process.server.SWEEP_SECONDS", 0.001)
 
     async def scenario() -> None:
         counted = Failing(lambda _count: None)

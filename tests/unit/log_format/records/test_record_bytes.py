@@ -8,7 +8,7 @@ import pytest
 from log_format.limits import HEADER_BYTES_MIN, HEADERS_FREE
 from log_format.records.schema import BATCH_SCHEMA
 from log_format.records.size import record_bytes, record_bytes_at_most
-from tidelog.record import headers_bytes
+from tidelog.types.record import headers_bytes
 
 
 @pytest.mark.parametrize("count", [0, 1, HEADERS_FREE, HEADERS_FREE + 1, 100, 1000])

@@ -15,7 +15,7 @@ import typer.main
 
 from tidelog.cli.app import app
 from tidelog.cli.bench.measured import Measured
-from tidelog.cli.exit_code import ExitCode
+from tidelog.cli.terminal.exit_code import ExitCode
 
 DOCUMENT = Path(__file__).resolve().parents[4] / "docs" / "cli.md"
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from log_format.errors import ErrorCode
+from tidelog.bodies.encode import encode_table
 from tidelog.collect.sink import GatewaySink, ProducerLost, RecordsTooLarge, Stored
-from tidelog.encode import encode_table
 from tidelog.errors import ClientClosed, UnknownTopic
 
 PRODUCE = r"POST .*/records"

@@ -1,0 +1,169 @@
+"""How records leave: answers whole or in pieces, and event streams; each holds its reserved memory until it is sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from concurrent.futures import Executor
+from contextlib import aclosing
+from typing import Final
+
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from gateway.http.disconnect import unless_disconnected
+from gateway.memory_budget import Reservation
+from log_format.errors import BackOff
+
+INLINE_BYTES_MAX: Final = 64 * 1024
+"""Records of more are encoded in a thread."""
+WHOLE_BYTES_MAX: Final = 2 * 1024 * 1024
+"""An answer of more records is made and sent piece by piece: as JSON they may become six times as long."""
+SENT_BYTES_MIN: Final = 64 * 1024
+"""Pieces up to here are sent together."""
+PIECE_TEXT_BYTES: Final = 4 * 1024 * 1024
+"""What such a piece comes to at most: 512 KiB of records as JSON, or 1 MiB as Arrow."""
+
+Headers = list[tuple[bytes, bytes]]
+
+
+class RecordsResponse:
+    """An answer with records. ``pieces`` makes its body, in the codec pool when it is large."""
+
+    def __init__(
+        self,
+        pieces: Callable[[], Iterator[bytes]],
+        *,
+        size_bytes: int,
+        media_type: str,
+        headers: Mapping[str, int],
+        reservation: Reservation,
+        pool: Executor,
+    ) -> None:
+        self._pieces: Callable[[], Iterator[bytes]] | None = pieces
+        self._size_bytes = size_bytes
+        self._headers: Headers = [(b"content-type", media_type.encode()), *_encoded(headers)]
+        self._reservation = reservation
+        self._pool = pool
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        del scope, receive
+        try:
+            if self._size_bytes > WHOLE_BYTES_MAX:
+                await self._send_pieces(send)
+            else:
+                await self._send_whole(send)
+        finally:
+            self._reservation.release()
+
+    async def _send_whole(self, send: Send) -> None:
+        pieces = self._taken()
+        chunks: list[bytes] = []
+        while not await self._gathered(pieces, chunks):
+            if not self._has_grown():
+                await self._send_on(send, pieces, b"".join(chunks))
+                return
+        body = b"".join(chunks)
+        # From here on only the bytes are held, not the records that they were made of.
+        self._reservation.shrink_to(len(body))
+        headers = [*self._headers, (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _gathered(self, pieces: Iterator[bytes], chunks: list[bytes]) -> bool:
+        """Make pieces until there are no more, or no more than the reservation has room for; whether all are there."""
+        room = max(self._reservation.size_bytes, INLINE_BYTES_MAX)
+        if self._size_bytes <= INLINE_BYTES_MAX:
+            return _gather(pieces, chunks, room)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, _gather, pieces, chunks, room)
+
+    def _has_grown(self) -> bool:
+        """Make more room: as JSON records may be many times as long. False when there is none."""
+        before = self._reservation.size_bytes
+        try:
+            self._reservation.cover(2 * max(before, INLINE_BYTES_MAX))
+        except BackOff:
+            return False
+        return self._reservation.size_bytes > before
+
+    async def _send_pieces(self, send: Send) -> None:
+        # The first record of an answer comes whatever its size, and may be larger than what was reserved before.
+        self._reservation.cover(self._size_bytes + PIECE_TEXT_BYTES)
+        pieces = self._taken()
+        # Before the headers, so that records that can't be encoded are a problem of their own and not half an answer.
+        first = await asyncio.get_running_loop().run_in_executor(self._pool, _some, pieces)
+        await self._send_on(send, pieces, first)
+
+    async def _send_on(self, send: Send, pieces: Iterator[bytes], piece: bytes | None) -> None:
+        loop = asyncio.get_running_loop()
+        await send({"type": "http.response.start", "status": 200, "headers": self._headers})
+        while piece is not None:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            piece = await loop.run_in_executor(self._pool, _some, pieces)
+        await send({"type": "http.response.body", "body": b""})
+
+    def _taken(self) -> Iterator[bytes]:
+        assert self._pieces is not None
+        pieces, self._pieces = self._pieces(), None
+        return pieces
+
+
+class EventStreamResponse:
+    """Server-sent events. Each is sent before the next is made; a client that goes away ends the stream. HEAD gets none.
+
+    ``headers``: numbers that are told before the first event.
+    """
+
+    def __init__(self, request: Request, events: AsyncGenerator[bytes, None], *, headers: Mapping[str, int]) -> None:
+        self._request = request
+        self._events = events
+        self._headers = _encoded(headers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it. Raises ``ClientDisconnect``."""
+        del receive
+        headers: Headers = [
+            (b"content-type", b"text/event-stream; charset=utf-8"),
+            (b"cache-control", b"no-store"),
+            (b"x-accel-buffering", b"no"),
+            *self._headers,
+        ]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        if scope["method"] == "HEAD":
+            await self._events.aclose()
+            await send({"type": "http.response.body", "body": b""})
+            return
+        # Without it the headers would wait for the first event.
+        await send({"type": "http.response.body", "body": b"", "more_body": True})
+        await unless_disconnected(self._request, self._send_events(send))
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _send_events(self, send: Send) -> None:
+        # Closed at once, also when the client goes away while an event is sent: what the stream holds is given back.
+        async with aclosing(self._events):
+            async for event in self._events:
+                await send({"type": "http.response.body", "body": event, "more_body": True})
+
+
+def _some(pieces: Iterator[bytes]) -> bytes | None:
+    """The next pieces, together where they are short, since each costs a change of threads; None after the last."""
+    chunks: list[bytes] = []
+    _gather(pieces, chunks, SENT_BYTES_MIN - 1)
+    return b"".join(chunks) if chunks else None
+
+
+def _gather(pieces: Iterator[bytes], chunks: list[bytes], room: int) -> bool:
+    """Add pieces to ``chunks`` until they have more than ``room`` bytes; whether there are no more."""
+    size = sum(map(len, chunks))
+    while size <= room:
+        piece = next(pieces, None)
+        if piece is None:
+            return True
+        chunks.append(piece)
+        size += len(piece)
+    return False
+
+
+def _encoded(headers: Mapping[str, int]) -> Headers:
+    return [(name.encode(), b"%d" % value) for name, value in headers.items()]

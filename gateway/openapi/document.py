@@ -1,0 +1,186 @@
+"""The OpenAPI document: written by the routes, put together here, and nothing added by a framework.
+
+A route is declared with ``**operation(...)``, whose value is the whole Operation Object; ``document`` collects them. So the
+document says exactly what the contract says: no 422, every error a ``Problem``, query parameters from the same values that
+parse them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from starlette.routing import BaseRoute
+
+from gateway.http.direct_route import DirectRoute
+from gateway.http.parameters import NO_PARAMETERS, QueryParameters
+from gateway.openapi.schemas import COMPONENT_SCHEMAS, PATH_PARAMETERS, ref
+from gateway.problem import MEDIA_TYPE, TYPE_PREFIX
+from log_format.errors import ANSWERS, ErrorCode
+from log_format.version import __version__
+
+JSON: Final = "application/json"
+
+_STATUSES_OF: Final[Mapping[ErrorCode, tuple[int, ...]]] = {ErrorCode.OFFSET_OUT_OF_RANGE: (410, 416)}
+_ALWAYS: Final = (ErrorCode.INVALID_REQUEST, ErrorCode.INTERNAL, ErrorCode.OVERLOADED, ErrorCode.UNAVAILABLE)
+"""What any route may answer."""
+
+_DESCRIPTION: Final = """\
+A partitioned, ordered, replayable log on object storage; every topic is a Delta table.
+
+Errors are `application/problem+json` with `error_code`, `retryable` (the very same request may succeed later) and
+`may_have_happened` (false promises that nothing changed)."""
+
+
+def operation(
+    *,
+    summary: str,
+    tag: str,
+    answers: Mapping[int, Mapping[str, Any]],
+    errors: Sequence[ErrorCode] = (),
+    query: QueryParameters = NO_PARAMETERS,
+    path: Sequence[str] = (),
+    headers: Sequence[Mapping[str, Any]] = (),
+    body: Mapping[str, Any] | None = None,
+    description: str | None = None,
+) -> dict[str, Any]:
+    """Keyword arguments of a route decorator that describe the route.
+
+    ``path`` names its path parameters (keys of ``PATH_PARAMETERS``); ``answers`` come from ``answer``, ``body`` from
+    ``request_body``; ``errors`` are those beside ``INVALID_REQUEST``, ``INTERNAL``, ``OVERLOADED`` and ``UNAVAILABLE``.
+    """
+    parameters: list[Mapping[str, Any]] = [PATH_PARAMETERS[name] for name in path]
+    parameters += [_query_parameter(parameter) for parameter in query.parameters]
+    parameters += headers
+    described: dict[str, Any] = {
+        "summary": summary,
+        "tags": [tag],
+        "parameters": parameters,
+        "responses": {str(status): dict(value) for status, value in answers.items()} | _error_responses(errors),
+    }
+    if description is not None:
+        described["description"] = description
+    if body is not None:
+        described["requestBody"] = body
+    return {"summary": summary, "openapi_extra": described}
+
+
+def answer(
+    description: str,
+    content: Mapping[str, Any] | None = None,
+    *,
+    example: Any = None,
+    headers: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """A Response Object. ``content``: a JSON schema of an ``application/json`` body, or media type -> Media Type Object."""
+    described: dict[str, Any] = {"description": description}
+    if content is not None:
+        if any("/" in name for name in content):
+            described["content"] = dict(content)
+        else:
+            described["content"] = {JSON: media(content, example=example)}
+    if headers is not None:
+        described["headers"] = dict(headers)
+    return described
+
+
+def media(schema: Mapping[str, Any], *, example: Any = None) -> dict[str, Any]:
+    """A Media Type Object."""
+    described: dict[str, Any] = {"schema": dict(schema)}
+    if example is not None:
+        described["example"] = example
+    return described
+
+
+def request_body(
+    content: Mapping[str, Any], *, required: bool = True, example: Any = None, description: str | None = None
+) -> dict[str, Any]:
+    """A Request Body Object; ``content`` as in ``answer``."""
+    described: dict[str, Any] = {"required": required}
+    if any("/" in name for name in content):
+        described["content"] = dict(content)
+    else:
+        described["content"] = {JSON: media(content, example=example)}
+    if description is not None:
+        described["description"] = description
+    return described
+
+
+def integer_header(description: str) -> dict[str, Any]:
+    """A Header Object for a whole number, as an answer's positions are."""
+    return {"description": description, "schema": {"type": "integer", "format": "int64", "minimum": 0}}
+
+
+def document(routes: Sequence[BaseRoute]) -> dict[str, Any]:
+    """The OpenAPI 3.1 document of the ``DirectRoute`` instances among ``routes``."""
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        if isinstance(route, DirectRoute) and route.openapi_extra and route.include_in_schema:
+            for method in sorted(route.methods or ()):
+                described = dict(route.openapi_extra, operationId=route.name)
+                paths.setdefault(route.path_format, {})[method.lower()] = described
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Tidelog",
+            "version": __version__,
+            "description": _DESCRIPTION,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "tags": [{"name": name} for name in ("topics", "produce", "transactions", "fetch", "groups", "operations")],
+        "paths": paths,
+        "components": {"schemas": COMPONENT_SCHEMAS},
+    }
+
+
+def _query_parameter(parameter: Any) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "name": parameter.name,
+        "in": "query",
+        "required": False,
+        "description": parameter.description,
+        "schema": dict(parameter.schema),
+    }
+    if parameter.example is not None:
+        described["example"] = parameter.example
+    return described
+
+
+def _error_responses(errors: Sequence[ErrorCode]) -> dict[str, Any]:
+    by_status: dict[int, list[ErrorCode]] = {}
+    for code in dict.fromkeys((*errors, *_ALWAYS, ErrorCode.DRAINING)):
+        for status in _STATUSES_OF.get(code, (ANSWERS[code].status,)):
+            by_status.setdefault(status, []).append(code)
+    return {str(status): _error_response(status, codes) for status, codes in sorted(by_status.items())}
+
+
+def _error_response(status: int, codes: Sequence[ErrorCode]) -> dict[str, Any]:
+    first = ANSWERS[codes[0]]
+    described: dict[str, Any] = {
+        "description": "; ".join(f"`{code}`: {ANSWERS[code].title}" for code in codes),
+        "content": {
+            MEDIA_TYPE: {
+                "schema": {
+                    "allOf": [
+                        ref("Problem"),
+                        {"properties": {"error_code": {"enum": [str(code) for code in codes]}}},
+                    ]
+                },
+                "example": {
+                    "type": TYPE_PREFIX + codes[0],
+                    "title": first.title,
+                    "status": status,
+                    "detail": f"{first.title}.",
+                    "error_code": str(codes[0]),
+                    "retryable": first.retryable,
+                    "may_have_happened": first.may_have_happened,
+                },
+            }
+        },
+    }
+    if status in (429, 503):
+        described["headers"] = {
+            "Retry-After": {"description": "Seconds to stay away", "schema": {"type": "integer", "minimum": 1}}
+        }
+    return described

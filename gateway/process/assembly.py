@@ -1,0 +1,157 @@
+"""Puts a gateway together from its settings: the one place that names stores and starts nothing.
+
+A store that ignores put-if-absent is refused here, and so is one that waiting won't mend: a bucket that does not exist,
+credentials that are missing or refused, a directory that can't be made. One that is down is not: a gateway that starts before
+its store waits for it (``/readyz``), and the proof is made up for before the first commit (``proven_store``). Neither is one
+that holds topics and can only be read.
+
+The store is opened twice: old records are read over connections of their own, so that a reader who catches up never takes one
+from a writer, nor waits for it.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
+
+from gateway.cluster.forwarding import Forwarding
+from gateway.cluster.keys import read_key_file
+from gateway.cluster.membership import Membership
+from gateway.cluster.peer import PeerTrust
+from gateway.engine.bounds import LOAD_THREADS, LOOK_THREADS, EngineBounds
+from gateway.log_engine import LogEngine
+from gateway.memory_budget import MemoryBudget
+from gateway.metrics import Metrics
+from gateway.process.allocator import give_memory_back
+from gateway.proven_store import ProvenStore
+from gateway.settings import Settings, SettingsError
+from gateway.shell import Shell, make_shell
+from log_format.clock import SystemClock
+from log_format.errors import StoreUnavailable
+from log_format.layout import TOPICS
+from log_format.store import ObjectStore
+from log_format.stores import open_store
+
+STORE_CONNECT_TIMEOUT_MS: Final = 2_000
+STORE_READ_TIMEOUT_MS: Final = 8_000
+HEARTBEAT_THREADS: Final = 1
+STORE_RETRY_MS_MAX: Final = 3_000
+"""Clients repeat what is refused, and wait for it: the gateway gives up early and says so, rather than late."""
+
+_log = logging.getLogger("gateway.process.assembly")
+
+
+def assemble(settings: Settings) -> Shell:
+    """The components of a gateway. Of the store nothing is asked yet but the proof that it can keep a log.
+
+    Raises ``SettingsError`` for a store that can't be, ``UnsafeStore`` for a store that ignores put-if-absent.
+    """
+    # Arrow's own allocators keep what a burst needed; the bound is on the whole process.
+    give_memory_back()
+    pa.set_memory_pool(pa.system_memory_pool())
+    clock = SystemClock()
+    metrics = Metrics()
+    store = ProvenStore(_open(settings.store, settings.write_threads + LOOK_THREADS + LOAD_THREADS + HEARTBEAT_THREADS))
+    _prove(store)
+    cold_store = _open(settings.store, settings.read_threads)
+    request_memory = MemoryBudget(settings.in_flight_bytes_max, "request bodies")
+    engine = LogEngine(
+        store,
+        cold_store,
+        bounds=EngineBounds(
+            write_threads=settings.write_threads,
+            read_threads=settings.read_threads,
+            tail_cache_bytes_max=settings.tail_cache_bytes_max,
+            footer_cache_bytes_max=settings.footer_cache_bytes_max,
+            manifest_bytes_max=settings.manifest_bytes_max,
+            groups_bytes_max=settings.groups_bytes_max,
+            waiting_polls_max=settings.waiting_polls_max,
+            request_bytes_max=settings.request_bytes_max,
+            # The rest is for small requests, which so get through beside any number of large ones.
+            large_bodies_bytes_max=max(settings.request_bytes_max, settings.in_flight_bytes_max * 3 // 4),
+        ),
+        clock=clock,
+        registry=metrics.registry,
+        request_memory=request_memory,
+    )
+    shell = make_shell(
+        settings, engine, store_uri=store.uri, clock=clock, metrics=metrics, request_memory=request_memory
+    )
+    return _joined(shell, store, engine)
+
+
+def _prove(store: ProvenStore) -> None:
+    """Raises ``SettingsError``, ``UnsafeStore``; a store that is down, or that can be read, is only warned about."""
+    # Each failure is said once, here, with the store's name.
+    stores_log = logging.getLogger("log_format.stores")
+    stores_log.disabled = True
+    try:
+        store.prove()
+    except StoreUnavailable as problem:
+        said = f"the store {store.uri} takes no objects: {_in_full(problem)}"
+        if problem.may_pass:
+            _log.warning("%s; waiting for it", said)
+        elif _holds_topics(store):
+            _log.warning("%s; what it holds can be read, and nothing can be written", said)
+        else:
+            raise SettingsError(f"TIDELOG_STORE: {said}") from problem
+    finally:
+        stores_log.disabled = False
+
+
+def _holds_topics(store: ObjectStore) -> bool:
+    try:
+        return next(iter(store.list_directories(TOPICS)), None) is not None
+    except StoreUnavailable:
+        return False
+
+
+def _in_full(problem: StoreUnavailable) -> str:
+    """With what the store's own library said of it: this is for the operator, and for no client."""
+    cause = getattr(problem.__cause__, "__cause__", None)
+    return problem.detail if cause is None or isinstance(problem.__cause__, OSError) else f"{problem.detail} ({cause})"
+
+
+def _joined(shell: Shell, store: ObjectStore, engine: LogEngine) -> Shell:
+    """The gateway as one of those of its store."""
+    settings, registry = shell.settings, shell.metrics.registry
+    key_file = _key_file(settings.cluster_key_file)
+    membership = Membership(store, beat_ms=settings.heartbeat_ms, registry=registry, key_file=key_file)
+    if settings.forwarding == "preferred":
+        engine.on_contended = membership.look_soon
+    trust = _trust(settings)
+    forwarding = Forwarding(shell, membership, engine.topics, mode=settings.forwarding, registry=registry, trust=trust)
+    if settings.forwarding != "off":
+        engine.groups.coordinator.is_preferred = forwarding.should_coordinate
+    engine.groups.coordinator.adopts = settings.forwarding != "off"
+    return replace(shell, membership=membership, forwarding=forwarding)
+
+
+def _key_file(path: str | None) -> tuple[bytes, ...] | None:
+    try:
+        return None if path is None else read_key_file(path)
+    except ValueError as error:
+        raise SettingsError(f"TIDELOG_CLUSTER_KEY_FILE: {error}") from error
+
+
+def _trust(settings: Settings) -> PeerTrust:
+    try:
+        return PeerTrust.of(settings.tls_ca, settings.tls_peer_name)
+    except ValueError as error:
+        raise SettingsError(f"TIDELOG_TLS_CA: {error}") from error
+
+
+def _open(uri: str, connections: int) -> ObjectStore:
+    try:
+        return open_store(
+            uri,
+            max_pool_connections=connections,
+            connect_timeout_ms=STORE_CONNECT_TIMEOUT_MS,
+            read_timeout_ms=STORE_READ_TIMEOUT_MS,
+            retry_ms_max=STORE_RETRY_MS_MAX,
+        )
+    except (ValueError, OSError) as error:
+        raise SettingsError(f"TIDELOG_STORE: {error}") from error

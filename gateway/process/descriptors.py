@@ -1,0 +1,43 @@
+"""Room for as many sockets as the gateway takes: a process that runs out of descriptors can't accept a probe either."""
+
+from __future__ import annotations
+
+import logging
+import resource
+from typing import Final
+
+OTHERS: Final = 1024
+"""Connections to the store and to other gateways, files, the operations listener."""
+
+_log = logging.getLogger("gateway.process.descriptors")
+
+
+def accepted_max(connections_max: int) -> int:
+    """How many client connections may be open at once: twice ``connections_max``, since those past it are told so.
+
+    Raises the process's soft limit of descriptors to what that needs. Where the hard limit forbids it, a warning says so, and
+    fewer are accepted, so that a quarter of the descriptors stays for everything else.
+    """
+    wanted = 2 * connections_max
+    needed = wanted + OTHERS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return wanted
+    allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    except (ValueError, OSError):
+        # Some systems have a bound of their own below the hard limit.
+        allowed = soft
+    if allowed == needed:
+        return wanted
+    accepted = min(wanted, max(allowed - OTHERS, allowed * 3 // 4))
+    _log.warning(
+        "%d file descriptors are too few for %d connections, which need %d: at most %d are accepted. Raise the limit"
+        " (ulimit -Hn), or lower connections_max",
+        allowed,
+        connections_max,
+        needed,
+        accepted,
+    )
+    return accepted

@@ -1,0 +1,89 @@
+"""A second address for operators: probes, metrics, what clients need not know.
+
+Its connections and their limits are its own, so that nothing that clients do to the other listener makes a gateway look dead or
+hides what it measures. It shares the event loop: an answer says that this turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.server import ServerState
+
+from gateway.process.connection_limits import ClientAddresses, ConnectionLimits
+from gateway.process.protocol import GatewayProtocol
+from gateway.settings import OPERATIONS_CONNECTIONS_MAX, Settings
+
+HEAD_MS_MAX: Final = 2_000
+"""Probes are near and short; a connection that sends nothing must not hold a place of so few."""
+_BACKLOG: Final = 64
+
+
+class OperationsListener:
+    """Serves ``app`` on ``settings.ops_host`` and ``port``."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, port: int) -> None:
+        self.state = ServerState()
+        self._host, self._port = settings.ops_host, port
+        self._config = uvicorn.Config(
+            app,
+            loop="uvloop",
+            http="httptools",
+            ws="none",
+            interface="asgi3",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            timeout_keep_alive=max(1, settings.header_idle_ms // 1000),
+        )
+        self._config.load()
+        self._limits = ConnectionLimits(
+            connections_max=OPERATIONS_CONNECTIONS_MAX,
+            accepted_max=2 * OPERATIONS_CONNECTIONS_MAX,
+            addresses=ClientAddresses(None),
+            head_ms=min(settings.head_ms, HEAD_MS_MAX),
+            idle_ms=settings.header_idle_ms,
+            body_idle_ms=settings.body_idle_ms,
+            write_stall_ms=settings.write_stall_ms,
+        )
+        self._server: asyncio.Server | None = None
+
+    async def bind(self) -> str:
+        """Take the address, without listening yet; its URL. Raises ``OSError``."""
+        self._server = await asyncio.get_running_loop().create_server(
+            lambda: GatewayProtocol(self._config, self.state, {}, limits=self._limits),
+            self._host,
+            self._port,
+            backlog=_BACKLOG,
+            start_serving=False,
+        )
+        return listening_url(self._server)
+
+    async def serve(self) -> None:
+        """Listen."""
+        assert self._server is not None
+        await self._server.start_serving()
+
+    def sweep(self, now_ms: int) -> None:
+        """End connections that have used up their patience; about once a second."""
+        for connection in list(self.state.connections):
+            if isinstance(connection, GatewayProtocol):
+                connection.sweep(now_ms)
+
+    def close(self) -> None:
+        """Stop listening; requests under way are answered first."""
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self.state.connections):
+            connection.shutdown()
+
+
+def listening_url(server: asyncio.Server, scheme: str = "http") -> str:
+    """The URL of a server's first socket."""
+    host, port = server.sockets[0].getsockname()[:2]
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

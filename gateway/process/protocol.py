@@ -1,0 +1,393 @@
+"""HTTP/1.1 on one connection: uvicorn's httptools protocol, with the bounds that it lacks.
+
+1. A request's head (line and headers) has at most ``HEADERS_MAX`` fields and ``HEAD_BYTES_MAX`` bytes, one ``Host``, and says
+   HTTP/1.1 or 1.0; else it is answered with 400, and so is anything that is not HTTP, as a problem.
+2. A connection is closed when a head does not arrive within ``head_ms`` or nothing is asked for during ``idle_ms``; when a body
+   that a route waits for pauses for ``body_idle_ms``, or in so long brings less than ``BODY_BYTES_PER_SECOND_MIN``, it is
+   refused with 400.
+3. A client that takes less than ``PROGRESS_BYTES_MIN`` of a waiting answer in ``write_stall_ms`` is cut off.
+4. When the answer is given before the request has arrived whole, the connection's sending side is closed and what still comes
+   is dropped for a while (as long as nginx does it): closing at once would reset the connection, and the client would lose the
+   answer that says why.
+5. A request that offers to change the protocol is answered as if it did not.
+6. Past ``connections_max``, and past an address's share of it, a connection's requests get 503 ``OVERLOADED``; far past it
+   connections are cut.
+7. What frames a chunked body is dropped, trailers included: a proxy that looked at the head has not seen them. More than
+   ``FRAMING_BYTES_MAX`` of it is refused with 400.
+
+Half-closed clients are treated as gone: a long poll must notice that its client left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from functools import partial
+from typing import Any, Final
+
+import httptools
+from starlette.types import Receive, Scope, Send
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.utils import get_remote_addr
+from uvicorn.server import ServerState
+
+from gateway.asgi.request_id import request_id_of
+from gateway.problem import overloaded, problem_response, refused
+from gateway.process.connection_limits import TOLD_MAX, ConnectionLimits, address_key
+from gateway.process.gentle_transport import GentleTransport
+
+HEADERS_MAX: Final = 128
+"""Far above what clients and proxies send."""
+HEAD_BYTES_MAX: Final = 64 * 1024
+"""Request line and headers. Ids in paths and ``Tidelog-*`` headers need a few KiB at most."""
+URL_BYTES_MAX: Final = 16 * 1024
+PIPELINE_MAX: Final = 32
+"""Requests sent ahead on one connection; each costs a few KiB before it is looked at."""
+SLICE_BYTES: Final = 32 * 1024
+"""What the parser gets at a time: within it, framing and the body are not told apart."""
+FRAMING_BYTES_MAX: Final = 32 * 1024
+"""Chunk extensions and trailers of one body."""
+_FRAMING_PER_BODY_BYTE: Final = 8
+"""A chunk of one byte takes five more; these count as its own."""
+BODY_BYTES_PER_SECOND_MIN: Final = 500
+"""As Apache has it: below any line that people use, and a body of 16 MiB can't be dragged out for ever."""
+LINGER_MS: Final = 30_000
+LINGER_IDLE_MS: Final = 5_000
+PROGRESS_BYTES_MIN: Final = 1024 * 1024
+
+_UPGRADE_HEADERS: Final = frozenset({b"connection", b"upgrade", b"http2-settings"})
+
+_log = logging.getLogger("gateway.process.protocol")
+
+
+class _BadHead(Exception):
+    """Raised inside the parser to stop it."""
+
+
+class GatewayProtocol(HttpToolsProtocol):
+    """One connection. ``sweep`` must be called about once a second."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        limits: ConnectionLimits,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self.lingering_since_ms: int | None = None
+        self._limits = limits
+        self._gentle: GentleTransport
+        self._address: str | None = None
+        self._header_count = 0
+        self._head_bytes = 0
+        self._framing_bytes = 0
+        self._hosts: list[bytes] = []
+        self._in_head = False
+        self._refusal = ""
+        self._where = ""
+        self._deaf = False
+        self._due_at_ms: int | None = None
+        """When the connection must have sent a head, or the rest of a request that was answered already."""
+        self._received_at_ms = 0
+        self._window_bytes = 0
+        self._window_since_ms = 0
+        """Of ``BODY_BYTES_PER_SECOND_MIN``."""
+        self._progress_bytes = 0
+        self._progress_at_ms = 0
+
+    # The connection
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take the connection, or as much of it as the limits allow."""
+        self.begin(transport)
+        self.enter(transport)
+
+    def begin(self, transport: asyncio.Transport, carrier: asyncio.Transport | None = None) -> None:
+        """HTTP begins. ``carrier``: what lies below ``transport``, if anything does."""
+        self._gentle = GentleTransport(transport, self, carrier)
+        super().connection_made(self._gentle)  # type: ignore[arg-type]
+        self._received_at_ms = _now_ms()
+        self._due_at_ms = self._received_at_ms + self._limits.head_ms
+
+    def enter(self, transport: asyncio.Transport) -> bool:
+        """Take a place (``leave`` gives it back), or as much of one as the limits allow; False: it is cut."""
+        self.connections.add(self)
+        client = get_remote_addr(transport)
+        if client is not None:
+            self._address = address_key(client[0])
+        excess = len(self.connections) - self._limits.connections_max
+        of_address = self._limits.addresses.enter(self._address)
+        if len(self.connections) > self._limits.accepted_max or of_address > TOLD_MAX:
+            transport.abort()
+            return False
+        if excess > 0:
+            self.app = partial(_overloaded, "The gateway has as many connections as it may.")
+        elif of_address > 0:
+            self.app = partial(_overloaded, "The gateway has as many connections from this address as it may.")
+        return True
+
+    def leave(self) -> None:
+        """Give the place to another. Idempotent."""
+        self.connections.discard(self)
+        if self._address is not None:
+            self._limits.addresses.leave(self._address)
+            self._address = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It ended."""
+        self.leave()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came, unless nothing of it matters any more."""
+        self._received_at_ms = _now_ms()
+        self._window_bytes += len(data)
+        self._unset_keepalive_if_required()
+        if len(data) <= SLICE_BYTES:
+            self._take(data)
+            return
+        view = memoryview(data)
+        for start in range(0, len(data), SLICE_BYTES):
+            self._take(view[start : start + SLICE_BYTES])
+
+    def _take(self, data: bytes | memoryview) -> None:
+        if self._deaf:
+            return
+        was_in_head, cycle = self._in_head, self.cycle
+        body_bytes = 0 if cycle is None else len(cycle.body)
+        was_in_body = not was_in_head and cycle is not None and cycle.more_body
+        self._parse(data)
+        if was_in_head and self._in_head and not self._deaf:
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_BYTES_MAX:
+                self._refuse(f"The request's head is longer than {HEAD_BYTES_MAX} bytes.")
+        elif was_in_body and cycle is self.cycle and cycle.more_body and not (cycle.response_complete or self._deaf):
+            framing_bytes = len(data) - (len(cycle.body) - body_bytes) * (1 + _FRAMING_PER_BODY_BYTE)
+            self._framing_bytes += max(0, framing_bytes)
+            if self._framing_bytes > FRAMING_BYTES_MAX:
+                self._refuse(f"The body's chunks have more than {FRAMING_BYTES_MAX} bytes of extensions and trailers.")
+
+    def _parse(self, data: bytes | memoryview) -> None:
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self.send_400_response(str(error))
+        except httptools.HttpParserUpgrade as upgrade:
+            self._go_on_without_upgrade(bytes(data[upgrade.args[0] :]))
+
+    def _go_on_without_upgrade(self, rest: bytes) -> None:
+        """Read a request that offers another protocol (h2c, websocket) again, as the HTTP/1.1 request that it also is.
+
+        The parser takes such a request to have no body, whatever it says of one: it would be handled without it.
+        """
+        method = self.parser.get_method()
+        if method == b"CONNECT":
+            self.send_400_response("CONNECT is not supported")
+            return
+        kept = [(name, value) for name, value in self.headers if name not in _UPGRADE_HEADERS]
+        tokens = [token.strip() for name, value in self.headers if name == b"connection" for token in value.split(b",")]
+        tokens = [token for token in tokens if token.lower() in (b"close", b"keep-alive")]
+        if tokens:
+            kept.append((b"connection", b", ".join(tokens)))
+        version = self.parser.get_http_version().encode("ascii")
+        lines = [method + b" " + self.url + b" HTTP/" + version, *(name + b": " + value for name, value in kept)]
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._parse(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
+
+    def close_gently(self) -> None:
+        """Close; when the client may still be sending, only after it had the time to read the answer."""
+        transport = self._gentle.transport
+        if self.lingering_since_ms is not None or transport.is_closing():
+            return
+        unfinished = self._in_head or (self.cycle is not None and self.cycle.more_body)
+        if not unfinished:
+            transport.close()
+            return
+        self._deaf = True
+        self.lingering_since_ms = self._received_at_ms = _now_ms()
+        self._unset_keepalive_if_required()
+        self.flow.resume_reading()
+        # TLS can't, and the answer says itself where it ends.
+        if transport.can_write_eof():
+            transport.write_eof()
+
+    def sweep(self, now_ms: int) -> None:
+        """End the connection if it has used up its patience."""
+        transport = self._gentle.transport
+        if self.lingering_since_ms is not None:
+            if now_ms - self.lingering_since_ms > LINGER_MS or now_ms - self._received_at_ms > LINGER_IDLE_MS:
+                transport.abort()
+            return
+        drained_bytes = self._gentle.written_bytes - self._gentle.unsent_bytes()
+        if drained_bytes == self._gentle.written_bytes or drained_bytes - self._progress_bytes >= PROGRESS_BYTES_MIN:
+            self._progress_bytes = drained_bytes
+            self._progress_at_ms = now_ms
+        elif now_ms - self._progress_at_ms > self._limits.write_stall_ms:
+            _log.warning("a client does not read its answer; its connection is cut")
+            transport.abort()
+        self._sweep_request(now_ms)
+
+    def _sweep_request(self, now_ms: int) -> None:
+        cycle, limits = self.cycle, self._limits
+        if (
+            cycle is not None
+            and cycle.more_body
+            and not (cycle.response_started or self._in_head or self.flow.read_paused or cycle.waiting_for_100_continue)
+        ):
+            if now_ms - self._received_at_ms > limits.body_idle_ms:
+                self._refuse(f"The body stopped coming for {limits.body_idle_ms} ms.")
+            elif now_ms - self._window_since_ms > limits.body_idle_ms:
+                if self._window_bytes * 1000 < BODY_BYTES_PER_SECOND_MIN * limits.body_idle_ms:
+                    self._refuse(f"The body comes at less than {BODY_BYTES_PER_SECOND_MIN} bytes a second.")
+                self._window_since_ms, self._window_bytes = now_ms, 0
+            return
+        self._window_since_ms, self._window_bytes = now_ms, 0
+        if self._due_at_ms is None or now_ms <= self._due_at_ms:
+            return
+        if self.flow.read_paused:
+            # Requests sent ahead wait their turn: that the rest of a head does not come is not the client's doing.
+            self._due_at_ms = now_ms + limits.head_ms
+            return
+        self._due_at_ms = None
+        if cycle is not None and not cycle.response_complete:
+            # Half a head behind a request that is being handled: that one is answered, then the connection ends.
+            self._deaf = True
+            cycle.keep_alive = False
+            return
+        # Nothing was answered that the client could lose.
+        self._gentle.transport.close()
+
+    # What the parser finds
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        super().on_message_begin()
+        self._header_count = self._head_bytes = self._framing_bytes = 0
+        self._hosts = []
+        self._in_head = True
+        self._due_at_ms = self._received_at_ms + self._limits.head_ms
+
+    def on_url(self, url: bytes) -> None:
+        """A piece of the request target."""
+        super().on_url(url)
+        if len(self.url) > URL_BYTES_MAX:
+            self._stop(f"The request's target is longer than {URL_BYTES_MAX} bytes.")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header, or a trailer, which is dropped."""
+        self._header_count += 1
+        self._head_bytes += len(name) + len(value)
+        if self._header_count > HEADERS_MAX:
+            self._stop(f"The request has more than {HEADERS_MAX} headers.")
+        if self._head_bytes > HEAD_BYTES_MAX:
+            self._stop(f"The request's headers are longer than {HEAD_BYTES_MAX} bytes.")
+        if not self._in_head:
+            return
+        # As the overridden method, which would cost each header another call.
+        name = name.lower()
+        if name == b"host":
+            self._hosts.append(value)
+        elif name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        """The head is there: the request can be handled."""
+        if len(self.pipeline) >= PIPELINE_MAX:
+            self._stop(f"More than {PIPELINE_MAX} requests are sent ahead.")
+        self._check_head()
+        if self.parser.should_upgrade():
+            return
+        super().on_headers_complete()
+        self._in_head = False
+        self._due_at_ms = None
+        self._window_since_ms, self._window_bytes = self._received_at_ms, 0
+
+    def _check_head(self) -> None:
+        version = self.parser.get_http_version()
+        if version not in ("1.1", "1.0"):
+            self._stop(f"HTTP/{version} is not spoken here, only HTTP/1.1 and HTTP/1.0.")
+        if len(self._hosts) != 1 and (self._hosts or version == "1.1"):
+            self._stop(f"The request has {len(self._hosts)} Host headers; it needs one.", "Host")
+        if version == "1.0" and any(name == b"transfer-encoding" for name, _ in self.headers):
+            self._stop("HTTP/1.0 has no Transfer-Encoding.", "Transfer-Encoding")
+        if self.url[0] not in b"/*":
+            # A whole URL, as proxies get it. Where it names another host than Host, one of the two was not looked at.
+            authority = self.url.partition(b"://")[2].partition(b"/")[0]
+            if [authority.lower()] != [host.lower() for host in self._hosts]:
+                self._stop("The request's target and its Host header name different hosts.", "Host")
+
+    def on_response_complete(self) -> None:
+        """The answer is given, perhaps before the request's end."""
+        super().on_response_complete()
+        if self.cycle.response_complete and not self._in_head:
+            patience_ms = self._limits.head_ms if self.cycle.more_body else self._limits.idle_ms
+            self._due_at_ms = _now_ms() + patience_ms
+
+    def on_message_complete(self) -> None:
+        """The request is there, to its end."""
+        if self.parser.should_upgrade():
+            return
+        super().on_message_complete()
+        if self.cycle is not None and self.cycle.response_complete:
+            self.cycle.more_body = False
+            self._due_at_ms = _now_ms() + self._limits.idle_ms
+
+    def _stop(self, why: str, where: str = "") -> None:
+        self._refusal, self._where = why, where
+        raise _BadHead(why)
+
+    # Refusals
+
+    def _refuse(self, why: str) -> None:
+        self._refusal = why
+        self.send_400_response(why)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what can't be parsed, and nothing more on this connection."""
+        self._deaf = True
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            if self._in_head:
+                # The broken request follows one that is being handled: that one is answered, then the connection ends.
+                cycle.keep_alive = False
+                return
+            cycle.disconnected = True
+            cycle.message_event.set()
+            if cycle.response_started:
+                self._gentle.transport.close()
+                return
+        scope = {"headers": self.headers or []}
+        error = refused(
+            self._refusal or "This is not an HTTP/1.1 request.", [(self._where, self._refusal)] * bool(self._where)
+        )
+        response = problem_response(error, request_id := request_id_of(scope))
+        head = [
+            b"HTTP/1.1 400 Bad Request",
+            *(name + b": " + value for name, value in self.server_state.default_headers),
+            *(name + b": " + value for name, value in response.raw_headers),
+            b"x-request-id: " + request_id.encode("ascii"),
+            b"connection: close",
+        ]
+        _log.warning("refused a malformed request: %s", self._refusal or msg)
+        self._gentle.write(b"\r\n".join(head) + b"\r\n\r\n" + bytes(response.body))
+        # What follows a broken message can't be told from its rest, so the client may still be sending.
+        self._in_head = True
+        self.close_gently()
+
+
+async def _overloaded(why: str, scope: Scope, _receive: Receive, send: Send) -> None:
+    """Answer for a connection too many."""
+    request_id = request_id_of(scope)
+    headers = {"connection": "close", "x-request-id": request_id}
+    await problem_response(overloaded(why), request_id, headers=headers)(scope, _receive, send)
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

@@ -1,0 +1,209 @@
+"""The process's server: uvicorn with our protocol, our signals and our order of shutting down.
+
+On SIGTERM or SIGINT: readiness fails and new work gets 503 ``DRAINING``, while the socket still listens; the engine drains
+(waits end, what is buffered is flushed and acknowledged); requests under way get their answers; only then the socket is closed.
+A second signal ends the process at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import gc
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Coroutine, Generator
+
+import uvicorn
+from uvicorn.config import STARTUP_FAILURE
+
+from gateway.app import GatewayApplication
+from gateway.certificate import LOOK_SECONDS, Certificate
+from gateway.process.allocator import resident_bytes, trim
+from gateway.process.connection_limits import ClientAddresses, ConnectionLimits
+from gateway.process.descriptors import accepted_max
+from gateway.process.operations_listener import OperationsListener, listening_url
+from gateway.process.protocol import GatewayProtocol
+from gateway.process.tls_protocol import TlsProtocol
+from gateway.shell import Shell
+from gateway.structured_log import WRITER
+from gateway.supervised import supervised
+
+SWEEP_SECONDS = 1.0
+LAST_CONNECTIONS_SECONDS = 2
+"""After everything is answered: how long connections may take to end."""
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_BACKLOG = 1024
+
+_log = logging.getLogger("gateway.process.server")
+
+
+def server_config(app: GatewayApplication, shell: Shell) -> uvicorn.Config:
+    """uvicorn's configuration for the gateway of ``shell``."""
+    settings, certificate = shell.settings, shell.certificate
+    share = settings.connections_per_address_max
+    limits = ConnectionLimits(
+        connections_max=settings.connections_max,
+        accepted_max=accepted_max(settings.connections_max),
+        addresses=ClientAddresses(
+            share or max(1, settings.connections_max * 3 // 4), loopback_counts=share is not None
+        ),
+        head_ms=min(settings.head_ms, settings.header_idle_ms),
+        idle_ms=settings.header_idle_ms,
+        body_idle_ms=settings.body_idle_ms,
+        write_stall_ms=settings.write_stall_ms,
+    )
+    protocol = (
+        functools.partial(GatewayProtocol, limits=limits)
+        if certificate is None
+        else functools.partial(TlsProtocol, limits=limits, certificate=certificate)
+    )
+    return uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        loop="uvloop",
+        http=protocol,  # type: ignore[arg-type]
+        ws="none",
+        interface="asgi3",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        workers=1,
+        backlog=_BACKLOG,
+        timeout_keep_alive=max(1, settings.header_idle_ms // 1000),
+        timeout_graceful_shutdown=LAST_CONNECTIONS_SECONDS,
+    )
+
+
+class GatewayServer(uvicorn.Server):
+    """Serves ``shell``'s application, and its operators' part on the operations listener where there is one.
+
+    ``announce`` gets the URL once it listens.
+    """
+
+    def __init__(self, config: uvicorn.Config, shell: Shell, announce: Callable[[str], None]) -> None:
+        super().__init__(config)
+        port = shell.settings.operations_port
+        assert isinstance(config.app, GatewayApplication)
+        self._operations = None if port is None else OperationsListener(config.app.operations, shell.settings, port)
+        self.drained_whole = True
+        self._shell = shell
+        self._announce = announce
+        self._trim_above_bytes = shell.settings.process_bytes() * 2 // 3
+        self._background: set[asyncio.Task[None]] = set()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start the engine, listen, say so."""
+        if self._operations is not None:
+            try:
+                self._shell.stopping.operations_url = await self._operations.bind()
+            except OSError as error:
+                _log.error("the operations listener (ops_host, ops_port) can't be had: %s", error)
+                sys.exit(STARTUP_FAILURE)
+        await super().startup(sockets)
+        if self._operations is not None:
+            await self._operations.serve()
+        url = listening_url(self.servers[0], self._shell.settings.scheme)
+        self._shell.stopping.listening_url = url
+        if self._shell.membership is not None:
+            self._shell.membership.start(self._shell)
+        self._keep(supervised(self._sweep, "the sweep of connections"))
+        if self._shell.certificate is not None:
+            look = functools.partial(_look_at, self._shell.certificate)
+            self._keep(supervised(look, "the look at the certificate"))
+        # What start-up made stays: the collector need not look at it again with each full collection.
+        gc.collect()
+        gc.freeze()
+        self._announce(url)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second; one date for both listeners' answers."""
+        ends = await super().on_tick(counter)
+        if self._operations is not None:
+            self._operations.state.default_headers = self.server_state.default_headers
+        return ends
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close the listeners, the operations' one last: until then it says that the gateway goes."""
+        await super().shutdown(sockets)
+        if self._operations is not None:
+            self._operations.close()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Handle the signals while serving."""
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, self._on_signal)
+        try:
+            yield
+        finally:
+            for number in _SIGNALS:
+                loop.remove_signal_handler(number)
+
+    def _on_signal(self) -> None:
+        if self._shell.stopping.begun:
+            _log.warning("second signal: ending at once")
+            WRITER.flush(0.5)
+            os._exit(1)
+        self._shell.stopping.begun = True
+        self._keep(self._drain())
+
+    async def _drain(self) -> None:
+        settings = self._shell.settings
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        _log.info("draining")
+        try:
+            async with asyncio.timeout(settings.drain_timeout_ms / 1000):
+                await asyncio.gather(self._leave(), self._shell.engine.drain())
+                while self.server_state.tasks:
+                    await asyncio.wait(set(self.server_state.tasks))
+        except TimeoutError:
+            self.drained_whole = False
+            _log.error(
+                "draining took longer than %d ms; what was not acknowledged may be lost", settings.drain_timeout_ms
+            )
+        except Exception as error:  # noqa: BLE001 - the top of the process: it must end all the same
+            self.drained_whole = False
+            _log.error("draining failed", exc_info=error)
+        # What could not be drained in its time is not waited for a second time by the lifespan's end.
+        self.force_exit = not self.drained_whole
+        await asyncio.sleep(max(0.0, begun + settings.drain_notice_ms / 1000 - loop.time()))
+        self.should_exit = True
+
+    async def _leave(self) -> None:
+        """First of all nobody shall be sent here any more."""
+        if self._shell.membership is not None:
+            await self._shell.membership.leave()
+
+    async def _sweep(self) -> None:
+        await asyncio.sleep(SWEEP_SECONDS)
+        now_ms = time.monotonic_ns() // 1_000_000
+        connections = list(self.server_state.connections)
+        self._shell.metrics.connections.set(len(connections))
+        for connection in connections:
+            if isinstance(connection, GatewayProtocol):
+                connection.sweep(now_ms)
+        if self._operations is not None:
+            self._operations.sweep(now_ms)
+        if resident_bytes() > self._trim_above_bytes:
+            await asyncio.to_thread(trim)
+
+    def _keep(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+
+async def _look_at(certificate: Certificate) -> None:
+    await asyncio.sleep(LOOK_SECONDS)
+    await asyncio.to_thread(certificate.look)

@@ -1,0 +1,111 @@
+"""``tidelog collect`` as it is typed, over the in-process gateway."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tidelog.cli.app import app
+from tidelog.cli.terminal.exit_code import ExitCode
+
+PATIENCE_S = 60
+
+
+def run(url: str, tmp_path: Path, *arguments: str) -> Any:
+    pattern, state = str(tmp_path / "*.log"), str(tmp_path / "agent.state")
+    command = ["collect", pattern, "-t", "logs", "--state", state, "--url", url, "--once", *arguments]
+    result = CliRunner().invoke(app, command, env={"COLUMNS": "200", "NO_COLOR": "1"})
+    assert "Traceback" not in result.output
+    return result
+
+
+@contextlib.contextmanager
+def agent(url: str, tmp_path: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """One that follows, its events on ``stderr``."""
+    pattern, state = str(tmp_path / "*.log"), str(tmp_path / "agent.state")
+    command = [sys.executable, "-m", "tidelog", "collect", pattern, "-t", "logs", "--state", state, "--url", url]
+    with subprocess.Popen([*command, *arguments], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def _event(process: subprocess.Popen[str], name: str) -> dict[str, Any]:
+    assert process.stderr is not None
+    for line in process.stderr:
+        if name in line:
+            event: dict[str, Any] = json.loads(line)
+            return event
+    pytest.fail(f"{name!r} was not told")
+
+
+def test_once_sends_what_is_there_and_no_more(gateway: Any, tmp_path: Path) -> None:
+    """A second run sends what came since; headers name file and line, the key is what the pattern found."""
+    gateway.create("logs", 2)
+    (tmp_path / "a.log").write_bytes(b"user=ada 1\n")
+    assert run(gateway.url, tmp_path, "--key-regex", r"user=(\w+)").exit_code == 0
+    with (tmp_path / "a.log").open("ab") as log:
+        log.write(b"user=ada 2\n")
+    second = run(gateway.url, tmp_path, "--key-regex", r"user=(\w+)")
+    assert second.exit_code == 0
+    [records] = [records for records in gateway.topics["logs"].records if records]
+    assert [(record.key, record.value) for record in records] == [(b"ada", b"user=ada 1"), (b"ada", b"user=ada 2")]
+    assert records[1].headers == (("file", str(tmp_path / "a.log").encode()), ("line", b"2"))
+    assert json.loads(second.stderr.splitlines()[-1])["records"] == 1
+
+
+def test_what_is_wrong_is_said(gateway: Any, tmp_path: Path) -> None:
+    """A wrong pattern, a topic that is not there, a damaged state: each has its exit code and its words."""
+    assert run(gateway.url, tmp_path, "--key-regex", "(").exit_code == ExitCode.USAGE
+    missing = run(gateway.url, tmp_path)
+    assert missing.exit_code == ExitCode.REFUSED
+    assert "UNKNOWN_TOPIC" in missing.stderr
+    gateway.create("logs")
+    (tmp_path / "agent.state").write_bytes(b"no state")
+    damaged = run(gateway.url, tmp_path)
+    assert damaged.exit_code == ExitCode.FAILED
+    assert "is damaged" in damaged.stderr
+
+
+def test_a_signal_ends_it_in_order(gateway: Any, tmp_path: Path) -> None:
+    """It follows a file, serves its metrics, and on SIGTERM writes down where it is and exits with 0."""
+    topic = gateway.create("logs")
+    log = tmp_path / "a.log"
+    log.write_bytes(b"1\n")
+    with agent(gateway.url, tmp_path, "--metrics-port", "0") as process:
+        metrics = _event(process, "Metrics are served")["url"]
+        _event(process, "Started")
+        with log.open("ab") as file:
+            file.write(b"2\n")
+        deadline = time.monotonic() + PATIENCE_S
+        while len(topic.records[0]) < 2 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        with urllib.request.urlopen(metrics, timeout=PATIENCE_S) as answer:
+            text = answer.read().decode()
+        process.send_signal(signal.SIGTERM)
+        ended = _event(process, "Ended")
+        assert process.wait(PATIENCE_S) == 0
+    assert ended["records"] == 2
+    assert re.search(r"^tidelog_collect_records_total [12]\.0$", text, re.MULTILINE)
+    assert b'"offset":4' in (tmp_path / "agent.state").read_bytes()
+
+
+def test_without_a_gateway_it_waits_and_can_be_stopped(dead_url: str, tmp_path: Path) -> None:
+    """It says once that no gateway answers, goes on trying, and leaves at once when it is told to."""
+    with agent(dead_url, tmp_path) as process:
+        assert _event(process, "No gateway takes requests")["level"] == "warning"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0

@@ -1,0 +1,70 @@
+"""Unit tests of the commands about groups, over the in-process gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidelog import Record
+from tidelog.cli.sinks.output_file import OutputFile
+
+Run = Callable[..., Any]
+
+
+def fill(gateway: Any, count: int = 20) -> None:
+    topic = gateway.create("t", 2)
+    for number in range(2):
+        topic.records[number] = [Record("t", number, at, at, None, b"%d-%d" % (number, at)) for at in range(count)]
+
+
+def test_a_group_goes_on_behind_what_was_written(gateway: Any, run: Run, tmp_path: Path) -> None:
+    """One run after the other, onto standard output and into a file: each record once, and all at the end."""
+    fill(gateway)
+    first = run("consume", "t", "--group", "g", "--max", "7")
+    assert first.exit_code == 0, first.output
+    assert sum(gateway.groups["g"].offsets.values()) == 7
+    file = tmp_path / "rest.txt"
+    second = run("consume", "t", "--group", "g", "--output", file)
+    assert second.exit_code == 0, second.output
+    lines = first.stdout.splitlines() + file.read_text().splitlines()
+    assert sorted(lines) == sorted(f"{number}-{at}" for number in range(2) for at in range(20))
+    assert gateway.groups["g"].offsets == {("t", 0): 20, ("t", 1): 20}
+    assert run("consume", "t", "--group", "g").stdout == ""
+    assert gateway.groups["g"].members == {}
+
+
+def test_what_was_not_written_is_not_committed(gateway: Any, run: Run, tmp_path: Path, monkeypatch: Any) -> None:
+    """The disk fails in the middle: the file does not appear, and the group is where it was."""
+    fill(gateway)
+
+    def fail(file: OutputFile) -> None:
+        file.discard()
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr("tidelog.cli.sinks.output_file.OutputFile.close", fail)
+    result = run("consume", "t", "--group", "g", "--output", tmp_path / "out.txt")
+    assert result.exit_code == 1, result.output
+    assert gateway.groups["g"].offsets == {}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("consume", "t", "--group", "g", "--from", "end"),
+        ("consume", "t", "--group", "g", "--last", "3"),
+        ("consume", "t", "--group", "g", "--partition", "0"),
+        ("group", "reset", "g", "--to", "somewhere", "--topic", "t"),
+        ("group", "reset", "g", "--to", "@x", "--topic", "t"),
+        ("group", "reset", "g", "--to", "earliest", "--topic", "t", "--partition", "t:0"),
+        ("group", "reset", "g", "--to", "earliest", "--partition", "0"),
+        ("group", "reset", "g", "--to", "earliest"),
+    ],
+)
+def test_wrong_usage(gateway: Any, run: Run, arguments: tuple[str, ...]) -> None:
+    """Exit code 2, and nothing is joined, committed or reset."""
+    fill(gateway)
+    assert run(*arguments).exit_code == 2
+    assert not any(group.events for group in gateway.groups.values())

@@ -1,0 +1,103 @@
+"""What commands say when something is not as it should be: at once, truly, and in words that can be typed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from log_format.errors import UnknownTopic
+from tidelog.cli.terminal.exit_code import ExitCode
+
+Run = Callable[..., Any]
+
+
+@pytest.mark.parametrize("command", [("topic", "list"), ("produce", "t"), ("consume", "t"), ("group", "list")])
+def test_waiting_for_a_gateway_is_told_at_once(run: Run, dead_url: str, command: tuple[str, ...]) -> None:
+    """To people, once, before the time is over; programs get the one error at the end."""
+    arguments = [*command, "--url", dead_url, "--timeout", "0.6"]
+    ended = run(*arguments, given=b"x\n")
+    assert ended.exit_code == ExitCode.UNREACHABLE
+    first = ended.stderr.splitlines()[0]
+    assert re.fullmatch(rf"{dead_url}: Connection refused\. Trying again for up to \d+ s\.", first)
+    assert ended.stderr.count("Trying again") == 1
+    ended = run(*arguments, "--json", given=b"x\n")
+    assert len(ended.stderr.splitlines()) == 1
+    assert json.loads(ended.stderr)["error"]["retryable"]
+
+
+def test_the_end_of_the_wait_is_told(run: Run, gateway: Any) -> None:
+    """So that a person knows that it goes on."""
+    gateway.misbehave("GET /v1/topics", gateway.lose(done=False))
+    ended = run("topic", "list")
+    assert ended.exit_code == ExitCode.OK
+    assert "Trying again" in ended.stderr
+    assert f"{gateway.url} answers." in ended.stderr
+
+
+def test_an_unknown_topic_is_made_by_a_command(run: Run) -> None:
+    """People can type what they are told; who reads the store itself, as Spark does, is told the same."""
+    said = run("topic", "describe", "nope").stderr
+    assert "'tidelog topic create nope'" in said
+    assert "/v1/" not in said
+    assert "'tidelog topic create nope'" in str(UnknownTopic("nope"))
+
+
+def test_settings_are_named_as_options(run: Run, gateway: Any) -> None:
+    """Neither pointers into JSON nor the same thing twice."""
+    one = {"where": "/config/a", "what": "is not a setting"}
+    gateway.misbehave("POST", gateway.refuse(400, "INVALID_CONFIG", detail="a is not a setting.", errors=[one]))
+    lines = run("topic", "create", "t", "-c", "a=1").stderr.splitlines()
+    assert [line for line in lines if "request id" not in line] == ["a is not a setting. [INVALID_CONFIG]"]
+
+
+def test_a_topic_that_exists_is_enough(run: Run, gateway: Any) -> None:
+    """``--if-not-exists`` succeeds whatever it has, and says what differs; without it the command fails."""
+    assert run("topic", "create", "t", "-p", "2", "-c", "retention.ms=5").exit_code == 0
+    other = ("topic", "create", "t", "-p", "4", "-c", "retention.ms=6", "-c", "flush.ms=1")
+    ended = run(*other, "--if-not-exists")
+    assert ended.exit_code == 0
+    assert "partitions is 2, not 4; retention.ms is 5, not 6; flush.ms is " in ended.stderr
+    ended = run(*other, "--if-not-exists", "--json")
+    assert json.loads(ended.stdout)["partition_count"] == 2
+    assert "retention.ms is 5" in json.loads(ended.stderr)["warning"]["detail"]
+    assert run(*other).exit_code == ExitCode.REFUSED
+    assert gateway.topics["t"].config == {"retention.ms": "5"}
+
+
+def test_standard_output_is_called_by_a_dash(
+    run: Run, gateway: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in other commands; no file of that name is made."""
+    monkeypatch.chdir(tmp_path)
+    gateway.create("t")
+    run("produce", "t", given=b"hello\n")
+    assert run("consume", "t", "-o", "-").stdout == "hello\n"
+    assert json.loads(run("consume", "t", "-o", "-", "--json").stdout)["value"] == "hello"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_there_gets_advice_that_helps(run: Run, gateway: Any, tmp_path: Path) -> None:
+    """``--append`` is offered where it works, and not for Parquet."""
+    gateway.create("t")
+    run("produce", "t", given=b"hello\n")
+    for name, offers in (("a.parquet", False), ("a.ndjson", True)):
+        arguments = ("consume", "t", "--output", str(tmp_path / name))
+        assert run(*arguments).exit_code == 0
+        ended = run(*arguments)
+        assert ended.exit_code == ExitCode.FAILED
+        assert ("--append" in ended.stderr) is offers
+        assert (run(*arguments, "--append").exit_code == 0) is offers
+
+
+@pytest.mark.parametrize("command", [("doctor",), ("verify", "t")])
+def test_a_store_that_is_not_there_is_not_made(run: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
+    """A misspelt directory is said to be none."""
+    ended = run(*command, "--store", str(tmp_path / "lgo"))
+    assert ended.exit_code == ExitCode.USAGE
+    assert f"no store is there: the directory {tmp_path / 'lgo'} does not exist" in ended.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,62 @@
+"""Help texts read as they are meant, and switches look like switches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tidelog.cli.terminal.exit_code import ExitCode
+
+Run = Callable[..., Any]
+
+
+@pytest.mark.parametrize("command", [("topic", "list"), ("doctor",), ("consume",), ("bench", "produce"), ()])
+def test_a_switch_takes_no_value(run: Run, command: tuple[str, ...]) -> None:
+    """No ``<bool>`` stands behind ``--json`` or ``--help``."""
+    shown = run(*command, "--help").stdout
+    assert "--help" in shown
+    assert "bool" not in shown.lower()
+
+
+@pytest.mark.parametrize("given", [("topic", "list", "--json", "true"), ("topic", "list", "--json=true")])
+def test_a_switch_that_is_given_a_value_is_named(run: Run, given: tuple[str, ...]) -> None:
+    """It says which switch, and how it is written; other superfluous words are reported as they were."""
+    ended = run(*given)
+    assert ended.exit_code == ExitCode.USAGE
+    assert "--json takes no value" in ended.stderr
+    assert "unexpected extra argument" in run("topic", "list", "all").stderr
+
+
+def test_paragraphs_are_as_wide_as_the_terminal(run: Run) -> None:
+    """The line breaks of the source are not those of the help, but for examples."""
+    lines = [line.strip() for line in run("doctor", "--help").stdout.splitlines()]
+    (sentence,) = [line for line in lines if line.startswith("Run it with the credentials")]
+    assert "What it writes lies below system/probes/ and is deleted again." in sentence
+    assert "tidelog doctor --store ./log --reader --json" in lines
+
+
+def test_serve_shows_what_people_need_first(run: Run) -> None:
+    """Options that decide how others reach it, and what it logs, are not hidden among those of the gateway."""
+    shown = run("serve", "--help").stdout
+    for option in ("--advertised-url", "--log-level", "--log-format"):
+        assert option in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "extra"),
+    [
+        (("--workers", "local"), "arrow"),
+        (("--workers", "local", "--every", "60s", "--metrics-port", "0"), "collect"),
+        (("--workers", "spark"), "spark"),
+    ],
+)
+def test_maintain_names_the_extra_that_is_enough(
+    run: Run, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], extra: str
+) -> None:
+    """Nobody has to install Spark for work without it."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    ended = run("maintain", "--store", "./log", *options)
+    assert ended.exit_code == ExitCode.FAILED
+    assert f"pip install 'tidelog[{extra}]'" in ended.stderr

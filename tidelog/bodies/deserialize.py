@@ -1,0 +1,39 @@
+"""A user's functions from the bytes of keys and values to whatever they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from tidelog.types.record import Record
+
+Deserializer = Callable[[bytes], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Deserializers:
+    """Either may be None: the bytes as they are. Null keys and values stay None."""
+
+    key: Deserializer | None
+    value: Deserializer | None
+
+    def apply(self, records: list[Record]) -> tuple[list[Record], Exception | None]:
+        """The records with their keys and values made, up to the first that can't be, and why it can't."""
+        if self.key is None and self.value is None:
+            return records, None
+        made: list[Record] = []
+        for record in records:
+            try:
+                made.append(self._made(record))
+            except Exception as error:  # noqa: BLE001 - somebody else's code
+                error.add_note(f"deserializing {record.topic}/{record.partition} at offset {record.offset}")
+                return made, error
+        return made, None
+
+    def _made(self, record: Record) -> Record:
+        key = record.key if self.key is None or record.key is None else self.key(record.key)
+        value = record.value if self.value is None or record.value is None else self.value(record.value)
+        return msgspec.structs.replace(record, key=key, value=value)

@@ -1,0 +1,84 @@
+"""Records that wait to be sent, column by column: what one of them costs is a few list entries and its bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tidelog.bodies.partitioner import partition_for_key
+from tidelog.types.record import Headers, headers_bytes
+
+CHOOSE = -1
+"""In ``named``: no partition was."""
+
+_VECTOR_KEYS_MIN = 512
+"""From so many keys on, hashing them side by side pays for the import of numpy and the copy."""
+
+
+@dataclass(slots=True)
+class RecordColumns:
+    """Parallel lists, one entry per record; ``headers`` only for those that have some, by index.
+
+    ``named`` are the partitions that the user asked for; ``assigned``, filled just before sending, where the records go.
+    """
+
+    keys: list[bytes | None] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
+    named: list[int] = field(default_factory=list)
+    timestamps_ms: list[int] = field(default_factory=list)
+    headers: dict[int, Headers] = field(default_factory=dict)
+    assigned: list[int] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        """How many records."""
+        return len(self.values)
+
+    def slice(self, start: int, end: int) -> RecordColumns:
+        """The records ``[start, end)``."""
+        return RecordColumns(
+            self.keys[start:end],
+            self.values[start:end],
+            self.named[start:end],
+            self.timestamps_ms[start:end],
+            {index - start: headers for index, headers in self.headers.items() if start <= index < end},
+            self.assigned[start:end],
+        )
+
+    def select(self, indices: Sequence[int]) -> RecordColumns:
+        """The records at ``indices``, in their order."""
+        return RecordColumns(
+            [self.keys[index] for index in indices],
+            [self.values[index] for index in indices],
+            [self.named[index] for index in indices],
+            [self.timestamps_ms[index] for index in indices],
+            {place: self.headers[index] for place, index in enumerate(indices) if index in self.headers},
+            [self.assigned[index] for index in indices],
+        )
+
+    def size_bytes(self, index: int) -> int:
+        """Bytes of key, value and headers of one record, as ``max.message.bytes`` counts them."""
+        headers = headers_bytes(self.headers.get(index, ()))
+        return len(self.keys[index] or b"") + len(self.values[index] or b"") + headers
+
+    def assign(self, partition_count: int, keyless_partition: int) -> None:
+        """Fill ``assigned``: the named partition, else the key's, else ``keyless_partition``."""
+        if all(key is None for key in self.keys):
+            self.assigned = [keyless_partition if named == CHOOSE else named for named in self.named]
+            return
+        self.assigned = [
+            named if named != CHOOSE else (hashed if hashed != CHOOSE else keyless_partition)
+            for named, hashed in zip(self.named, self._by_key(partition_count), strict=True)
+        ]
+
+    def _by_key(self, partition_count: int) -> list[int]:
+        if len(self) >= _VECTOR_KEYS_MIN:
+            try:
+                import pyarrow as pa  # noqa: PLC0415 - the SDK works without it
+
+                from log_format.records.partitioner import partition_for_keys  # noqa: PLC0415 - needs numpy and pyarrow
+            except ModuleNotFoundError:
+                pass
+            else:
+                hashed: list[int] = partition_for_keys(pa.array(self.keys, pa.binary()), partition_count).tolist()
+                return hashed
+        return [CHOOSE if key is None else partition_for_key(key, partition_count) for key in self.keys]

@@ -1,0 +1,108 @@
+"""An Arrow table on its way: cut into requests, sent in order, reported as one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Protocol
+
+from log_format.errors import TidelogError
+from tidelog.arguments import require_pyarrow
+from tidelog.deadline import Deadline
+from tidelog.types.record import PartitionRange, ProduceResult
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class ArrowStream(Protocol):
+    """What the Arrow PyCapsule interface makes readable: tables of pyarrow, polars, pandas, DuckDB and others."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """A capsule of an ``ArrowArrayStream``."""
+
+
+def as_table(given: ArrowStream) -> pa.Table:
+    """The same rows as pyarrow has them, copied only where the other library must. Raises ``TypeError``."""
+    require_pyarrow("send_table")
+    import pyarrow as pa  # noqa: PLC0415 - the SDK works without it
+
+    if isinstance(given, pa.Table):
+        return given
+    if not hasattr(given, "__arrow_c_stream__"):
+        raise TypeError(f"{type(given).__name__} is no table: it has no Arrow interface (__arrow_c_stream__)")
+    table: pa.Table = pa.table(given)
+    # The row numbers of pandas, where they are not simply 0, 1, 2, …: an index without a name is no part of a record.
+    return table.drop_columns([name for name in table.column_names if name.startswith("__index_level_")])
+
+
+class TableDelivery:
+    """A table's future, finished by the last of its chunks or by the first that fails. Safe from any thread."""
+
+    def __init__(self, topic: str, row_count: int) -> None:
+        self.topic = topic
+        self.row_count = row_count
+        self.future: Future[ProduceResult] = Future()
+        self.future.set_running_or_notify_cancel()
+        self._lock = threading.Lock()
+        self._ended = False
+        self._stored: list[PartitionRange] = []
+        self._stored_count = 0
+
+    @property
+    def failed(self) -> bool:
+        """Whether a chunk has failed: those behind it are not sent."""
+        return self._ended
+
+    def stored(self, result: ProduceResult) -> None:
+        """A chunk was acknowledged."""
+        with self._lock:
+            self._stored.extend(result.partitions)
+            self._stored_count += result.count
+            if self._ended or self._stored_count < self.row_count:
+                return
+            self._ended = True
+        self.future.set_result(ProduceResult(self.topic, tuple(self._stored)))
+
+    def fail(self, error: TidelogError) -> int:
+        """A chunk was not acknowledged. Returns how many rows are lost by it: this chunk's and those behind it."""
+        with self._lock:
+            if self._ended:
+                return 0
+            self._ended = True
+            lost = self.row_count - self._stored_count
+        if lost < self.row_count:
+            error.add_note(f"The first {self.row_count - lost} of {self.row_count} rows are stored.")
+        self.future.set_exception(error)
+        return lost
+
+
+class TableChunk:
+    """Rows of a table that go as one request."""
+
+    __slots__ = ("deadline", "delivery", "number", "opened_at", "partitions", "size_bytes", "table")
+
+    def __init__(self, delivery: TableDelivery, table: pa.Table, deadline: Deadline) -> None:
+        self.delivery = delivery
+        self.table = table
+        self.deadline = deadline
+        self.size_bytes: int = table.nbytes
+        self.number = 0
+        self.opened_at = 0.0
+        self.partitions: list[int] = []
+        """Of the rows, where the client chose them: in a transaction."""
+
+    @property
+    def topic(self) -> str:
+        """Where it goes."""
+        return self.delivery.topic
+
+
+def cut(table: pa.Table, bytes_max: int) -> Iterator[pa.Table]:
+    """The table in slices of about ``bytes_max`` bytes, each of one row at least."""
+    row_count: int = table.num_rows
+    chunk_count = max(1, -(-table.nbytes // bytes_max))
+    rows = max(1, -(-row_count // chunk_count))
+    for start in range(0, row_count, rows):
+        yield table.slice(start, rows)

@@ -1,0 +1,147 @@
+"""Fetch requests: one partition as Arrow, or many as JSON with one wait for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from tidelog.bodies.chunk import Chunk
+from tidelog.bodies.encode import ARROW, JSON
+from tidelog.bodies.json_record import JsonRecord
+from tidelog.deadline import Deadline
+from tidelog.errors import GatewayError
+from tidelog.http.owners import Owned
+from tidelog.http.problem import error_from_problem
+from tidelog.http.transport import Reply, Request, Transport, target
+from tidelog.limits import fetched_bytes_max
+from tidelog.types.record import TopicPartition
+
+
+class Fetched(msgspec.Struct, frozen=True):
+    """What a fetch found in a partition: perhaps a chunk, and where its log ends."""
+
+    place: TopicPartition
+    chunk: Chunk | None
+    next_offset: int
+    high_watermark: int
+
+
+class FetchFailed(msgspec.Struct, frozen=True):
+    """A partition's own error."""
+
+    place: TopicPartition
+    error: GatewayError
+
+
+class FetchLimits(msgspec.Struct, frozen=True):
+    """``max_records``, ``max_bytes`` and ``max_wait_ms`` of the API."""
+
+    records_max: int
+    bytes_max: int
+    wait_ms: int
+
+
+class _JsonPartition(msgspec.Struct, frozen=True):
+    topic: str
+    partition: int
+    records: tuple[JsonRecord, ...] = ()
+    next_offset: int = 0
+    high_watermark: int = 0
+    error: dict[str, Any] | None = None
+
+
+class _JsonAnswer(msgspec.Struct, frozen=True):
+    partitions: tuple[_JsonPartition, ...]
+
+
+def fetch_arrow(
+    transport: Transport, place: TopicPartition, offset: int, limits: FetchLimits, deadline: Deadline, *, about: Owned
+) -> Fetched:
+    """The records of one partition from ``offset`` on. Raises ``OffsetOutOfRange`` and what ``Transport.call`` raises."""
+    import pyarrow as pa  # noqa: PLC0415 - the SDK works without it
+
+    where = target(
+        "topics", place.topic, "partitions", place.partition, "records",
+        offset=offset, max_records=limits.records_max, max_bytes=limits.bytes_max, max_wait_ms=limits.wait_ms,
+    )  # fmt: skip
+    request = Request(
+        method="GET",
+        target=where,
+        headers={"Accept": ARROW},
+        repeatable=True,
+        reads=True,
+        about=about,
+        answer_bytes_max=fetched_bytes_max(limits.bytes_max, limits.records_max, as_json=False),
+        wait_ms=limits.wait_ms,
+    )
+    reply = transport.call(request, deadline, patient=True)
+    try:
+        with pa.ipc.open_stream(reply.body) as reader:
+            table = reader.read_all()
+        next_offset = int(reply.headers["tidelog-next-offset"])
+        high_watermark = int(reply.headers["tidelog-high-watermark"])
+        first = table.column("offset")[0].as_py() if table.num_rows else next_offset
+        last = table.column("offset")[-1].as_py() if table.num_rows else next_offset - 1
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+        raise reply.unexpected(f"{type(error).__name__}: {error}") from error
+    _check_range(reply, offset, first, last, next_offset)
+    if next_offset == offset < high_watermark:
+        raise reply.unexpected(f"there are records up to {high_watermark}, and it has none from {offset} on")
+    chunk = Chunk(place, [], table, next_offset) if table.num_rows else None
+    return Fetched(place, chunk, next_offset, high_watermark)
+
+
+def fetch_many(
+    transport: Transport,
+    positions: Sequence[tuple[TopicPartition, int]],
+    limits: FetchLimits,
+    deadline: Deadline,
+    *,
+    about: Owned,
+) -> list[Fetched | FetchFailed]:
+    """The records of many partitions, waiting for the first of any. Raises what ``Transport.call`` raises."""
+    body = {
+        "partitions": [
+            {"topic": place.topic, "partition": place.partition, "offset": offset} for place, offset in positions
+        ],
+        "max_records": limits.records_max,
+        "max_bytes": limits.bytes_max,
+        "max_wait_ms": limits.wait_ms,
+    }
+    request = Request(
+        method="POST",
+        target=target("fetch"),
+        body=msgspec.json.encode(body),
+        content_type=JSON,
+        repeatable=True,
+        reads=True,
+        about=about,
+        answer_bytes_max=fetched_bytes_max(limits.bytes_max, limits.records_max, as_json=True),
+        wait_ms=limits.wait_ms,
+    )
+    reply = transport.call(request, deadline, patient=True)
+    found: list[Fetched | FetchFailed] = []
+    answers = reply.decode(_JsonAnswer).partitions
+    if [(answer.topic, answer.partition) for answer in answers] != [(p.topic, p.partition) for p, _ in positions]:
+        raise reply.unexpected("it is about other partitions than were asked for")
+    for answer, (place, offset) in zip(answers, positions, strict=True):
+        if answer.error is not None:
+            found.append(FetchFailed(place, error_from_problem(answer.error)))
+            continue
+        try:
+            records = [record.record(place) for record in answer.records]
+        except ValueError as error:
+            raise reply.unexpected(str(error)) from error
+        first = records[0].offset if records else answer.next_offset
+        last = records[-1].offset if records else answer.next_offset - 1
+        _check_range(reply, offset, first, last, answer.next_offset)
+        chunk = Chunk(place, records, None, answer.next_offset) if records else None
+        found.append(Fetched(place, chunk, answer.next_offset, answer.high_watermark))
+    return found
+
+
+def _check_range(reply: Reply, offset: int, first: int, last: int, next_offset: int) -> None:
+    if not offset <= first <= last + 1 <= next_offset:
+        raise reply.unexpected(f"asked for offset {offset}, it has [{first}, {last}] and goes on at {next_offset}")

@@ -1,0 +1,156 @@
+"""The calls about one consumer group, as HTTP requests. Each may be repeated: done twice it is as if done once.
+
+A join whose answer is lost is repeated, too: the member that nobody knows of is out when its session is over. Source: HTTP
+API, section 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from tidelog.bodies.encode import JSON
+from tidelog.bodies.json_offsets import as_json_offsets
+from tidelog.deadline import Deadline
+from tidelog.errors import UnknownGroup
+from tidelog.http.owners import Owned
+from tidelog.http.transport import Reply, Request, Transport, target
+from tidelog.types.group import CommittedOffset, Group, GroupLag, GroupMetadata, GroupSummary
+from tidelog.types.record import TopicPartition
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What a heartbeat's answer says: the group's generation, and what the member may read now."""
+
+    generation: int
+    assignment: tuple[TopicPartition, ...]
+    heartbeat_interval_ms: float
+
+
+class Joined(Told, frozen=True):
+    """A new member."""
+
+    member_id: str
+
+
+class _Offsets(msgspec.Struct, frozen=True):
+    offsets: tuple[CommittedOffset, ...]
+
+
+class _Page(msgspec.Struct, frozen=True):
+    groups: tuple[GroupSummary, ...]
+    next: str | None = None
+
+
+class GroupCalls:
+    """Any thread may use it. Everything raises what ``Transport.call`` raises."""
+
+    def __init__(self, transport: Transport, group: str) -> None:
+        self.group = group
+        self._transport = transport
+        self._about = Owned.of_group(group)
+
+    def join(self, subscription: Mapping[str, Any], deadline: Deadline) -> Joined:
+        """A new member, which acknowledges the generation that it is told."""
+        return self._call("POST", deadline, "members", body=subscription).decode(Joined)
+
+    def heartbeat(self, member_id: str, generation: int, deadline: Deadline) -> Told:
+        """Say that the member lives, and acknowledge ``generation``."""
+        body = {"generation": generation}
+        reply = self._call("POST", deadline, "members", member_id, "heartbeat", body=body, patient=False)
+        return reply.decode(Told)
+
+    def leave(self, member_id: str, deadline: Deadline) -> None:
+        """The member's partitions go to others."""
+        self._call("DELETE", deadline, "members", member_id, patient=False)
+
+    def commit(
+        self, offsets: Mapping[TopicPartition, int], who: GroupMetadata, metadata: str | None, deadline: Deadline
+    ) -> None:
+        """All of them or none."""
+        body: dict[str, Any] = {"offsets": as_json_offsets(offsets, metadata)}
+        if who.member_id is not None:
+            body |= {"member_id": who.member_id, "generation": who.generation}
+        self._call("PUT", deadline, "offsets", body=body, changes=True)
+
+    def offsets(self, deadline: Deadline) -> dict[TopicPartition, CommittedOffset]:
+        """Whatever the group has committed; nothing when there is no such group."""
+        try:
+            reply = self._call("GET", deadline, "offsets")
+        except UnknownGroup:
+            return {}
+        return _by_place(reply.decode(_Offsets))
+
+    def reset(
+        self, where: Mapping[str, Any], to: str | Mapping[str, int], deadline: Deadline
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """Everything that is committed then. ``where``: ``topics`` or ``partitions``. A ``shift`` is not repeated."""
+        is_relative = isinstance(to, Mapping) and "shift" in to
+        reply = self._call(
+            "POST",
+            deadline,
+            "offsets",
+            action="reset",
+            body={**where, "to": to},
+            changes=True,
+            repeatable=not is_relative,
+        )
+        return _by_place(reply.decode(_Offsets))
+
+    def describe(self, deadline: Deadline) -> Group:
+        """The group and its members."""
+        return self._call("GET", deadline).decode(Group)
+
+    def lag(self, deadline: Deadline) -> GroupLag:
+        """How far it is behind."""
+        return self._call("GET", deadline, "lag").decode(GroupLag)
+
+    def delete(self, deadline: Deadline) -> None:
+        """The group and its offsets are gone. Not repeated: the second try could meet a new group."""
+        self._call("DELETE", deadline, changes=True, repeatable=False)
+
+    def _call(
+        self,
+        method: str,
+        deadline: Deadline,
+        *names: str,
+        action: str = "",
+        body: object = None,
+        changes: bool = False,
+        repeatable: bool = True,
+        patient: bool = True,
+    ) -> Reply:
+        request = Request(
+            method=method,
+            target=target("groups", self.group, *names, action=action),
+            body=None if body is None else msgspec.json.encode(body),
+            content_type=None if body is None else JSON,
+            repeatable=repeatable,
+            reads=not changes,
+            about=self._about,
+        )
+        return self._transport.call(request, deadline, patient=patient)
+
+
+def list_groups(transport: Transport, deadline: Deadline) -> list[GroupSummary]:
+    """All groups, by name. Raises what ``Transport.call`` raises."""
+    found: list[GroupSummary] = []
+    after: str | None = None
+    while True:
+        request = Request(method="GET", target=target("groups", after=after), repeatable=True, reads=True)
+        page = transport.call(request, deadline).decode(_Page)
+        found += page.groups
+        if page.next is None:
+            return found
+        after = page.next
+
+
+def as_json_places(places: Iterable[TopicPartition]) -> list[dict[str, Any]]:
+    """Partitions as the API writes them."""
+    return [{"topic": place.topic, "partition": place.partition} for place in sorted(places)]
+
+
+def _by_place(answer: _Offsets) -> dict[TopicPartition, CommittedOffset]:
+    return {TopicPartition(each.topic, each.partition): each for each in answer.offsets}

@@ -1,0 +1,72 @@
+"""What a producer must know of a topic, remembered for a while."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+
+from log_format.limits import RECORD_BYTES_DEFAULT
+from tidelog import limits
+from tidelog.deadline import Deadline
+from tidelog.http.transport import Request, Transport, target
+from tidelog.types.topic import Topic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicFacts:
+    """``asked_at``: monotonic seconds."""
+
+    partition_count: int
+    record_bytes_max: int
+    gateway_stamps: bool
+    needs_keys: bool
+    asked_at: float
+
+
+def describe_topic(transport: Transport, topic: str, deadline: Deadline, *, patient: bool = False) -> Topic:
+    """The topic as the gateway sees it. Raises ``UnknownTopic`` and what ``Transport.call``, given the rest, raises."""
+    request = Request(method="GET", target=target("topics", topic), repeatable=True, reads=True)
+    return transport.call(request, deadline, patient=patient).decode(Topic)
+
+
+class TopicFactsCache:
+    """Facts of the topics sent to, asked for again when they are old. Safe from any thread."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._facts: dict[str, TopicFacts] = {}
+        self._lock = threading.Lock()
+
+    def learn(self, topic: str, partition_count: int) -> None:
+        """A gateway said how many partitions the topic has: facts that know fewer are not used again."""
+        with self._lock:
+            facts = self._facts.get(topic)
+            if facts is not None and facts.partition_count < partition_count:
+                del self._facts[topic]
+
+    def get(self, topic: str, deadline: Deadline, *, asked_after: float = 0.0) -> TopicFacts:
+        """What is known, if it was asked for after ``asked_after`` (monotonic seconds), else what the gateway says now.
+
+        Raises what ``describe_topic`` raises.
+        """
+        with self._lock:
+            facts = self._facts.get(topic)
+        oldest = time.monotonic() - limits.METADATA_AGE_MS_MAX / 1000
+        if facts is not None and facts.asked_at > max(oldest, asked_after):
+            return facts
+        asked_at = time.monotonic()
+        described = describe_topic(self._transport, topic, deadline)
+        facts = TopicFacts(
+            partition_count=described.partition_count,
+            record_bytes_max=int(described.config.get("max.message.bytes", RECORD_BYTES_DEFAULT)),
+            gateway_stamps=described.config.get("message.timestamp.type") == "LogAppendTime",
+            needs_keys="compact" in str(described.config.get("cleanup.policy", "")),
+            asked_at=asked_at,
+        )
+        with self._lock:
+            self._facts.pop(topic, None)
+            self._facts[topic] = facts
+            if len(self._facts) > limits.TOPICS_CACHED_MAX:
+                del self._facts[next(iter(self._facts))]
+        return facts

@@ -1,0 +1,50 @@
+"""``tidelog cluster``: which gateways are alive, on which store, with which limits."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from rich.table import Table
+
+from tidelog.admin import Admin
+from tidelog.cli.terminal.console import (
+    ADMIN_TIMEOUT_S,
+    JsonOption,
+    TimeoutOption,
+    UrlOption,
+    output,
+    print_json,
+    reporting,
+)
+
+
+def cluster(url: UrlOption = None, timeout: TimeoutOption = ADMIN_TIMEOUT_S, as_json: JsonOption = False) -> None:
+    """Show the gateways, their store, version and limits.
+
+    \b
+    Examples:
+      tidelog cluster
+      tidelog cluster --json
+    """
+    with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
+        found = admin.cluster()
+        if as_json:
+            print_json(found)
+            return
+        console = output()
+        console.print(f"store    {found.store}", markup=False)
+        console.print(f"version  {found.version}", markup=False)
+        gateways = Table("gateway", "address", "started", box=None, pad_edge=False)
+        gateways.add_column("topics", justify="right")
+        for each in found.gateways:
+            started = datetime.fromtimestamp(each.started_at / 1000, UTC).isoformat(timespec="seconds")
+            owned = each.owned_topics if isinstance(each.owned_topics, int) else len(each.owned_topics)
+            gateways.add_row(each.id, each.url, started, f"{owned:,}")
+        limits = Table("limit", box=None, pad_edge=False)
+        limits.add_column("value", justify="right")
+        for name, value in found.limits.items():
+            limits.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
+        console.print()
+        console.print(gateways)
+        console.print()
+        console.print(limits)

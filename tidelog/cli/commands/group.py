@@ -1,0 +1,203 @@
+"""``tidelog group …``: consumer groups, and where they go on."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from tidelog.admin import Admin
+from tidelog.cli.commands.lag import lag_table
+from tidelog.cli.terminal.console import (
+    ADMIN_TIMEOUT_S,
+    JsonOption,
+    TimeoutOption,
+    UrlOption,
+    note,
+    output,
+    print_json,
+    reporting,
+)
+from tidelog.cli.terminal.help_text import Commands
+from tidelog.cli.terminal.names import GroupArgument, complete_topics
+from tidelog.cli.terminal.where import milliseconds
+from tidelog.types.group import CommittedOffset, Group, GroupMember
+from tidelog.types.record import TopicPartition
+
+app = Commands(help="List, describe, reset and delete consumer groups.")
+
+_SHIFT = re.compile(r"[+-][0-9]+")
+
+
+@app.command("list")
+def list_(url: UrlOption = None, timeout: TimeoutOption = ADMIN_TIMEOUT_S, as_json: JsonOption = False) -> None:
+    """List the consumer groups.
+
+    \b
+    Examples:
+      tidelog group list
+      tidelog group list --json
+    """
+    with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
+        groups = admin.list_groups()
+        if as_json:
+            print_json({"groups": groups})
+            return
+        if not groups:
+            note("There are no consumer groups.")
+            return
+        table = Table("group", "state", box=None, pad_edge=False)
+        for heading in ("generation", "members"):
+            table.add_column(heading, justify="right")
+        for each in groups:
+            table.add_row(each.group, each.state, f"{each.generation:,}", f"{each.member_count:,}")
+        output().print(table)
+
+
+@app.command()
+def describe(
+    group: GroupArgument, url: UrlOption = None, timeout: TimeoutOption = ADMIN_TIMEOUT_S, as_json: JsonOption = False
+) -> None:
+    """Show a group: its members, what each of them reads, what is committed, and how far behind that is.
+
+    \b
+    Examples:
+      tidelog group describe billing
+      tidelog group describe billing --json
+    """
+    with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
+        described = admin.describe_group(group)
+        lag = admin.group_lag(group)
+        if as_json:
+            offsets = [*admin.group_offsets(group).values()]
+            print_json({"group": described, "offsets": offsets, "lag": lag})
+            return
+        _show(described)
+        output().print(lag_table(lag))
+
+
+@app.command()
+def reset(
+    group: GroupArgument,
+    *,
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="WHERE",
+            help="earliest, latest, an offset, +N or -N (so many records on or back), a time (2025-01-31T08:00:00Z), "
+            "or @ and milliseconds since the epoch.",
+        ),
+    ],
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topic", help="All partitions of this topic; may be given many times.", autocompletion=complete_topics
+        ),
+    ] = None,
+    partition: Annotated[
+        list[str] | None,
+        typer.Option("--partition", "-p", metavar="TOPIC:PARTITION", help="Only this one; may be given many times."),
+    ] = None,
+    url: UrlOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Let a group go on elsewhere: read again, or skip. Only while it has no live members.
+
+    Where it says neither topics nor partitions, all topics that the group has committed for.
+
+    \b
+    Examples:
+      tidelog group reset billing --to earliest
+      tidelog group reset billing --to 2025-01-31T08:00:00Z --topic orders
+      tidelog group reset billing --to -100 --partition orders:3 --json
+    """
+    with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
+        if topic and partition:
+            raise ValueError("--topic and --partition exclude each other")
+        places = [_place(text) for text in partition or ()]
+        topics = topic or ([] if places else sorted({place.topic for place in admin.group_offsets(group)}))
+        if not topics and not places:
+            raise ValueError(f"group {group!r} has committed nothing: name topics by --topic")
+        found = _reset(admin, group, to, topics, places)
+        wanted = {place: each for place, each in found.items() if place.topic in topics or place in places}
+        if as_json:
+            print_json({"offsets": [*wanted.values()]})
+        else:
+            for place, each in sorted(wanted.items()):
+                note(f"{place.topic}/{place.partition} goes on at offset {each.offset:,}.")
+
+
+@app.command()
+def delete(
+    group: GroupArgument,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask, on a terminal.")] = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Be content when there is no such group.")] = False,
+    url: UrlOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete a group without live members, with its offsets. On a terminal it asks first.
+
+    \b
+    Examples:
+      tidelog group delete billing --yes
+    """
+    if not yes and sys.stdin.isatty():
+        typer.confirm(f"Delete group {group} and its offsets?", abort=True, err=True)
+    with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
+        admin.delete_group(group, missing_ok=if_exists)
+        if as_json:
+            print_json({"deleted": group})
+        else:
+            note(f"Group {group} is deleted.")
+
+
+def _reset(
+    admin: Admin, group: str, to: str, topics: list[str], places: list[TopicPartition]
+) -> dict[TopicPartition, CommittedOffset]:
+    where = {"partitions": places} if places else {"topics": topics}
+    if to in {"earliest", "latest"}:
+        return admin.reset_group(group, to, **where)
+    if _SHIFT.fullmatch(to):
+        return admin.reset_group(group, shift=int(to), **where)
+    if to.isdecimal():
+        return admin.reset_group(group, int(to), **where)
+    try:
+        time_ms = int(to[1:]) if to.startswith("@") else milliseconds(to)
+    except ValueError:
+        raise ValueError(f"--to {to!r} is not earliest, latest, an offset, +N, -N, a time or @milliseconds") from None
+    return admin.reset_group(group, timestamp_ms=time_ms, **where)
+
+
+def _show(group: Group) -> None:
+    console = output()
+    console.print(f"group       {group.group}", markup=False)
+    console.print(f"state       {group.state}", markup=False)
+    console.print(f"generation  {group.generation}", markup=False)
+    if group.members:
+        console.print(f"assignor    {group.assignor}", markup=False)
+        console.print()
+        table = Table("member", "client", "reads", box=None, pad_edge=False)
+        for member in group.members:
+            table.add_row(member.member_id, member.instance_id or member.client_id or "", _reads(member))
+        console.print(table)
+    console.print()
+
+
+def _reads(member: GroupMember) -> str:
+    topics: dict[str, list[int]] = {}
+    for place in member.assignment:
+        topics.setdefault(place.topic, []).append(place.partition)
+    return "; ".join(f"{topic}: {', '.join(map(str, sorted(numbers)))}" for topic, numbers in sorted(topics.items()))
+
+
+def _place(text: str) -> TopicPartition:
+    topic, colon, partition = text.rpartition(":")
+    if not colon or not topic or not partition.isdecimal():
+        raise ValueError(f"--partition {text!r} is not TOPIC:PARTITION")
+    return TopicPartition(topic, int(partition))

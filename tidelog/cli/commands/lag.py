@@ -1,0 +1,88 @@
+"""``tidelog lag``: how far a consumer group is behind, once or again and again."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from tidelog.admin import Admin
+from tidelog.cli.terminal.console import (
+    ADMIN_TIMEOUT_S,
+    JsonOption,
+    TimeoutOption,
+    UrlOption,
+    output,
+    print_json,
+    reporting,
+)
+from tidelog.cli.terminal.interrupt import Interrupts
+from tidelog.cli.terminal.names import GroupArgument
+from tidelog.types.group import GroupLag
+
+
+def lag(
+    group: GroupArgument,
+    *,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again and again, until Ctrl-C.")] = False,
+    every: Annotated[float, typer.Option("--every", metavar="SECONDS", min=0.1, help="With --watch: how often.")] = 2.0,
+    url: UrlOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how far a group is behind: in records, and in time since the first record that it has not committed.
+
+    On a terminal --watch draws over what it showed; elsewhere, and with --json, it writes one after the other.
+
+    \b
+    Examples:
+      tidelog lag billing
+      tidelog lag billing --json
+      tidelog lag billing --watch --every 1
+    """
+    with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
+        if not watch:
+            _show(admin.group_lag(group), as_json)
+            return
+        with Interrupts().caught():
+            _watch(admin, group, every, as_json=as_json)
+
+
+def lag_table(found: GroupLag) -> Table:
+    """A row for each partition, and one for all."""
+    table = Table("topic", box=None, pad_edge=False)
+    for heading in ("partition", "committed", "high watermark", "lag", "lag (s)"):
+        table.add_column(heading, justify="right")
+    for topic in found.topics:
+        for each in topic.partitions:
+            seconds = "-" if each.lag_ms is None else f"{each.lag_ms / 1000:,.1f}"
+            numbers = (each.partition, each.committed_offset, each.high_watermark, each.lag)
+            table.add_row(topic.topic, *("-" if number is None else f"{number:,}" for number in numbers), seconds)
+    table.add_row("total", "", "", "", f"{found.total:,}", "")
+    return table
+
+
+def _show(found: GroupLag, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+    else:
+        output().print(lag_table(found))
+
+
+def _watch(admin: Admin, group: str, every_s: float, *, as_json: bool) -> None:
+    console = Console()
+    live = Live(console=console, auto_refresh=False) if console.is_terminal and not as_json else None
+    with live or contextlib.nullcontext():
+        while True:
+            found = admin.group_lag(group)
+            if live is not None:
+                live.update(lag_table(found), refresh=True)
+            else:
+                _show(found, as_json)
+                output().file.flush()
+            time.sleep(every_s)

@@ -1,0 +1,84 @@
+"""``tidelog maintain``: become the process that looks after a store's topics."""
+
+from __future__ import annotations
+
+import importlib.util
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from tidelog.cli.terminal.console import note
+from tidelog.cli.terminal.exit_code import ExitCode
+from tidelog.programs import become
+
+
+class Workers(StrEnum):
+    """Who rewrites segments."""
+
+    SPARK = "spark"
+    LOCAL = "local"
+
+
+NEEDED = {
+    Workers.SPARK: ("pyspark", "pyarrow", "numpy", "compaction"),
+    Workers.LOCAL: ("pyarrow", "numpy", "compaction"),
+}
+"""Of the extras ``spark`` and ``arrow``; any of them missing means that it is not installed."""
+METRICS_NEEDED = "prometheus_client"
+
+
+def maintain(
+    store: Annotated[
+        str, typer.Option(envvar="TIDELOG_STORE", help="A directory, file:///directory or s3://bucket/prefix.")
+    ],
+    *,
+    topic: Annotated[
+        list[str] | None, typer.Option(help="Only this topic; may be given several times.", metavar="NAME")
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="One round, then end. The default.")] = False,
+    every: Annotated[str | None, typer.Option(help="A round so often, until Ctrl-C or SIGTERM.", metavar="60s")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
+    workers: Annotated[
+        Workers, typer.Option(help="Who rewrites segments: Spark's executors, or this process alone.")
+    ] = Workers.SPARK,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each step.")] = False,
+    metrics_port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Serve metrics for Prometheus there; with --every.")
+    ] = None,
+    metrics_host: Annotated[str, typer.Option(help="Where metrics are served.", metavar="ADDRESS")] = "127.0.0.1",
+) -> None:
+    """Look after the topics of a store: merge small segments, apply retention, compact keys, delete what nobody needs.
+
+    Runs beside gateways and readers, several times at once if need be, and may be ended at any time: the next round goes on
+    where it was. Every deletion is reported with its reason before it is done. Exit code 1 when a topic failed.
+
+    \b
+    Examples:
+      tidelog maintain --store ./log --every 60s --metrics-port 9102
+      tidelog maintain --store s3://bucket/prefix --once --dry-run
+    """
+    if once and every is not None:
+        note("--once and --every exclude each other.")
+        raise typer.Exit(ExitCode.USAGE)
+    if metrics_port is not None and every is None:
+        note("--metrics-port needs --every: a single round has ended before anybody asks.")
+        raise typer.Exit(ExitCode.USAGE)
+    needed = (*NEEDED[workers], *([] if metrics_port is None else [METRICS_NEEDED]))
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
+    if missing:
+        # Without Spark there is less to install; what collects files has Prometheus' client, too.
+        without_spark = "arrow" if metrics_port is None else "collect"
+        extra = "spark" if workers is Workers.SPARK else without_spark
+        note(
+            f"Maintenance needs {', '.join(missing)}: pip install 'tidelog[{extra}]' (with s3 too: 'tidelog[{extra},s3]')"
+        )
+        raise typer.Exit(ExitCode.FAILED)
+    arguments = ["--store", store, "--workers", workers.value]
+    arguments += [argument for name in topic or () for argument in ("--topic", name)]
+    arguments += ["--every", every] if every is not None else ["--once"]
+    arguments += ["--dry-run"] if dry_run else []
+    arguments += ["--json"] if as_json else []
+    if metrics_port is not None:
+        arguments += ["--metrics-port", str(metrics_port), "--metrics-host", metrics_host]
+    become("compaction", arguments)

@@ -1,0 +1,32 @@
+"""``tidelog pipeline``: become the process that keeps a topic's tables."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import typer
+
+from tidelog.cli.terminal.console import note
+from tidelog.cli.terminal.exit_code import ExitCode
+from tidelog.programs import become
+
+NEEDED = ("pyspark", "delta", "pyarrow", "spark_pipeline")
+"""Of the extra ``spark``; any of them missing means that it is not installed."""
+
+
+def pipeline(context: typer.Context) -> None:
+    """Keep a typed Delta table and aggregates of a topic of JSON, each record once; the rest goes to a dead-letter topic.
+
+    The options are those of 'python -m spark_pipeline.jobs.pipeline', which this becomes; 'tidelog pipeline -- --help' lists
+    them. The exit code is its own: 0 when it ended as asked, 1 when it failed, 2 for wrong settings.
+
+    \b
+    Examples:
+      tidelog pipeline --config pipeline.toml
+      tidelog pipeline --store ./log --topic flights --output ./lake --available-now --schema 'hour INT NOT NULL, carrier STRING'
+    """
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        note(f"A pipeline needs {', '.join(missing)}: pip install 'tidelog[spark]' (with s3 too: 'tidelog[spark,s3]')")
+        raise typer.Exit(ExitCode.FAILED)
+    become("spark_pipeline.jobs.pipeline", context.args)

@@ -1,0 +1,220 @@
+"""``tidelog produce``: files and pipes into a topic."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidelog.bodies.encode import Compression
+from tidelog.cli.sources.csv import read_csv
+from tidelog.cli.sources.json_objects import read_objects
+from tidelog.cli.sources.lines import STANDARD_STREAM, read_lines, sources
+from tidelog.cli.sources.ndjson import send_ndjson
+from tidelog.cli.sources.parquet import read_parquet
+from tidelog.cli.sources.read_ahead import ReadAhead
+from tidelog.cli.sources.rows import Fields
+from tidelog.cli.sources.sending import Destination, send_lines, send_rows
+from tidelog.cli.sources.tally import Tally
+from tidelog.cli.terminal.console import (
+    STREAM_TIMEOUT_S,
+    JsonOption,
+    TimeoutOption,
+    UrlOption,
+    note,
+    print_json,
+    progress,
+    reporting,
+)
+from tidelog.cli.terminal.interrupt import Interrupts
+from tidelog.cli.terminal.names import TopicArgument
+
+
+class InputFormat(StrEnum):
+    """What the input is."""
+
+    LINES = "lines"
+    NDJSON = "ndjson"
+    OBJECTS = "objects"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+_ROWS = frozenset({InputFormat.OBJECTS, InputFormat.CSV, InputFormat.PARQUET})
+_SUFFIXES = {".ndjson": InputFormat.NDJSON, ".csv": InputFormat.CSV, ".parquet": InputFormat.PARQUET}
+
+FilesArgument = Annotated[list[Path] | None, typer.Argument(help="Files to read; none, or '-': standard input.")]
+FormatOption = Annotated[
+    InputFormat | None,
+    typer.Option(
+        "--format",
+        "-f",
+        help="lines: each is a value. ndjson: each is a record of the HTTP API. objects: each is a JSON object, and a value. "
+        "csv, parquet: each row is a value, as a JSON object. Default: by the files' names, else lines.",
+    ),
+]
+KeySeparatorOption = Annotated[
+    str | None, typer.Option("--key-separator", "-k", help="lines: what stands between key and value.")
+]
+KeyFieldOption = Annotated[
+    str | None, typer.Option("--key-field", metavar="NAME", help="objects, csv, parquet: the field that is the key.")
+]
+TimestampFieldOption = Annotated[
+    str | None,
+    typer.Option(
+        "--timestamp-field", metavar="NAME", help="objects, csv, parquet: the time, in ms since the epoch or ISO 8601."
+    ),
+]
+ValueFieldOption = Annotated[
+    str | None,
+    typer.Option("--value-field", metavar="NAME", help="objects, csv, parquet: this is the value, not the whole row."),
+]
+CsvDelimiterOption = Annotated[
+    str, typer.Option("--csv-delimiter", metavar="CHARACTER", help="csv: between two fields; 'tab' for a tab.")
+]
+PartitionOption = Annotated[
+    int | None, typer.Option("--partition", "-p", min=0, help="Where all records go. Default: by key, else in turn.")
+]
+HeaderOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--header", "-H", metavar="NAME=VALUE", help="On every record; may be given many times. Not for ndjson."
+    ),
+]
+
+
+def produce(
+    topic: TopicArgument,
+    files: FilesArgument = None,
+    *,
+    format_: FormatOption = None,
+    key_separator: KeySeparatorOption = None,
+    key_field: KeyFieldOption = None,
+    timestamp_field: TimestampFieldOption = None,
+    value_field: ValueFieldOption = None,
+    csv_delimiter: CsvDelimiterOption = ",",
+    partition: PartitionOption = None,
+    header: HeaderOption = None,
+    compression: Annotated[Compression | None, typer.Option(help="Of requests. Default: none.")] = None,
+    url: UrlOption = None,
+    timeout: TimeoutOption = STREAM_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Send lines or rows to a topic, and return when all are acknowledged.
+
+    It stops at the first error and at Ctrl-C, and says how many records are stored and up to which line all of them are.
+
+    \b
+    Examples:
+      tidelog produce orders access.log
+      printf 'user-7:hello' | tidelog produce orders --key-separator :
+      echo '{"key": "user-7", "value": {"amount": 3}}' | tidelog produce orders --format ndjson
+      echo '{"user": "user-7", "amount": 3}' | tidelog produce orders --format objects --key-field user
+      tidelog produce orders orders.csv --key-field user --timestamp-field time --header source=shop
+      tidelog produce orders orders.parquet --key-field user --compression zstd
+      tidelog consume orders --format json | tidelog produce clicks --format ndjson
+    """
+    with reporting(as_json=as_json):
+        paths = sources(files)
+        chosen = format_ or _by_name(paths)
+        fields = Fields(key=key_field, timestamp=timestamp_field, value=value_field)
+        delimiter = "\t" if csv_delimiter == "tab" else csv_delimiter
+        _check(chosen, key_separator, fields, header, delimiter)
+        destination = Destination(
+            url=url, partition=partition, headers=_headers(header), compression=compression, timeout_ms=timeout * 1000
+        )
+        # Failed deliveries are reported here, in this command's words.
+        logging.getLogger("tidelog").addHandler(logging.NullHandler())
+        began = time.monotonic()
+        typing = STANDARD_STREAM in paths and sys.stdin.isatty()
+        interrupts = Interrupts()
+        tally = Tally(topic)
+        try:
+            with interrupts.caught(), progress(f"to {topic}", shown=not as_json and not typing) as bar:
+                task = bar.add_task("records", total=None)
+                tally.show = lambda count: bar.update(task, completed=count)
+                lines = read_lines(paths)
+                match chosen:
+                    case InputFormat.LINES:
+                        separator = None if key_separator is None else key_separator.encode()
+                        send_lines(tally, lines, destination, interrupts, separator=separator)
+                    case InputFormat.NDJSON:
+                        send_ndjson(tally, ReadAhead(lines), destination, interrupts)
+                    case InputFormat.OBJECTS:
+                        send_rows(tally, read_objects(ReadAhead(lines), fields), destination, interrupts)
+                    case InputFormat.CSV:
+                        rows = read_csv(ReadAhead(lines), fields, delimiter=delimiter)
+                        send_rows(tally, rows, destination, interrupts)
+                    case InputFormat.PARQUET:
+                        send_rows(tally, read_parquet(paths, fields), destination, interrupts)
+        finally:
+            _report(tally, time.monotonic() - began, as_json=as_json, ended=sys.exc_info()[0] is None)
+
+
+def _by_name(paths: list[Path]) -> InputFormat:
+    found = {_SUFFIXES.get(path.suffix, InputFormat.LINES) for path in paths}
+    if len(found) > 1:
+        raise ValueError(f"the files are of several formats ({', '.join(sorted(found))}): say which by --format")
+    return found.pop()
+
+
+def _check(
+    chosen: InputFormat, key_separator: str | None, fields: Fields, header: list[str] | None, delimiter: str
+) -> None:
+    """Raises ``ValueError`` for options that are not for this format."""
+    if key_separator is not None and chosen is not InputFormat.LINES:
+        raise ValueError("--key-separator is for --format lines")
+    if key_separator == "":
+        raise ValueError("--key-separator is empty")
+    if fields.named() and chosen not in _ROWS:
+        hint = ": an NDJSON record names its own key; for other objects there is --format objects"
+        what = "--key-field, --timestamp-field and --value-field are for objects, csv and parquet"
+        raise ValueError(what + (hint if chosen is InputFormat.NDJSON else ""))
+    if header and chosen is InputFormat.NDJSON:
+        raise ValueError("--header is not for --format ndjson: a record has its own")
+    if len(delimiter) != 1 or delimiter in '"\r\n':
+        raise ValueError(f"--csv-delimiter {delimiter!r} is not one character")
+
+
+def _headers(given: list[str] | None) -> list[tuple[str, bytes]]:
+    headers = []
+    for text in given or ():
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ValueError(f"--header {text!r} is not NAME=VALUE")
+        headers.append((name, value.encode()))
+    return headers
+
+
+def _report(tally: Tally, elapsed_s: float, *, as_json: bool, ended: bool) -> None:
+    count = tally.count
+    through = tally.stored_through
+    if as_json:
+        print_json(
+            {
+                "topic": tally.topic,
+                "record_count": count,
+                "failed_count": tally.failed_count,
+                "elapsed_ms": int(elapsed_s * 1000),
+                "partitions": tally.ranges(),
+                "stored_through": None if through is None else _place(through.path, through.unit, through.number),
+            }
+        )
+        return
+    rate = f", {count / elapsed_s:,.0f}/s" if elapsed_s > 0 else ""
+    note(f"{count:,} record{'' if count == 1 else 's'} stored in {tally.topic}{rate}.")
+    if tally.failed_count:
+        note(f"{tally.failed_count:,} more were sent and not acknowledged.")
+    if tally.failed_at is not None:
+        note(f"The first that failed: {tally.failed_at}.")
+    if not ended and through is not None:
+        note(f"Stored without a gap: up to {through}.")
+
+
+def _place(path: Path, unit: str, number: int) -> dict[str, str | int]:
+    return {"file": str(path), unit: number}

@@ -1,0 +1,95 @@
+"""``tidelog serve``: become a gateway."""
+
+from __future__ import annotations
+
+import importlib.util
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from tidelog.cli.terminal.console import note
+from tidelog.cli.terminal.exit_code import ExitCode
+from tidelog.programs import become
+
+NEEDED = ("fastapi", "uvicorn", "pyarrow", "structlog")
+"""Of the extra ``gateway``; any of them missing means that it is not installed."""
+
+
+class LogLevel(StrEnum):
+    """Least level that is logged."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogFormat(StrEnum):
+    """How a line of the log looks."""
+
+    AUTO = "auto"
+    JSON = "json"
+    TEXT = "text"
+
+
+def serve(
+    context: typer.Context,
+    store: Annotated[
+        str,
+        typer.Option(
+            envvar="TIDELOG_STORE", help="A directory, file:///directory, s3://bucket/prefix or memory://name."
+        ),
+    ],
+    *,
+    host: Annotated[
+        str, typer.Option(envvar="TIDELOG_HOST", help="The address to listen on; 0.0.0.0: all of this machine's.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="The port; 0: any free one. Default: that in TIDELOG_PORT, else 8080."),
+    ] = None,
+    advertised_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            envvar="TIDELOG_ADVERTISED_URL",
+            help="http://HOST:PORT, by which clients and other gateways reach this one. Default: from --host and --port, "
+            "which is right for none of them where --host is 0.0.0.0.",
+        ),
+    ] = None,
+    log_level: Annotated[
+        LogLevel,
+        typer.Option(envvar="TIDELOG_LOG_LEVEL", help="Least level that is logged. info: a line for each request."),
+    ] = LogLevel.INFO,
+    log_format: Annotated[
+        LogFormat,
+        typer.Option(
+            envvar="TIDELOG_LOG_FORMAT", help="Of the log, on standard error. auto: text on a terminal, else JSON."
+        ),
+    ] = LogFormat.AUTO,
+) -> None:
+    """Serve a store over HTTP, until Ctrl-C or SIGTERM, which finish what is under way first.
+
+    Further options (memory, time limits, threads) go to the gateway as they are: 'tidelog serve --store ./log -- --help' lists
+    them. The exit code is the gateway's: 0 after finishing everything, 1 when something could not be finished, 2 for wrong
+    settings or a store that can't be used, 3 when it could not start.
+
+    \b
+    Examples:
+      tidelog serve --store ./log
+      tidelog serve --store ./log --port 9000 --log-level warning
+      tidelog serve --store s3://bucket/prefix --host 0.0.0.0 --advertised-url http://10.0.0.7:8080
+    """
+    missing = [name for name in (*NEEDED, "gateway") if importlib.util.find_spec(name) is None]
+    if missing:
+        note(
+            f"The gateway needs {', '.join(missing)}: pip install 'tidelog[gateway]' (with s3 too: 'tidelog[gateway,s3]')"
+        )
+        raise typer.Exit(ExitCode.FAILED)
+    arguments = ["--store", store, "--host", host]
+    # Without the option the gateway reads the variable itself: it knows what Kubernetes puts there.
+    arguments += [] if port is None else ["--port", str(port)]
+    arguments += [] if advertised_url is None else ["--advertised-url", advertised_url]
+    arguments += ["--log-level", log_level.value, "--log-format", log_format.value]
+    become("gateway", [*arguments, *context.args])

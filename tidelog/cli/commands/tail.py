@@ -1,0 +1,67 @@
+"""``tidelog tail``: what comes into some topics, for people."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from tidelog.admin import Admin
+from tidelog.cli.sinks.copying import Copied, copy
+from tidelog.cli.sinks.record_text import json_writer, place_writer, topic_colours
+from tidelog.cli.sinks.sinks import StreamSink
+from tidelog.cli.terminal.console import STREAM_TIMEOUT_S, TimeoutOption, UrlOption, progress, reporting
+from tidelog.cli.terminal.interrupt import Interrupts
+from tidelog.cli.terminal.names import TopicsArgument
+from tidelog.cli.terminal.where import Range, Where, find
+from tidelog.consumer.consumer import Consumer
+
+
+def tail(
+    topics: TopicsArgument,
+    *,
+    lines: Annotated[
+        int, typer.Option("--lines", "-l", min=0, help="Begin with so many of each partition's last records.")
+    ] = 10,
+    max_: Annotated[int | None, typer.Option("--max", "-n", min=1, help="End after so many records.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The HTTP API's record and its topic, a line each.")] = False,
+    url: UrlOption = None,
+    timeout: TimeoutOption = STREAM_TIMEOUT_S,
+) -> None:
+    """Follow all partitions of some topics, until Ctrl-C: place, time (UTC), key and value in a line.
+
+    With colours on a terminal, unless NO_COLOR is set. To go on later where it ended, use consume.
+
+    \b
+    Examples:
+      tidelog tail orders
+      tidelog tail orders clicks --lines 0
+      tidelog tail orders --max 3 --json
+    """
+    api_timeout_ms = timeout * 1000
+    with (
+        reporting(as_json=as_json),
+        Consumer(bootstrap_servers=url, auto_offset_reset="none", api_timeout_ms=api_timeout_ms) as consumer,
+        Admin(url, timeout_ms=api_timeout_ms) as admin,
+    ):
+        ranges = [find(admin, topic, Where(last=lines), None) for topic in dict.fromkeys(topics)]
+        whole = Range(
+            begin={place: offset for each in ranges for place, offset in each.begin.items()},
+            end={place: offset for each in ranges for place, offset in each.end.items()},
+        )
+        coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        writer = json_writer(with_topic=True) if as_json else place_writer(topic_colours(topics) if coloured else None)
+        interrupts = Interrupts()
+        with interrupts.caught(), progress("", shown=False) as bar:
+            copy(
+                consumer,
+                whole,
+                StreamSink(writer),
+                Copied(),
+                follow=True,
+                records_max=max_,
+                interrupts=interrupts,
+                bar=bar,
+            )

@@ -1,0 +1,263 @@
+"""``tidelog topic …``: topics and their settings."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from tidelog.admin import END, Admin
+from tidelog.cli.terminal.console import (
+    ADMIN_TIMEOUT_S,
+    JsonOption,
+    TimeoutOption,
+    UrlOption,
+    note,
+    note_json,
+    output,
+    print_json,
+    reporting,
+)
+from tidelog.cli.terminal.help_text import Commands
+from tidelog.cli.terminal.names import TopicArgument
+from tidelog.errors import TopicAlreadyExists
+from tidelog.types.topic import Topic
+
+app = Commands(help="Create, list, describe, alter and delete topics.")
+
+NameArgument = Annotated[str, typer.Argument(help="The topic's name.")]
+ConfigOption = Annotated[
+    list[str] | None, typer.Option("--config", "-c", metavar="NAME=VALUE", help="A setting; may be given many times.")
+]
+
+
+@app.command()
+def create(
+    name: NameArgument,
+    *,
+    partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="How many partitions.")] = 1,
+    config: ConfigOption = None,
+    if_not_exists: Annotated[
+        bool,
+        typer.Option("--if-not-exists", help="Be content with a topic that exists; what it has otherwise is said."),
+    ] = False,
+    url: UrlOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Create a topic.
+
+    \b
+    Examples:
+      tidelog topic create orders --partitions 8
+      tidelog topic create clicks -p 4 -c retention.ms=86400000 -c flush.ms=50 --if-not-exists
+    """
+    with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
+        settings = _settings(config)
+        try:
+            topic = admin.create_topic(name, partitions, settings, exist_ok=if_not_exists)
+        except TopicAlreadyExists:
+            if not if_not_exists:
+                raise
+            topic = admin.describe_topic(name)
+            said = f"Topic {name} exists, {_differences(topic, partitions, settings)}."
+            if as_json:
+                note_json({"warning": {"detail": said}})
+            else:
+                note(said)
+        if as_json:
+            print_json(topic)
+        else:
+            note(f"Topic {topic.name} has {_count(topic.partition_count, 'partition')}.")
+
+
+@app.command("list")
+def list_(
+    prefix: Annotated[str | None, typer.Option(help="Only topics whose name begins so.")] = None,
+    url: UrlOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """List the topics.
+
+    \b
+    Examples:
+      tidelog topic list
+      tidelog topic list --prefix orders. --json
+    """
+    with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
+        topics = admin.list_topics(prefix)
+        if as_json:
+            print_json({"topics": topics})
+            return
+        if not topics:
+            note("There are no topics.")
+            return
+        table = Table("topic", box=None, pad_edge=False)
+        for heading in ("partitions", "records", "bytes"):
+            table.add_column(heading, justify="right")
+        for topic in topics:
+            records = sum(each.high_watermark - each.log_start_offset for each in topic.partitions)
+            size = sum(each.size_bytes for each in topic.partitions)
+            table.add_row(topic.name, f"{topic.partition_count:,}", f"{records:,}", f"{size:,}")
+        output().print(table)
+
+
+@app.command()
+def describe(
+    name: TopicArgument, url: UrlOption = None, timeout: TimeoutOption = ADMIN_TIMEOUT_S, as_json: JsonOption = False
+) -> None:
+    """Show a topic: its table, settings, and each partition's offsets.
+
+    \b
+    Examples:
+      tidelog topic describe orders
+      tidelog topic describe orders --json
+    """
+    with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
+        _show(admin.describe_topic(name), as_json)
+
+
+@app.command()
+def alter(
+    name: TopicArgument,
+    *,
+    partitions: Annotated[int | None, typer.Option("--partitions", "-p", min=1, help="More partitions.")] = None,
+    config: ConfigOption = None,
+    reset_config: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A setting to give its default back; may be given many times."),
+    ] = None,
+    url: UrlOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Add partitions or change settings, all or nothing.
+
+    \b
+    Examples:
+      tidelog topic alter orders --partitions 16
+      tidelog topic alter orders -c retention.ms=-1 --reset-config flush.ms
+    """
+    with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
+        changes: dict[str, int | str | None] = {**_settings(config), **dict.fromkeys(reset_config or ())}
+        if partitions is None and not changes:
+            raise ValueError("there is nothing to change: give --partitions, --config or --reset-config")
+        _show(admin.alter_topic(name, partition_count=partitions, config=changes or None), as_json)
+
+
+@app.command()
+def delete(
+    name: TopicArgument,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask, on a terminal.")] = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Be content when there is no such topic.")] = False,
+    url: UrlOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete a topic with all its records. On a terminal it asks first.
+
+    \b
+    Examples:
+      tidelog topic delete orders --yes
+    """
+    if not yes and sys.stdin.isatty():
+        typer.confirm(f"Delete topic {name} and all its records?", abort=True, err=True)
+    with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
+        admin.delete_topic(name, missing_ok=if_exists)
+        if as_json:
+            print_json({"deleted": name})
+        else:
+            note(f"Topic {name} is deleted.")
+
+
+@app.command("delete-records")
+def delete_records(
+    name: TopicArgument,
+    *,
+    before: Annotated[
+        list[str],
+        typer.Option(
+            metavar="PARTITION:OFFSET", help="Up to where; 'end': everything there is. May be given many times."
+        ),
+    ],
+    url: UrlOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete the records below an offset.
+
+    \b
+    Examples:
+      tidelog topic delete-records orders --before 0:1200 --before 1:end
+    """
+    with reporting(as_json=as_json), Admin(url, timeout_ms=timeout * 1000) as admin:
+        starts = admin.delete_records(name, dict(_place(text) for text in before))
+        if as_json:
+            places = [{"partition": partition, "log_start_offset": offset} for partition, offset in starts.items()]
+            print_json({"partitions": places})
+        else:
+            for partition, offset in starts.items():
+                note(f"Partition {partition} begins at offset {offset}.")
+
+
+def _show(topic: Topic, as_json: bool) -> None:
+    if as_json:
+        print_json(topic)
+        return
+    created = datetime.fromtimestamp(topic.created_at / 1000, UTC).isoformat(timespec="seconds")
+    console = output()
+    console.print(f"topic    {topic.name}", markup=False)
+    console.print(f"created  {created}", markup=False)
+    console.print(f"table    {topic.table_uri} (version {topic.table_version})", markup=False)
+    settings = Table("setting", "value", box=None, pad_edge=False)
+    for name, value in topic.config.items():
+        settings.add_row(name, str(value))
+    partitions = Table(box=None, pad_edge=False)
+    for heading in ("partition", "log start", "high watermark", "bytes"):
+        partitions.add_column(heading, justify="right")
+    for each in topic.partitions:
+        numbers = (each.partition, each.log_start_offset, each.high_watermark, each.size_bytes)
+        partitions.add_row(*(f"{number:,}" for number in numbers))
+    console.print()
+    console.print(settings)
+    console.print()
+    console.print(partitions)
+
+
+def _differences(topic: Topic, partitions: int, settings: Mapping[str, int | str]) -> str:
+    """What a topic has, and was asked for."""
+    has = {"partitions": topic.partition_count, **topic.config}
+    asked = {"partitions": partitions, **settings}
+    found = [
+        f"{name} is {has.get(name)}, not {value}" for name, value in asked.items() if str(has.get(name)) != str(value)
+    ]
+    if not found:
+        return f"with settings that were not asked for: 'tidelog topic describe {topic.name}' shows them"
+    return f"and differs from what was asked for: {'; '.join(found)}"
+
+
+def _settings(config: list[str] | None) -> dict[str, int | str]:
+    settings: dict[str, int | str] = {}
+    for text in config or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise ValueError(f"--config {text!r} is not NAME=VALUE")
+        settings[name] = value
+    return settings
+
+
+def _place(text: str) -> tuple[int, int]:
+    partition, _, offset = text.partition(":")
+    if not partition.isdecimal() or not (offset == "end" or offset.isdecimal()):
+        raise ValueError(f"--before {text!r} is not PARTITION:OFFSET or PARTITION:end")
+    return int(partition), END if offset == "end" else int(offset)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

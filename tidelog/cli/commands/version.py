@@ -1,0 +1,32 @@
+"""``tidelog version``."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+
+from log_format.version import __version__
+from tidelog.cli.terminal.console import JsonOption, output, print_json
+
+_SHOWN = ("pyarrow", "fastapi", "pyspark", "boto3")
+"""What decides which commands work here."""
+
+
+def version(as_json: JsonOption = False) -> None:
+    """Show the versions of Tidelog, Python, and what is installed besides.
+
+    \b
+    Examples:
+      tidelog version --json
+    """
+    found: dict[str, str | None] = {"tidelog": __version__, "python": platform.python_version()}
+    for name in _SHOWN:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = None
+    if as_json:
+        print_json(found)
+        return
+    for name, number in found.items():
+        output().print(f"{name:8} {number or '(not installed)'}", markup=False)

@@ -1,0 +1,95 @@
+"""From a member of a group to a sink.
+
+What is committed was written before, so after a crash the last records come again, and none is missing.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from rich.progress import Progress
+
+from tidelog.admin import Admin
+from tidelog.cli.sinks.copying import Copied
+from tidelog.cli.sinks.sinks import Sink
+from tidelog.cli.terminal.interrupt import Interrupts
+from tidelog.cli.terminal.where import Range
+from tidelog.consumer.consumer import Consumer
+from tidelog.types.record import TopicPartition
+
+_WAIT_MS: Final = 1_000
+_COMMIT_EVERY_S: Final = 1.0
+"""What is written again after a crash is about so much; a commit may take a good part of it."""
+
+
+class GroupCopy:
+    """``copied`` is true after every step. Without ``commits_on_the_way``, as for a file, only ``commit`` commits."""
+
+    def __init__(self, copied: Copied, *, commits_on_the_way: bool) -> None:
+        self._copied = copied
+        self._commits_on_the_way = commits_on_the_way
+        self._committed: dict[TopicPartition, int] = {}
+        self._committed_at = time.monotonic()
+
+    def revoked(self, consumer: Consumer) -> None:
+        """Partitions go to others: commit for them while that is possible."""
+        if self._commits_on_the_way:
+            self.commit(consumer)
+
+    def commit(self, consumer: Consumer) -> None:
+        """What was written, if it lasts, of the partitions that are still held. Raises ``GatewayError``."""
+        if not (self._commits_on_the_way or self._copied.lasts):
+            return
+        held = consumer.assignment()
+        positions = {place: offset for place, offset in self._copied.positions.items() if place in held}
+        changed = {place: offset for place, offset in positions.items() if self._committed.get(place) != offset}
+        if changed:
+            consumer.commit(changed)
+            self._committed |= changed
+        self._committed_at = time.monotonic()
+
+    def run(
+        self,
+        consumer: Consumer,
+        sink: Sink,
+        group: GroupEnd | None,
+        *,
+        records_max: int | None,
+        interrupts: Interrupts,
+        bar: Progress,
+    ) -> None:
+        """Write records until the group is at its end (None: for ever), or until ``records_max`` are written."""
+        copied = self._copied
+        task = bar.add_task("records", total=records_max)
+        while records_max is None or copied.record_count < records_max:
+            found = sink.fetch(consumer, _WAIT_MS, None if records_max is None else records_max - copied.record_count)
+            with interrupts.held():
+                for place, (count, next_offset) in sink.write(None if group is None else group.ends).items():
+                    copied.record_count += count
+                    copied.positions[place] = next_offset
+                if self._commits_on_the_way and time.monotonic() - self._committed_at >= _COMMIT_EVERY_S:
+                    self.commit(consumer)
+            bar.update(task, completed=copied.record_count)
+            if group is not None and group.is_reached(consumer, found):
+                return
+
+
+class GroupEnd:
+    """What there was in a topic when the command began, and whether the group, with all its members, has read it."""
+
+    def __init__(self, admin: Admin, group: str, range_: Range) -> None:
+        """``range_``: from the log starts to what is there now."""
+        self._admin = admin
+        self._group = group
+        self.ends = range_.end
+        self._unread = {place for place, end in range_.end.items() if range_.begin[place] < end}
+
+    def is_reached(self, consumer: Consumer, found_count: int) -> bool:
+        """Whether nothing is left. The others' progress is asked for when there is nothing to do here."""
+        positions = consumer.positions()
+        left = {place for place in self._unread if positions.get(place, -1) < self.ends[place]}
+        if not left or found_count:
+            return not left
+        committed = self._admin.group_offsets(self._group)
+        return all(place in committed and committed[place].offset >= self.ends[place] for place in left)

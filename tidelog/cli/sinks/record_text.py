@@ -1,0 +1,97 @@
+"""Records as bytes for a terminal, a pipe or a file. ``json`` is the HTTP API's record and can be produced again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+
+import msgspec
+
+from tidelog.bodies.json_record import as_json_record
+from tidelog.types.record import Record
+
+Writer = Callable[[Record], bytes]
+
+_COLOURS = ("36", "33", "32", "35", "34", "31")
+"""Cyan, yellow, green, magenta, blue, red, as terminals number them."""
+
+
+class OutputFormat(StrEnum):
+    """What is written for a record."""
+
+    TEXT = "text"
+    JSON = "json"
+    RAW = "raw"
+
+
+def json_writer(*, with_topic: bool = False) -> Writer:
+    """A JSON object a line; ``with_topic``: it begins with the topic, and so can't be produced again as it is."""
+
+    def write(record: Record) -> bytes:
+        topic = {"topic": record.topic} if with_topic else {}
+        return msgspec.json.encode({**topic, **as_json_record(record)}) + b"\n"
+
+    return write
+
+
+def value_writer(
+    format_: OutputFormat, *, key_separator: bytes | None, headers: bool, delimiter: bytes = b"\n"
+) -> Writer:
+    """The value, perhaps with its headers and its key before it, and ``delimiter`` behind it.
+
+    text: what is no UTF-8 is escaped, and so are control characters but tab, which could do anything to a terminal.
+    """
+
+    def write(record: Record) -> bytes:
+        line = record.value or b""
+        if key_separator is not None:
+            line = (record.key or b"") + key_separator + line
+        if headers:
+            line = header_text(record).encode() + b"\t" + line
+        return (visible(line).encode() if format_ is OutputFormat.TEXT else line) + delimiter
+
+    return write
+
+
+def place_writer(colours: Mapping[str, str] | None) -> Writer:
+    """Topic, partition, offset, time, key and value of a record in a line; ``colours`` (by topic) for terminals."""
+
+    def write(record: Record) -> bytes:
+        time = datetime.fromtimestamp(record.timestamp_ms / 1000, UTC).isoformat(sep=" ", timespec="milliseconds")
+        place = f"{record.topic}/{record.partition}@{record.offset}"
+        time = time.removesuffix("+00:00")
+        key = "-" if record.key is None else visible(record.key)
+        value = "(null)" if record.value is None else visible(record.value)
+        if colours is not None:
+            place = f"\x1b[{colours[record.topic]}m{place}\x1b[0m"
+            time, key = f"\x1b[2m{time}\x1b[0m", f"\x1b[1m{key}\x1b[0m"
+        headers = f"  [{visible(header_text(record).encode())}]" if record.headers else ""
+        return f"{place}  {time}  {key}  {value}{headers}\n".encode()
+
+    return write
+
+
+def topic_colours(topics: list[str]) -> dict[str, str]:
+    """A colour for each, as the number in a terminal's escape sequence."""
+    return {topic: _COLOURS[index % len(_COLOURS)] for index, topic in enumerate(topics)}
+
+
+def header_text(record: Record) -> str:
+    """``name=value,name=value``."""
+    return ",".join(f"{name}={(value or b'').decode('utf-8', 'backslashreplace')}" for name, value in record.headers)
+
+
+def visible(data: bytes) -> str:
+    """Text in which every byte that a terminal might act upon is escaped."""
+    text = data.decode("utf-8", "backslashreplace")
+    if text.isprintable():
+        return text
+    return "".join(
+        each
+        if each.isprintable() or each in "\t\n"
+        else f"\\x{ord(each):02x}"
+        if ord(each) < 256
+        else f"\\u{ord(each):04x}"
+        for each in text
+    )

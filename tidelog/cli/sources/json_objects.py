@@ -1,0 +1,60 @@
+"""JSON objects, one a line, as rows: the value is the line as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from tidelog.cli.sources.lines import Lines
+from tidelog.cli.sources.rows import Fields, Rows, RowsBuilder, as_timestamp_ms, require_arrow
+from tidelog.cli.terminal.console import CommandFailed
+
+_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def read_objects(groups: Iterable[Lines], fields: Fields) -> Iterator[Rows]:
+    """The rows, as many at a time as came together; blank lines are ignored.
+
+    Raises ``CommandFailed`` for a line that is no object, or lacks one of ``fields``, behind the rows before it.
+    """
+    require_arrow("--format objects")
+    for group in groups:
+        builder = RowsBuilder(group.path, "line")
+        wrong: CommandFailed | None = None
+        for index, line in enumerate(group.lines):
+            if not line.strip():
+                continue
+            try:
+                builder.add(group.first + index, *_row(line, fields))
+            except (msgspec.DecodeError, ValueError) as error:
+                wrong = CommandFailed(f"{group.place(index)}: {error}")
+                break
+            if builder.full:
+                yield builder.take()
+        if len(builder):
+            yield builder.take()
+        if wrong is not None:
+            raise wrong
+
+
+def _row(line: bytes, fields: Fields) -> tuple[bytes | None, bytes | None, int | None]:
+    members = _decoder.decode(line)
+    for name in fields.named():
+        if name not in members:
+            raise ValueError(f"the object has no member {name!r}")
+    value = line.strip() if fields.value is None else _bytes(members[fields.value])
+    key = None if fields.key is None else _bytes(members[fields.key])
+    if fields.timestamp is None:
+        return value, key, None
+    timestamp: Any = msgspec.json.decode(members[fields.timestamp])
+    return value, key, as_timestamp_ms(timestamp)
+
+
+def _bytes(member: msgspec.Raw) -> bytes | None:
+    """A string's text, null as null, and anything else in the very text that it has in the line."""
+    text = bytes(member).strip()
+    if text == b"null":
+        return None
+    return msgspec.json.decode(text, type=str).encode() if text.startswith(b'"') else text

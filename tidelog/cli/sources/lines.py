@@ -1,0 +1,95 @@
+"""Lines from files and pipes, as soon as they are there, with the place of each."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from io import UnsupportedOperation
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from log_format.limits import REQUEST_BYTES_MAX
+from tidelog.cli.terminal.console import CommandFailed
+
+STANDARD_STREAM: Final = Path("-")
+_BLOCK_BYTES: Final = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A line or row of the input, counted from 1 in its file."""
+
+    path: Path
+    number: int
+    unit: str = "line"
+
+    def __str__(self) -> str:
+        """As people find it: standard input has no name."""
+        return (
+            f"{self.unit} {self.number}" if self.path == STANDARD_STREAM else f"{self.path}, {self.unit} {self.number}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lines:
+    """Consecutive lines of a file without their line breaks (``\\n``; a ``\\r`` before it stays); the first is ``first``."""
+
+    path: Path
+    first: int
+    lines: list[bytes]
+
+    def place(self, index: int) -> Place:
+        """Of the line at ``index``."""
+        return Place(path=self.path, number=self.first + index)
+
+
+def sources(files: list[Path] | None) -> list[Path]:
+    """The files, or standard input when there are none. Raises ``FileNotFoundError`` before anything is read."""
+    chosen = files or [STANDARD_STREAM]
+    for path in chosen:
+        if path != STANDARD_STREAM and not path.exists():
+            raise FileNotFoundError(f"there is no file {path}")
+    return chosen
+
+
+def read_blocks(path: Path) -> Iterator[bytes]:
+    """What is there, block by block, as soon as it is there."""
+    if path == STANDARD_STREAM:
+        try:
+            descriptor = sys.stdin.fileno()
+        except (UnsupportedOperation, ValueError):
+            yield from iter(lambda: sys.stdin.buffer.read(_BLOCK_BYTES), b"")
+            return
+        # Not through Python's buffer: a thread that waits in it would hold its lock at the end of the process.
+        yield from iter(lambda: os.read(descriptor, _BLOCK_BYTES), b"")
+        return
+    with path.open("rb", buffering=0) as file:
+        yield from _blocks(file)
+
+
+def _blocks(file: BinaryIO) -> Iterator[bytes]:
+    while block := file.read(_BLOCK_BYTES):
+        yield block
+
+
+def read_lines(paths: Iterable[Path]) -> Iterator[Lines]:
+    """The lines of the files, one after another, as many at a time as are there.
+
+    Raises ``CommandFailed`` for a line longer than a request may be.
+    """
+    for path in paths:
+        first = 1
+        rest = b""
+        for block in read_blocks(path):
+            *lines, rest = (rest + block).split(b"\n") if b"\n" in block else (rest + block,)
+            for index, line in enumerate((*lines, rest) if len(rest) + len(block) > REQUEST_BYTES_MAX else lines):
+                if len(line) > REQUEST_BYTES_MAX:
+                    place = Place(path=path, number=first + index)
+                    raise CommandFailed(f"{place} has more than {REQUEST_BYTES_MAX} bytes")
+            if lines:
+                yield Lines(path=path, first=first, lines=lines)
+                first += len(lines)
+        if rest:
+            yield Lines(path=path, first=first, lines=[rest])

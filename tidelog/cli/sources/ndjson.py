@@ -1,0 +1,75 @@
+"""NDJSON records as they are: the gateway knows best what a record may be, and its errors are given the input's line numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from tidelog import limits
+from tidelog.bodies.encode import NDJSON
+from tidelog.calls.produce import produce as produce_request
+from tidelog.cli.sources.lines import Lines
+from tidelog.cli.sources.sending import Destination
+from tidelog.cli.sources.tally import Tally
+from tidelog.cli.terminal.interrupt import Interrupts
+from tidelog.deadline import Deadline
+from tidelog.errors import GatewayError
+from tidelog.http.transport import Transport
+
+_LINE = re.compile(r"line ([0-9]+)")
+
+
+def send_ndjson(tally: Tally, groups: Iterable[Lines], destination: Destination, interrupts: Interrupts) -> None:
+    """One request after another. Raises its error, ``KeyboardInterrupt`` when its answer is there."""
+    transport = Transport(destination.url)
+    try:
+        for group in groups:
+            for part in _parts(group):
+                with interrupts.held():
+                    _send(transport, tally, part, destination)
+    finally:
+        transport.close()
+
+
+def _send(transport: Transport, tally: Tally, part: Lines, destination: Destination) -> None:
+    count = sum(1 for line in part.lines if line.strip())
+    try:
+        result = produce_request(
+            transport,
+            tally.topic,
+            b"\n".join(part.lines),
+            NDJSON,
+            deadline=Deadline(destination.timeout_ms),
+            partition=destination.partition,
+            compression=destination.compression,
+        )
+    except GatewayError as error:
+        _place_errors(error, part)
+        tally.fail(error, part.place(0), count)
+        raise
+    except KeyboardInterrupt:
+        tally.failed_count += count
+        raise
+    tally.store(result.partitions, part.place(len(part.lines) - 1))
+
+
+def _parts(group: Lines) -> Iterator[Lines]:
+    """What one request takes."""
+    start, size_bytes = 0, 0
+    for index, line in enumerate(group.lines):
+        if index > start and size_bytes + len(line) >= limits.REQUEST_TARGET_BYTES:
+            yield Lines(path=group.path, first=group.first + start, lines=group.lines[start:index])
+            start, size_bytes = index, 0
+        size_bytes += len(line) + 1
+    yield Lines(path=group.path, first=group.first + start, lines=group.lines[start:])
+
+
+def _place_errors(error: GatewayError, part: Lines) -> None:
+    """The gateway counts the lines of a request; people count those of their files."""
+    found = error.fields.get("errors")
+    if not isinstance(found, list) or not found:
+        return
+    for each in found:
+        match = _LINE.fullmatch(str(each.get("where")))
+        if match is not None:
+            each["where"] = str(part.place(int(match.group(1)) - 1))

@@ -1,0 +1,107 @@
+"""Parquet files as rows, read a batch at a time.
+
+A file with a binary column ``value`` and no columns but those of records, as ``tidelog consume --output`` and Spark's Kafka
+source have them, holds records: they are sent as they are, each to the partition that it names. Any other row becomes a JSON
+object. Parquet files have their directory at the end, so they can't come from a pipe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tidelog.bodies.table_chunk import cut
+from tidelog.cli.sources.lines import STANDARD_STREAM, Place
+from tidelog.cli.sources.rows import (
+    ROWS_BYTES_MAX,
+    ROWS_MAX,
+    Fields,
+    Rows,
+    RowsBuilder,
+    as_bytes,
+    as_timestamp_ms,
+    require_arrow,
+)
+from tidelog.cli.terminal.console import CommandFailed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_RECORD_COLUMNS = frozenset({"topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers"})
+
+
+def read_parquet(paths: Iterable[Path], fields: Fields) -> Iterator[Rows]:
+    """The rows of the files, one after another. Raises ``CommandFailed`` for what is no Parquet or lacks one of ``fields``."""
+    require_arrow("--format parquet")
+    import pyarrow as pa  # noqa: PLC0415 - the other formats work without it
+    import pyarrow.parquet as pq  # noqa: PLC0415 - the same
+
+    for path in paths:
+        if path == STANDARD_STREAM:
+            raise CommandFailed("a Parquet file can't be read from standard input: name it")
+        try:
+            with pq.ParquetFile(path) as file:
+                yield from _file(path, file, fields)
+        except pa.ArrowException as error:
+            raise CommandFailed(f"{path}: {error}") from None
+
+
+def _file(path: Path, file: Any, fields: Fields) -> Iterator[Rows]:
+    import pyarrow as pa  # noqa: PLC0415 - the other formats work without it
+
+    schema = file.schema_arrow
+    for name in fields.named():
+        if name not in schema.names:
+            raise CommandFailed(f"{path}: there is no column {name!r}; it has {', '.join(schema.names)}")
+    as_they_are = not fields.named() and _holds_records(schema)
+    first = 1
+    for batch in file.iter_batches(ROWS_MAX):
+        if as_they_are:
+            for part in cut(pa.table(batch), ROWS_BYTES_MAX):
+                yield Rows(path=path, unit="row", numbers=range(first, first + part.num_rows), table=part)
+                first += part.num_rows
+        else:
+            yield from _objects(path, first, batch, fields)
+            first += batch.num_rows
+
+
+def _holds_records(schema: pa.Schema) -> bool:
+    from pyarrow import types  # noqa: PLC0415 - the other formats work without it
+
+    if "value" not in schema.names or not _RECORD_COLUMNS.issuperset(schema.names):
+        return False
+    type_ = schema.field("value").type
+    return bool(types.is_binary(type_) or types.is_large_binary(type_))
+
+
+def _objects(path: Path, first: int, batch: Any, fields: Fields) -> Iterator[Rows]:
+    builder = RowsBuilder(path, "row")
+    columns = [column.to_pylist() for column in batch.columns]
+    wrong: CommandFailed | None = None
+    for number, row in enumerate(zip(*columns, strict=True), first):
+        found = dict(zip(batch.schema.names, row, strict=True))
+        try:
+            builder.add(number, *_row(found, fields))
+        except (ValueError, TypeError) as error:
+            wrong = CommandFailed(f"{Place(path=path, number=number, unit='row')}: {error}")
+            break
+        if builder.full:
+            yield builder.take()
+    if len(builder):
+        yield builder.take()
+    if wrong is not None:
+        raise wrong
+
+
+def _row(found: dict[str, Any], fields: Fields) -> tuple[bytes | None, bytes | None, int | None]:
+    value = msgspec.json.encode(found) if fields.value is None else as_bytes(found[fields.value])
+    key = None if fields.key is None else as_bytes(found[fields.key])
+    timestamp = None if fields.timestamp is None else found[fields.timestamp]
+    if isinstance(timestamp, datetime):
+        zoned = timestamp if timestamp.tzinfo is not None else timestamp.replace(tzinfo=UTC)
+        timestamp = round(zoned.timestamp() * 1000)
+    return value, key, as_timestamp_ms(timestamp)

@@ -1,0 +1,70 @@
+"""Whole lines read in one thread while another sends those before them: the slower the sending, the more go together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from tidelog.cli.sources.lines import Lines
+from tidelog.cli.terminal.console import CommandFailed
+
+_AHEAD_BYTES_MAX: Final = 8 * 1024 * 1024
+"""What is read and not sent: a request's worth, and half of what a gateway takes in one."""
+
+
+class ReadAhead:
+    """Iterate over it: each item is the lines of one file that came since the last, at least one."""
+
+    def __init__(self, lines: Iterable[Lines]) -> None:
+        self._lines = lines
+        self._changed = threading.Condition()
+        self._waiting: list[Lines] = []
+        self._waiting_bytes = 0
+        self._ended = False
+        self._error: BaseException | None = None
+
+    def __iter__(self) -> Iterator[Lines]:
+        """Raises what reading raised, behind the lines that were read before."""
+        threading.Thread(target=self._read, name="tidelog-read-ahead", daemon=True).start()
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._ended)
+                waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+                self._changed.notify_all()
+            if not waiting:
+                if self._error is not None:
+                    raise self._error
+                return
+            yield from _joined(waiting)
+
+    def _read(self) -> None:
+        try:
+            for lines in self._lines:
+                self._put(lines)
+        except (OSError, CommandFailed) as error:
+            self._error = error
+        finally:
+            with self._changed:
+                self._ended = True
+                self._changed.notify_all()
+
+    def _put(self, lines: Lines) -> None:
+        size_bytes = sum(map(len, lines.lines)) + len(lines.lines)
+        with self._changed:
+            self._changed.wait_for(lambda: not self._waiting or self._waiting_bytes + size_bytes <= _AHEAD_BYTES_MAX)
+            self._waiting.append(lines)
+            self._waiting_bytes += size_bytes
+            self._changed.notify_all()
+
+
+def _joined(parts: list[Lines]) -> Iterator[Lines]:
+    """Neighbours of one file as one."""
+    whole = parts[0]
+    for part in parts[1:]:
+        if part.path == whole.path and part.first == whole.first + len(whole.lines):
+            whole = Lines(path=whole.path, first=whole.first, lines=whole.lines + part.lines)
+            continue
+        yield whole
+        whole = part
+    yield whole

@@ -1,0 +1,119 @@
+"""Rows of files on their way to be records: which of their fields are key, time and value, and the table that is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from tidelog.bodies.encode import arrow_available
+from tidelog.cli.sources.lines import Place
+from tidelog.cli.terminal.console import CommandFailed
+from tidelog.cli.terminal.where import milliseconds
+from tidelog.limits import TIMESTAMP_MS_MAX
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROWS_MAX: Final = 20_000
+ROWS_BYTES_MAX: Final = 4 * 1024 * 1024
+"""What goes in one request: below the size at which the producer would cut it in two, so that it is stored or not as a whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fields:
+    """Names of a row's fields; None: no key, the time of sending, the whole row as JSON."""
+
+    key: str | None = None
+    timestamp: str | None = None
+    value: str | None = None
+
+    def named(self) -> list[str]:
+        """Those that must be there."""
+        return [name for name in (self.key, self.timestamp, self.value) if name is not None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """A table as ``Producer.send_table`` takes it; row ``i`` stands at ``numbers[i]`` of its file."""
+
+    path: Path
+    unit: str
+    numbers: Sequence[int]
+    table: pa.Table
+
+    def place(self, index: int) -> Place:
+        """Of the row at ``index``."""
+        return Place(path=self.path, number=self.numbers[index], unit=self.unit)
+
+
+class RowsBuilder:
+    """Collects rows until they are worth a request."""
+
+    def __init__(self, path: Path, unit: str) -> None:
+        self._path = path
+        self._unit = unit
+        self._numbers: list[int] = []
+        self._values: list[bytes | None] = []
+        self._keys: list[bytes | None] = []
+        self._timestamps_ms: list[int | None] = []
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        """How many rows wait."""
+        return len(self._numbers)
+
+    @property
+    def full(self) -> bool:
+        """Whether they should go."""
+        return len(self._numbers) >= ROWS_MAX or self._bytes >= ROWS_BYTES_MAX
+
+    def add(self, number: int, value: bytes | None, key: bytes | None, timestamp_ms: int | None) -> None:
+        """One more."""
+        self._numbers.append(number)
+        self._values.append(value)
+        self._keys.append(key)
+        self._timestamps_ms.append(timestamp_ms)
+        self._bytes += len(value or b"") + len(key or b"")
+
+    def take(self) -> Rows:
+        """What waits; then nothing does."""
+        import pyarrow as pa  # noqa: PLC0415 - the other formats work without it
+
+        table = pa.table(
+            {
+                "value": pa.array(self._values, pa.binary()),
+                "key": pa.array(self._keys, pa.binary()),
+                "timestamp": pa.array(self._timestamps_ms, pa.int64()),
+            }
+        )
+        rows = Rows(path=self._path, unit=self._unit, numbers=self._numbers, table=table)
+        self._numbers, self._values, self._keys, self._timestamps_ms, self._bytes = [], [], [], [], 0
+        return rows
+
+
+def require_arrow(what: str) -> None:
+    """Raises ``CommandFailed`` where tables can't be made."""
+    if not arrow_available():
+        raise CommandFailed(f"{what} needs pyarrow: pip install 'tidelog[arrow]'")
+
+
+def as_bytes(value: Any) -> bytes | None:
+    """A field as key or value: text and bytes as they are, null as null, anything else as compact JSON."""
+    if value is None or isinstance(value, bytes):
+        return value
+    return value.encode() if isinstance(value, str) else msgspec.json.encode(value)
+
+
+def as_timestamp_ms(value: Any) -> int | None:
+    """A field as time: milliseconds since the epoch as a number or its text, or an ISO 8601 time. Raises ``ValueError``."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        value = int(value) if value.isdecimal() else milliseconds(value)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= TIMESTAMP_MS_MAX:
+        raise ValueError(f"{value!r} is no time in milliseconds since the epoch")
+    return value

@@ -1,0 +1,176 @@
+"""Lines and rows through the SDK's producer, with the place of each until it is known what became of it.
+
+Ctrl-C waits until the lines at hand are with the producer; then no more are read, what the producer has gets a few seconds, and
+the tally is complete: what is not in it was not acknowledged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections import deque
+from collections.abc import Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Final
+
+from log_format.errors import TidelogError
+from tidelog.bodies.encode import Compression
+from tidelog.cli.sources.lines import Lines, Place
+from tidelog.cli.sources.rows import Rows
+from tidelog.cli.sources.tally import Tally
+from tidelog.cli.terminal.console import CommandFailed
+from tidelog.cli.terminal.interrupt import Interrupts
+from tidelog.errors import DeliveryFailed
+from tidelog.producer.producer import Producer
+from tidelog.types.record import ProduceResult, RecordMetadata
+
+_GRACE_S: Final = 5.0
+"""What is on its way gets so long after Ctrl-C."""
+_WAITING_MAX: Final = 64
+"""Tables with the producer: together below its buffer, where a further one would have to wait anyhow."""
+_ROW = re.compile(r"/records/([0-9]+)(?:/(.+))?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """Where records go and how."""
+
+    url: str | None
+    partition: int | None
+    headers: list[tuple[str, bytes]]
+    compression: Compression | None
+    timeout_ms: float
+
+
+def send_lines(
+    tally: Tally, groups: Iterable[Lines], destination: Destination, interrupts: Interrupts, *, separator: bytes | None
+) -> None:
+    """Each line as a record; with ``separator`` its key is what stands before the first one.
+
+    Raises the first error that a record met, ``CommandFailed`` for a line without a key, ``KeyboardInterrupt``. The tally
+    is complete in any case.
+    """
+    waiting: deque[tuple[Future[RecordMetadata], Place]] = deque()
+
+    def settle() -> None:
+        while waiting and waiting[0][0].done():
+            future, place = waiting.popleft()
+            try:
+                stored = future.result()
+                tally.store_one(stored.partition, stored.offset, place)
+            except TidelogError as error:
+                tally.fail(error, place)
+
+    with _producer(destination, settle) as producer:
+        for group in groups:
+            with interrupts.held():
+                for index, line in enumerate(group.lines):
+                    place = group.place(index)
+                    key, value = (None, line) if separator is None else _keyed(line, separator, place)
+                    future = producer.send(
+                        tally.topic, value, key=key, partition=destination.partition, headers=destination.headers
+                    )
+                    waiting.append((future, place))
+                    if waiting[0][0].done():
+                        settle()
+                        if tally.first_error is not None:
+                            break
+            if tally.first_error is not None:
+                break
+    if tally.first_error is not None:
+        raise tally.first_error
+
+
+def send_rows(tally: Tally, rows: Iterable[Rows], destination: Destination, interrupts: Interrupts) -> None:
+    """Tables, a request each. Raises as ``send_lines``."""
+    waiting: deque[tuple[Future[ProduceResult], Rows]] = deque()
+
+    def settle() -> None:
+        while waiting and waiting[0][0].done():
+            future, sent = waiting.popleft()
+            try:
+                tally.store(future.result().partitions, sent.place(len(sent.numbers) - 1))
+            except TidelogError as error:
+                tally.fail(error, _failed_place(error, sent), len(sent.numbers))
+
+    with _producer(destination, settle) as producer:
+        for each in rows:
+            with interrupts.held():
+                waiting.append((producer.send_table(tally.topic, _addressed(each, destination)), each))
+                while len(waiting) > _WAITING_MAX:
+                    waiting[0][0].exception()
+                    settle()
+            settle()
+            if tally.first_error is not None:
+                break
+    if tally.first_error is not None:
+        raise tally.first_error
+
+
+class _producer(contextlib.AbstractContextManager[Producer]):  # noqa: N801 - used like a function
+    """A producer that is closed before ``settle`` is called for the last time, also when the block raises."""
+
+    def __init__(self, destination: Destination, settle: Any) -> None:
+        self._producer = Producer(
+            destination.url, compression=destination.compression, delivery_timeout_ms=destination.timeout_ms
+        )
+        self._settle = settle
+
+    def __enter__(self) -> Producer:
+        return self._producer
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
+        try:
+            # Every error is in its record's future.
+            with contextlib.suppress(DeliveryFailed):
+                self._producer.close(_GRACE_S if interrupted else None)
+        except KeyboardInterrupt:
+            with contextlib.suppress(DeliveryFailed):
+                self._producer.close(0)
+            raise
+        finally:
+            self._settle()
+
+
+def _keyed(line: bytes, separator: bytes, place: Place) -> tuple[bytes, bytes]:
+    key, found, value = line.partition(separator)
+    if not found:
+        raise CommandFailed(f"{place} has no key: {separator.decode()!r} is not in it")
+    return key, value
+
+
+def _addressed(rows: Rows, destination: Destination) -> Any:
+    """The table, with the partition and the headers that all records get."""
+    import pyarrow as pa  # noqa: PLC0415 - there is a table, so it is there
+
+    table = rows.table
+    if destination.partition is not None:
+        if "partition" in table.column_names:
+            table = table.drop_columns("partition")
+        table = table.append_column(
+            "partition", pa.repeat(pa.scalar(destination.partition, pa.int32()), table.num_rows)
+        )
+    if destination.headers:
+        if "headers" in table.column_names:
+            table = table.drop_columns("headers")
+        pair = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+        headers = pa.scalar([{"key": name, "value": value} for name, value in destination.headers], pa.list_(pair))
+        table = table.append_column("headers", pa.repeat(headers, table.num_rows))
+    return table
+
+
+def _failed_place(error: TidelogError, rows: Rows) -> Place:
+    """Where the first bad row stands; the gateway's pointers into the request are turned into places of the input."""
+    failed = rows.place(0)
+    found = error.fields.get("errors")
+    for index, each in enumerate(found if isinstance(found, list) else ()):
+        match = _ROW.fullmatch(str(each.get("where")))
+        if match is None or int(match.group(1)) >= len(rows.numbers):
+            continue
+        place = rows.place(int(match.group(1)))
+        each["where"] = f"{place}" + (f", {match.group(2)}" if match.group(2) else "")
+        if index == 0:
+            failed = place
+    return failed

@@ -1,0 +1,67 @@
+"""What became of the records that a command sent, in the order of its input."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from log_format.errors import TidelogError
+from tidelog.cli.sources.lines import Place
+from tidelog.types.record import PartitionRange
+
+_SHOWN_EVERY_S: Final = 0.1
+
+
+class Tally:
+    """Counts, offsets by partition, the first error and its place, and how far the input is stored without a gap.
+
+    ``show`` is told the count now and then. For one thread.
+    """
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.count = 0
+        self.failed_count = 0
+        self.first_error: TidelogError | None = None
+        self.failed_at: Place | None = None
+        self.stored_through: Place | None = None
+        """Every record of the input up to this one is acknowledged."""
+        self.show: Callable[[int], object] = lambda _count: None
+        self._shown_at = 0.0
+        self._stored: dict[int, list[int]] = {}
+
+    def store(self, stored: Iterable[PartitionRange], last: Place) -> None:
+        """These were acknowledged; ``last`` is where the last of them stood."""
+        for each in stored:
+            self._add(each.partition, each.base_offset, each.last_offset, each.count)
+        self._reach(last)
+
+    def store_one(self, partition: int, offset: int, place: Place) -> None:
+        """As ``store``, one record."""
+        self._add(partition, offset, offset, 1)
+        self._reach(place)
+
+    def fail(self, error: TidelogError, place: Place, count: int = 1) -> None:
+        """So many records, the first of them at ``place``, were not acknowledged."""
+        self.failed_count += count
+        if self.first_error is None:
+            self.first_error, self.failed_at = error, place
+
+    def ranges(self) -> list[PartitionRange]:
+        """First and last offset and count of each partition; others may have written in between."""
+        return [PartitionRange(partition, *self._stored[partition]) for partition in sorted(self._stored)]
+
+    def _add(self, partition: int, base_offset: int, last_offset: int, count: int) -> None:
+        known = self._stored.setdefault(partition, [base_offset, last_offset, 0])
+        known[1] = last_offset
+        known[2] += count
+        self.count += count
+
+    def _reach(self, last: Place) -> None:
+        if self.first_error is None:
+            self.stored_through = last
+        now = time.monotonic()
+        if now - self._shown_at > _SHOWN_EVERY_S:
+            self._shown_at = now
+            self.show(self.count)

@@ -1,0 +1,184 @@
+"""Where output goes: results to standard output, everything for people besides to standard error.
+
+Progress is shown on a terminal only. With ``--json`` results are one JSON value, and errors one JSON object a line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from log_format.errors import TidelogError
+from tidelog.cli.terminal.error_words import places, sentence
+from tidelog.cli.terminal.exit_code import ExitCode, exit_code_for
+from tidelog.errors import GatewayError
+
+UrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        envvar="TIDELOG_URL",
+        help="A gateway's address, or several separated by commas. Default: http://127.0.0.1:8080.",
+    ),
+]
+TimeoutOption = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        min=0.1,
+        envvar="TIDELOG_TIMEOUT",
+        help="How long to go on trying while no gateway can be reached, or it asks to come back later.",
+    ),
+]
+ADMIN_TIMEOUT_S = 10.0
+"""A person waits for the answer."""
+STREAM_TIMEOUT_S = 30.0
+"""Long enough for a gateway to be started again."""
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON, for programs.")]
+
+
+class CommandFailed(Exception):
+    """Something here is not as the command needs it: its input, the store, what is installed."""
+
+
+@contextlib.contextmanager
+def reporting(*, as_json: bool, tells_waiting: bool = True) -> Iterator[None]:
+    """Turn what goes wrong inside into a message on standard error and an exit code.
+
+    ``tells_waiting``: people are told as soon as there is nothing left but to wait for a gateway.
+    """
+    try:
+        with _waiting_told() if tells_waiting and not as_json else contextlib.nullcontext():
+            yield
+    except TidelogError as error:
+        _report_error(error, as_json)
+        raise typer.Exit(exit_code_for(error)) from None
+    except ValueError as error:
+        _report(str(error), as_json, {"error": {"detail": str(error)}})
+        raise typer.Exit(ExitCode.USAGE) from None
+    except BrokenPipeError:
+        # Whoever read our output has enough. Nothing may be written behind it, not even by the interpreter's end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(ExitCode.OK) from None
+    except (CommandFailed, OSError) as error:
+        _report(str(error), as_json, {"error": {"detail": str(error)}})
+        raise typer.Exit(ExitCode.FAILED) from None
+    except KeyboardInterrupt:
+        _report("Interrupted.", as_json, {"error": {"detail": "interrupted"}})
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
+
+
+@contextlib.contextmanager
+def _waiting_told() -> Iterator[None]:
+    logger = logging.getLogger("tidelog.transport")
+    handler = _Notes()
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+        logger.removeHandler(handler)
+
+
+class _Notes(logging.Handler):
+    """What a client's connections say, once where several of them say the same."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self._last = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """In the thread that says it."""
+        said = record.getMessage()
+        # Each connection has its own time left; to people that is the same.
+        about = said.partition(" for up to ")[0]
+        if about != self._last:
+            self._last = about
+            note(said)
+
+
+def print_json(value: object) -> None:
+    """One JSON value and a line break on standard output."""
+    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+
+
+def note_json(value: object) -> None:
+    """One JSON value and a line break on standard error: for programs, where standard output is the records'."""
+    sys.stderr.write(msgspec.json.encode(value).decode() + "\n")
+
+
+def output() -> Console:
+    """For results that people read."""
+    return Console(soft_wrap=True, highlight=False)
+
+
+def note(message: str) -> None:
+    """Something for people that is no result."""
+    Console(stderr=True, soft_wrap=True, highlight=False).print(message, markup=False)
+
+
+class _Rate(ProgressColumn):
+    """Items per second."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:,.0f}/s")
+
+
+@contextlib.contextmanager
+def progress(what: str, *, shown: bool = True) -> Iterator[Progress]:
+    """A progress bar with counts and a rate on standard error; nothing at all when that is no terminal."""
+    console = Console(stderr=True)
+    with Progress(
+        SpinnerColumn(),
+        TextColumn(what, markup=False),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f}"),
+        _Rate(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not (shown and console.is_terminal),
+    ) as bar:
+        yield bar
+
+
+def _report_error(error: TidelogError, as_json: bool) -> None:
+    problem: dict[str, Any] = {
+        "error_code": str(error.code),
+        "detail": error.detail,
+        "status": error.status,
+        "retryable": error.retryable,
+        "may_have_happened": error.may_have_happened,
+        **error.fields,
+    }
+    lines = [f"{sentence(error)} [{error.code}]", *(f"  {each}" for each in places(error))]
+    if isinstance(error, GatewayError) and error.request_id is not None:
+        problem["request_id"] = error.request_id
+        lines.append(f"  request id: {error.request_id}")
+    if error.may_have_happened:
+        lines.append("  It may have happened all the same: look before you repeat it.")
+    if exit_code_for(error) is ExitCode.UNREACHABLE:
+        lines.append("  Is a gateway running there? 'tidelog serve --store DIRECTORY' starts one; --url names another.")
+    _report("\n".join(lines), as_json, {"error": problem})
+
+
+def _report(text: str, as_json: bool, value: dict[str, Any]) -> None:
+    if as_json:
+        sys.stderr.write(msgspec.json.encode(value, enc_hook=str).decode() + "\n")
+    else:
+        Console(stderr=True, soft_wrap=True, highlight=False).print(text, style="red", markup=False)

@@ -1,0 +1,109 @@
+"""Which partitions a consumer reads, and how far it is in each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tidelog.bodies.chunk import Chunk
+from tidelog.types.record import TopicPartition
+
+
+class Progress:
+    """One partition. ``chunk``: what is fetched and not handed out yet; while there is one, the position is its."""
+
+    __slots__ = ("_position", "chunk", "high_watermark", "is_looked_up", "paused", "turn")
+
+    def __init__(self, position: int | None = None, *, is_looked_up: bool = False) -> None:
+        self._position = position
+        self.is_looked_up = is_looked_up
+        """Whether the group was asked where it goes on."""
+        self.high_watermark: int | None = None
+        self.paused = False
+        self.chunk: Chunk | None = None
+        self.turn = 0
+        """Raised by what makes a fetch under way pointless: its answer is dropped when this is another one by then."""
+
+    @property
+    def position(self) -> int | None:
+        """The offset of the next record to hand out; None: to be found by the reset policy."""
+        return self._position if self.chunk is None else self.chunk.position
+
+    @property
+    def fetch_position(self) -> int | None:
+        """The offset to fetch next, which is behind ``chunk``."""
+        return self._position
+
+    @property
+    def behind(self) -> bool:
+        """Whether there is, or may be, something to fetch without waiting."""
+        return self._position is not None and (self.high_watermark is None or self._position < self.high_watermark)
+
+    def seek(self, position: int | None) -> None:
+        """Go on reading there; what was fetched is dropped."""
+        self._position = position
+        self.high_watermark = None
+        self.chunk = None
+        self.turn += 1
+
+    def pause(self) -> None:
+        """Hand out nothing more; what is being fetched ahead is dropped."""
+        self.paused = True
+        self.turn += 1
+
+    def fetched(self, chunk: Chunk | None, next_offset: int, high_watermark: int) -> None:
+        """An answer came."""
+        self.chunk = chunk
+        self._position = next_offset
+        self.high_watermark = high_watermark
+
+
+class Assignment:
+    """The partitions in the order in which they take turns."""
+
+    def __init__(self) -> None:
+        self._progress: dict[TopicPartition, Progress] = {}
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        """Every partition."""
+        return iter(list(self._progress))
+
+    def __contains__(self, place: object) -> bool:
+        """Whether the partition is assigned."""
+        return place in self._progress
+
+    def __getitem__(self, place: TopicPartition) -> Progress:
+        """Raises ``ValueError`` for a partition that is not assigned."""
+        try:
+            return self._progress[place]
+        except KeyError:
+            raise ValueError(f"{place.topic}/{place.partition} is not assigned to this consumer") from None
+
+    def replace(self, places: Iterable[TopicPartition]) -> None:
+        """Exactly these; those that stay keep their progress."""
+        self._progress = {place: self._progress.get(place, Progress()) for place in places}
+
+    def add(self, place: TopicPartition, progress: Progress) -> None:
+        """One more."""
+        self._progress[place] = progress
+
+    def remove(self, places: Iterable[TopicPartition]) -> None:
+        """Read these no more."""
+        for place in places:
+            self._progress.pop(place, None)
+
+    def active(self) -> list[tuple[TopicPartition, Progress]]:
+        """Those that are not paused, in turn."""
+        return [(place, progress) for place, progress in self._progress.items() if not progress.paused]
+
+    def paused(self) -> set[TopicPartition]:
+        """Those that are."""
+        return {place for place, progress in self._progress.items() if progress.paused}
+
+    def finish(self, place: TopicPartition) -> None:
+        """The partition's chunk is handed out: others come first now."""
+        self._progress[place].chunk = None
+        self.had_turn(place)
+
+    def had_turn(self, place: TopicPartition) -> None:
+        """To the end of the line."""
+        self._progress[place] = self._progress.pop(place)

@@ -1,0 +1,116 @@
+"""Committing a group's offsets: at the user's word, and by itself every so often.
+
+1. One commit at a time, in the order in which they were asked for: an offset never goes back because an older commit was late.
+2. What is committed by itself are positions at a moment when the user asks for more records, so whatever was handed out before
+   is dealt with. It is committed beside the reading, in a thread that is there only meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+
+from log_format.errors import TidelogError
+from tidelog.calls.groups import GroupCalls
+from tidelog.deadline import Deadline
+from tidelog.types.group import GroupMetadata
+from tidelog.types.record import TopicPartition
+from tidelog.worker_thread import WorkerThread
+
+_logger = logging.getLogger("tidelog.consumer")
+
+
+class Committing:
+    """Used by the consumer's thread."""
+
+    def __init__(
+        self,
+        calls: GroupCalls,
+        who: Callable[[], GroupMetadata],
+        on_refusal: Callable[[TidelogError], None],
+        *,
+        interval_ms: float | None,
+        timeout_ms: float,
+    ) -> None:
+        """``interval_ms``: None commits nothing by itself. ``timeout_ms`` bounds a commit. ``on_refusal`` is told of errors."""
+        self._calls = calls
+        self._who = who
+        self._on_refusal = on_refusal
+        self._interval_s = None if interval_ms is None else interval_ms / 1000
+        self._timeout_ms = timeout_ms
+        self._committed: dict[TopicPartition, int] = {}
+        self._due_at = 0.0
+        self._thread: WorkerThread | None = None
+        self.restart()
+
+    @property
+    def is_automatic(self) -> bool:
+        """Whether it commits by itself."""
+        return self._interval_s is not None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it should commit by itself now."""
+        return self._interval_s is not None and time.monotonic() >= self._due_at
+
+    def restart(self) -> None:
+        """The next time is an interval from now."""
+        self._due_at = time.monotonic() + (self._interval_s or 0.0)
+
+    def forget(self) -> None:
+        """Others may have committed since: what is known says nothing any more."""
+        self.wait()
+        self._committed = {}
+
+    def commit(self, offsets: Mapping[TopicPartition, int], metadata: str | None = None) -> None:
+        """Return when they are committed. Raises ``GatewayError``."""
+        self.wait()
+        if offsets:
+            self._commit(dict(offsets), self._who(), metadata)
+
+    def commit_changes(self, positions: Mapping[TopicPartition, int], deadline: Deadline | None = None) -> None:
+        """As ``commit``, of those that are others than was committed here last."""
+        self.wait()
+        changes = self._changes(positions)
+        if changes:
+            self._commit(changes, self._who(), None, deadline)
+
+    def start(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Commit what changed, in a thread. When the last one is still under way: not now."""
+        self.restart()
+        if self._thread is not None and self._thread.is_alive():
+            return
+        changes = self._changes(positions)
+        if changes:
+            self._thread = WorkerThread(self._try, changes, self._who(), name="tidelog-commit")
+            self._thread.start()
+
+    def wait(self) -> None:
+        """Until the thread is over."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.ended()
+
+    def _changes(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return {place: offset for place, offset in positions.items() if self._committed.get(place) != offset}
+
+    def _commit(
+        self,
+        offsets: dict[TopicPartition, int],
+        who: GroupMetadata,
+        metadata: str | None,
+        deadline: Deadline | None = None,
+    ) -> None:
+        try:
+            self._calls.commit(offsets, who, metadata, deadline or Deadline(self._timeout_ms))
+        except TidelogError as error:
+            self._on_refusal(error)
+            raise
+        self._committed |= offsets
+
+    def _try(self, offsets: dict[TopicPartition, int], who: GroupMetadata) -> None:
+        try:
+            self._commit(offsets, who, None)
+        except TidelogError as error:
+            _logger.warning("offsets were not committed, and will be with the next: %s: %s", error.code, error.detail)

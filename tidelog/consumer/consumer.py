@@ -1,0 +1,353 @@
+"""Reading records: ``Consumer``, with partitions assigned by hand, by topic, or by a group.
+
+How it reads: a partition that is behind is fetched in large Arrow chunks, one partition after another; when all are at
+their end, one long poll waits for any of them. While an answer is handed out the next one is fetched (``fetch_ahead``), so
+what is fetched and not handed out is bounded by two answers. In a group, what the group wants is done before records are
+handed out (``group_reading``).
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from tidelog import limits
+from tidelog.arguments import check_topics, require_pyarrow
+from tidelog.bodies.deserialize import Deserializer, Deserializers
+from tidelog.calls.groups import GroupCalls
+from tidelog.consumer.assignment import Assignment, Progress
+from tidelog.consumer.group_positions import GroupPositions
+from tidelog.consumer.group_reading import GroupReading, GroupSettings, OnRebalance
+from tidelog.consumer.membership import Membership
+from tidelog.consumer.reader import AutoOffsetReset, Reader
+from tidelog.deadline import Deadline
+from tidelog.errors import GatewayError
+from tidelog.http.transport import Transport
+from tidelog.types.record import Record, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Assignor = Literal["range", "roundrobin", "sticky"]
+
+
+class Consumer(GroupPositions):
+    """Reads the records of partitions in order, from wherever it is told to, alone or in a group.
+
+    ::
+
+        with Consumer("orders", group="billing", bootstrap_servers="http://127.0.0.1:8080") as consumer:
+            for record in consumer:
+                print(record.partition, record.offset, record.value)
+
+    Promises: the records of a partition come in the order of their offsets, each once, none skipped, as long as nobody
+    seeks and the log was not cut off before the position (then ``auto_offset_reset`` decides, and a warning is logged).
+    Without a group positions are in this object's memory: start where you want to with ``seek``.
+
+    In a group the topics' partitions are shared with the other members, and go on where the group has committed. They change
+    hands only while this consumer asks for records: before one goes to another member, nothing more of it is handed out here, and
+    ``commit`` still works for it. Ask more often than ``session_timeout_ms``, or the group counts it out. What is committed by
+    itself is what was handed out before the last time that records were asked for: after a crash the rest comes again.
+
+    For one thread at a time: a second one that comes in meanwhile gets a ``RuntimeError``. ``close`` may come from
+    any thread, and ends a poll under way with ``ClientClosed``. A forked child must make its own consumer.
+
+    ``topics``: all their partitions are assigned, new ones too when they come; in a group, the member's share of them.
+
+    ``bootstrap_servers`` as for ``Producer``. ``auto_offset_reset``: where to begin, and to go on when the position
+    is not in the log: ``"earliest"``, ``"latest"``, or ``"none"``: raise. ``max_poll_records`` (1 and up): what one
+    ``poll`` returns at most. ``fetch_max_bytes`` (1 to 64 MiB): what one answer holds. ``consumer_timeout_ms``:
+    iteration ends when no record came for so long; None: never. ``request_timeout_ms``: how long one answer is
+    waited for, besides the time a poll waits for records. ``api_timeout_ms``: polls go on, and return nothing, while
+    the gateways fail in ways that pass; after so long they raise. ``compression``: of answers.
+    ``key_deserializer``, ``value_deserializer``: called with the bytes of each key and value that is not null; what they
+    return is the record's. What they raise comes out of the poll, with a note that says which record it was; the
+    position stays on that record: ``seek`` past it to go on.
+
+    ``group``: its name; without ``topics`` and ``topic_pattern`` it is only committed for, and ``assign`` says what is read.
+    ``topic_pattern``: a regular expression that the whole name matches, instead of ``topics``. ``assignor``: ``"range"``,
+    ``"roundrobin"`` or ``"sticky"``, the same for all members. ``session_timeout_ms`` (1 s to 30 min): after so long without a
+    sign of life a member is out. ``enable_auto_commit``: commit every ``auto_commit_interval_ms``, and when partitions go.
+    ``client_id``: text by which people know the member. ``instance_id``: the member comes back to its partitions when it is
+    started again within its session; it does not leave when it is closed, and takes the place of another one with this id.
+    ``on_revoked``: called with the partitions that go, while they can still be committed for; ``on_assigned`` with those that
+    came, before they are read; ``on_lost`` with those that others may be reading already. They are called by the thread that asks
+    for records, may use the consumer but not ask for records, and what they raise comes out of the poll.
+    """
+
+    def __init__(
+        self,
+        *topics: str,
+        bootstrap_servers: str | Sequence[str] | None = None,
+        group: str | None = None,
+        topic_pattern: str | None = None,
+        auto_offset_reset: AutoOffsetReset = "earliest",
+        max_poll_records: int = limits.POLL_RECORDS_MAX,
+        fetch_max_bytes: int = limits.FETCH_BYTES_MAX,
+        consumer_timeout_ms: float | None = None,
+        request_timeout_ms: float = limits.REQUEST_TIMEOUT_MS,
+        api_timeout_ms: float = limits.API_TIMEOUT_MS,
+        compression: Literal["gzip", "zstd"] | None = None,
+        key_deserializer: Deserializer | None = None,
+        value_deserializer: Deserializer | None = None,
+        assignor: Assignor = "range",
+        session_timeout_ms: int = limits.SESSION_TIMEOUT_MS,
+        client_id: str | None = None,
+        instance_id: str | None = None,
+        enable_auto_commit: bool = True,
+        auto_commit_interval_ms: float = limits.AUTO_COMMIT_INTERVAL_MS,
+        on_revoked: OnRebalance | None = None,
+        on_assigned: OnRebalance | None = None,
+        on_lost: OnRebalance | None = None,
+        ca_file: str | None = None,
+    ) -> None:
+        """Nothing is connected yet. Raises ``ValueError`` for a value out of its range, or out of place, and ``TypeError``."""
+        check_topics(topics)
+        _check(auto_offset_reset, max_poll_records, fetch_max_bytes, auto_commit_interval_ms)
+        names = {"assignor": assignor, "client_id": client_id, "instance_id": instance_id}
+        settings = GroupSettings(
+            subscription=_subscription(topics, topic_pattern, group, session_timeout_ms, names),
+            session_timeout_ms=session_timeout_ms,
+            auto_commit_interval_ms=auto_commit_interval_ms if enable_auto_commit else None,
+            api_timeout_ms=api_timeout_ms,
+            reset=auto_offset_reset,
+            on_revoked=on_revoked,
+            on_assigned=on_assigned,
+            on_lost=on_lost,
+        )
+        transport = Transport(
+            bootstrap_servers, request_timeout_ms=request_timeout_ms, accept_encoding=compression, ca_file=ca_file
+        )
+        # Commits and the leave go on while a poll is cut short.
+        self._group_transport = Transport(bootstrap_servers, request_timeout_ms=request_timeout_ms, ca_file=ca_file)
+        assignment = Assignment()
+        calls = None if group is None else GroupCalls(self._group_transport, group)
+        reading = None if calls is None else GroupReading(calls, assignment, settings)
+        reader = Reader(
+            transport,
+            assignment,
+            () if settings.subscription else topics,
+            reset=auto_offset_reset,
+            bytes_max=fetch_max_bytes,
+            api_timeout_ms=api_timeout_ms,
+            starts=reading,
+        )
+        super().__init__(transport, assignment, reader, reading, api_timeout_ms=api_timeout_ms)
+        self._records_max = max_poll_records
+        self._deserializers = Deserializers(key_deserializer, value_deserializer)
+        self._iteration_timeout_ms = consumer_timeout_ms
+        self._leaves = instance_id is None
+        self._closed = False
+        if reading is not None:
+            # Forgotten: no heartbeat says any more that it lives.
+            weakref.finalize(self, _end, reading.membership, transport, self._group_transport)
+
+    # Reading
+
+    def poll(self, timeout_ms: float = limits.POLL_TIMEOUT_MS, max_records: int | None = None) -> list[Record]:
+        """The next records, at most ``max_records``; waits up to ``timeout_ms`` for the first, else an empty list.
+
+        0 does not wait, but asks the gateway once; an exchange under way may take ``request_timeout_ms`` more. Raises
+        ``OffsetOutOfRange`` with ``auto_offset_reset="none"``, ``UnknownTopic``, ``UnknownPartition``, ``CorruptSegment``
+        (the other partitions can be read on), and after ``api_timeout_ms`` of failures the last of them. After an
+        exception no record is lost: the next poll goes on where the last one ended.
+        """
+        records_max = self._bounded(max_records)
+        return self.ready(records_max) if self.wait(timeout_ms) else []
+
+    def wait(self, timeout_ms: float) -> bool:
+        """Wait up to ``timeout_ms`` until ``ready`` has something to return; whether it has. Raises as ``poll``."""
+        with self._alone():
+            return self._fill(Deadline(timeout_ms))
+
+    def has_ready(self) -> bool:
+        """Whether ``ready`` has something to return now, and nothing else is to be done before."""
+        return not self._needs_attention() and any(
+            progress.chunk is not None for _, progress in self._assignment.active()
+        )
+
+    def ready(self, max_records: int | None = None) -> list[Record]:
+        """As ``poll``, of what is here already: no gateway is asked."""
+        records_max = self._bounded(max_records)
+        with self._alone():
+            records: list[Record] = []
+            for place, progress in self._readable():
+                while progress.chunk is not None and len(records) < records_max:
+                    raw = progress.chunk.take(records_max - len(records))
+                    made, error = self._deserializers.apply(raw)
+                    records += made
+                    if error is not None:
+                        progress.chunk.put_back(len(raw) - len(made))
+                        if not records:
+                            raise error
+                        return records
+                    if progress.chunk.empty:
+                        self._assignment.finish(place)
+            return records
+
+    def poll_arrow(
+        self, timeout_ms: float = limits.POLL_TIMEOUT_MS, max_bytes: int = limits.FETCH_BYTES_LARGEST
+    ) -> pa.Table:
+        """As ``poll``, as an Arrow table of up to about ``max_bytes``, one row at least if there is one.
+
+        Columns: ``topic string, partition int32, offset int64, timestamp timestamp[ms, UTC], key binary, value binary,
+        headers list<struct<key string, value binary>>``. Deserializers are not applied. Raises ``ModuleNotFoundError`` without
+        pyarrow.
+        """
+        require_pyarrow("poll_arrow")
+        self.wait(timeout_ms)
+        return self.ready_arrow(max_bytes)
+
+    def ready_arrow(self, max_bytes: int = limits.FETCH_BYTES_LARGEST) -> pa.Table:
+        """As ``poll_arrow``, of what is here already: no gateway is asked."""
+        from tidelog.bodies.fetched_table import concatenate  # noqa: PLC0415 - the SDK works without pyarrow
+
+        with self._alone():
+            parts: list[tuple[str, pa.Table]] = []
+            left_bytes = max_bytes
+            for place, progress in self._readable():
+                if progress.chunk is not None and (left_bytes > 0 or not parts):
+                    table = progress.chunk.take_table(max(left_bytes, 1))
+                    parts.append((place.topic, table))
+                    left_bytes -= table.nbytes
+                    if progress.chunk.empty:
+                        self._assignment.finish(place)
+            return concatenate(parts)
+
+    def __iter__(self) -> Iterator[Record]:
+        """Records without end, or until none came for ``consumer_timeout_ms``. ``position`` is behind the last one given."""
+        wait_ms = limits.ITERATION_WAIT_MS if self._iteration_timeout_ms is None else self._iteration_timeout_ms
+        while True:
+            with self._alone():
+                filled = self._fill(Deadline(wait_ms))
+            if not filled and self._iteration_timeout_ms is not None:
+                return
+            is_first = True
+            for place, progress in self._readable():
+                chunk = progress.chunk
+                # Between two records the user may seek, pause or assign anew, and the group may want something.
+                while (
+                    chunk is not None
+                    and progress.chunk is chunk
+                    and not progress.paused
+                    and place in self._assignment
+                    and (is_first or not self._needs_attention())
+                ):
+                    is_first = False
+                    made, error = self._deserializers.apply(chunk.take(1))
+                    if error is not None:
+                        chunk.put_back(1)
+                        raise error
+                    if chunk.empty:
+                        self._assignment.finish(place)
+                    yield made[0]
+
+    def close(self, *, leave: bool | None = None) -> None:
+        """Commit, where that is automatic, leave the group, close the connections, end the threads. Once.
+
+        What was handed out last counts as dealt with: leave a ``with`` block by an exception, and it does not. ``leave``: whether
+        the partitions go to other members at once, and not when the session is over; None: unless there is an ``instance_id``.
+        """
+        self._close(commit=True, leave=self._leaves if leave is None else leave)
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Close. When the block raises, nothing more is committed by itself."""
+        self._close(commit=error is None, leave=self._leaves)
+
+    def _close(self, *, commit: bool, leave: bool) -> None:
+        self._transport.close(abort=True)
+        self._reader.ahead.close()
+        if self._group is None or self._closed or not self._transport.is_own_process:
+            return
+        self._closed = True
+        self._group.stop()
+        # A poll under way in another thread ends now; without it the positions are nobody else's.
+        is_alone = self._thread_lock.acquire(timeout=limits.CLOSE_MS / 1000)
+        try:
+            if is_alone:
+                self._group.close(Deadline(limits.CLOSE_MS), commit=commit, leave=leave)
+        finally:
+            self._group_transport.close(abort=True)
+            self._group.membership.stop(limits.CLOSE_MS)
+            if is_alone:
+                self._thread_lock.release()
+
+    def _fill(self, deadline: Deadline) -> bool:
+        """Have something to hand out. False: ``deadline`` came first. Raises as ``poll``."""
+        if self._group is None:
+            return self._reader.fill(deadline)
+        while True:
+            slice_ms = min(deadline.remaining_ms(), limits.GROUP_WAIT_MS)
+            try:
+                self._group.serve(Deadline(min(deadline.remaining_ms(), self._api_timeout_ms)))
+            except GatewayError as error:
+                self._reader.bear(error)
+                self._group_transport.pause(min(limits.BACKOFF_FIRST_MS, deadline.remaining_ms()))
+            else:
+                if not self._group_assigns or self._assignment.active():
+                    if self._reader.fill(Deadline(slice_ms)):
+                        return True
+                else:
+                    self._reader.recover()
+                    self._group.membership.wait(slice_ms)
+            if deadline.passed:
+                return False
+
+    def _needs_attention(self) -> bool:
+        return self._group is not None and self._group.needs_attention
+
+    def _readable(self) -> list[tuple[TopicPartition, Progress]]:
+        """What may be handed out: nothing of which others may be told already."""
+        return self._assignment.active() if self._group is None or self._group.may_hand_out else []
+
+    def _bounded(self, max_records: int | None) -> int:
+        if max_records is not None and max_records < 1:
+            raise ValueError(f"max_records is {max_records}, below 1")
+        return self._records_max if max_records is None else max_records
+
+
+def _end(membership: Membership, *transports: Transport) -> None:
+    membership.stop()
+    for transport in transports:
+        transport.close(abort=True)
+
+
+def _check(auto_offset_reset: str, max_poll_records: int, fetch_max_bytes: int, auto_commit_interval_ms: float) -> None:
+    if auto_offset_reset not in {"earliest", "latest", "none"}:
+        raise ValueError(f"auto_offset_reset is {auto_offset_reset!r}, not 'earliest', 'latest' or 'none'")
+    if max_poll_records < 1:
+        raise ValueError(f"max_poll_records is {max_poll_records}, below 1")
+    if not 1 <= fetch_max_bytes <= limits.FETCH_BYTES_LARGEST:
+        raise ValueError(f"fetch_max_bytes is {fetch_max_bytes}, not 1 to {limits.FETCH_BYTES_LARGEST}")
+    if auto_commit_interval_ms < 0:
+        raise ValueError(f"auto_commit_interval_ms is {auto_commit_interval_ms}, below 0")
+
+
+def _subscription(
+    topics: Sequence[str],
+    topic_pattern: str | None,
+    group: str | None,
+    session_timeout_ms: int,
+    names: dict[str, str | None],
+) -> dict[str, Any]:
+    """The body of a join; empty for who does not join. Raises ``ValueError``."""
+    if group is None:
+        if topic_pattern is not None or names["instance_id"] is not None:
+            raise ValueError("topic_pattern and instance_id need a group")
+        return {}
+    if topics and topic_pattern is not None:
+        raise ValueError("topics and topic_pattern exclude each other")
+    if not limits.SESSION_TIMEOUT_MS_MIN <= session_timeout_ms <= limits.SESSION_TIMEOUT_MS_MAX:
+        least, most = limits.SESSION_TIMEOUT_MS_MIN, limits.SESSION_TIMEOUT_MS_MAX
+        raise ValueError(f"session_timeout_ms is {session_timeout_ms}, not {least} to {most}")
+    if not topics and topic_pattern is None:
+        return {}
+    wanted = {"topics": list(topics)} if topics else {"topic_pattern": topic_pattern}
+    given = {name: value for name, value in names.items() if value is not None}
+    return {**wanted, **given, "session_timeout_ms": session_timeout_ms}

@@ -1,0 +1,108 @@
+"""Fetching what a consumer wants next while it hands out what it has.
+
+1. At most one answer is fetched ahead, of at most ``fetch_max_bytes``: that is the bound on its memory.
+2. What was fetched ahead of a partition is dropped when the partition was sought, paused or taken away meanwhile.
+3. An error is kept until the consumer wants the records: it comes out of that poll.
+4. There is a thread only while something is fetched, so a consumer that is forgotten leaves none behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidelog import limits
+from tidelog.calls.fetch import Fetched, FetchFailed, FetchLimits, fetch_arrow, fetch_many
+from tidelog.consumer.assignment import Assignment, Progress
+from tidelog.deadline import Deadline
+from tidelog.errors import OffsetOutOfRange
+from tidelog.http.owners import Owned
+from tidelog.http.transport import Transport
+from tidelog.types.record import TopicPartition
+from tidelog.worker_thread import WorkerThread
+
+Found = Sequence[Fetched | FetchFailed] | Exception
+"""Answers by partition, or why there are none."""
+
+
+class FetchOrder:
+    """One request for records, and what it was about when it was made."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        wanted: Sequence[tuple[TopicPartition, Progress]],
+        fetch_limits: FetchLimits,
+        *,
+        about: Owned,
+        as_arrow: bool,
+    ) -> None:
+        """``wanted``: partitions that have positions; exactly one with ``as_arrow``."""
+        self._about = about
+        self.found: Found = ()
+        self._transport = transport
+        self._limits = fetch_limits
+        self._as_arrow = as_arrow
+        self._positions = [
+            (place, progress.fetch_position) for place, progress in wanted if progress.fetch_position is not None
+        ]
+        self._turns = {place: (progress, progress.turn) for place, progress in wanted}
+
+    def fetch(self, deadline: Deadline) -> None:
+        """Ask the gateways; what they answer, errors too, is ``found``."""
+        try:
+            if self._as_arrow:
+                self.found = [self._fetch_arrow(deadline)]
+            else:
+                self.found = fetch_many(self._transport, self._positions, self._limits, deadline, about=self._about)
+        except Exception as error:  # noqa: BLE001 - nobody could see it in a thread: the poll raises it
+            self.found = error
+
+    def _fetch_arrow(self, deadline: Deadline) -> Fetched | FetchFailed:
+        ((place, position),) = self._positions
+        try:
+            return fetch_arrow(self._transport, place, position, self._limits, deadline, about=self._about)
+        except OffsetOutOfRange as error:
+            return FetchFailed(place, error)
+
+    def still_wanted(self, place: TopicPartition, assignment: Assignment) -> bool:
+        """Whether the partition is read on from where this asks for it."""
+        progress, turn = self._turns[place]
+        return place in assignment and assignment[place] is progress and progress.turn == turn
+
+    def wanted(self, assignment: Assignment) -> bool:
+        """Whether any of its partitions is."""
+        return any(self.still_wanted(place, assignment) for place in self._turns)
+
+
+class FetchAhead:
+    """One order under way, in a thread of its own. For one thread at a time, ``close`` from any."""
+
+    def __init__(self) -> None:
+        self._order: FetchOrder | None = None
+        self._thread: WorkerThread | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is an order, or a thread that still fetches what nobody wants any more."""
+        return self._order is not None or (self._thread is not None and self._thread.is_alive())
+
+    def start(self, order: FetchOrder, deadline: Deadline) -> None:
+        """Begin. Must not be busy."""
+        assert not self.busy
+        self._order = order
+        self._thread = WorkerThread(order.fetch, deadline, name="tidelog-fetch-ahead")
+        self._thread.start()
+
+    def take(self, assignment: Assignment) -> FetchOrder | None:
+        """The order, fetched, waiting for that; None when there is none that is still wanted."""
+        order, self._order = self._order, None
+        if order is None or self._thread is None or not order.wanted(assignment):
+            return None
+        self._thread.ended()
+        return order
+
+    def close(self) -> None:
+        """Wait for the thread, whose connection was cut, for ``PREFETCH_END_MS`` at most."""
+        thread = self._thread
+        if thread is not None:
+            thread.ended(limits.PREFETCH_END_MS / 1000)

@@ -1,0 +1,82 @@
+"""What a consumer's group has committed, and committing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidelog.arguments import check_partitions
+from tidelog.consumer.assignment import Assignment
+from tidelog.consumer.group_reading import GroupReading
+from tidelog.consumer.positions import Positions
+from tidelog.consumer.reader import Reader
+from tidelog.deadline import Deadline
+from tidelog.http.transport import Transport
+from tidelog.types.group import GroupMetadata
+from tidelog.types.record import TopicPartition
+
+
+class GroupPositions(Positions):
+    """``Positions``, and those of its group where it has one. Without one these calls raise ``RuntimeError``."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        assignment: Assignment,
+        reader: Reader,
+        group: GroupReading | None,
+        *,
+        api_timeout_ms: float,
+    ) -> None:
+        super().__init__(transport, assignment, reader, api_timeout_ms=api_timeout_ms)
+        self._group = group
+        self._group_assigns = group is not None and group.is_member
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """The offset of the next record that a poll returns, of each partition of which that is known."""
+        with self._alone():
+            found = {place: self._assignment[place].position for place in self._assignment}
+            return {place: position for place, position in found.items() if position is not None}
+
+    def commit(self, offsets: Mapping[TopicPartition, int] | None = None, *, metadata: str | None = None) -> None:
+        """Return when these are committed for the group, all or none; the next member goes on there. None: ``positions``.
+
+        ``offsets``: the next to read of each partition. ``metadata``: up to 4 KiB of text that is kept with them. Repeated
+        by itself, which changes nothing. Raises ``StaleGeneration``, ``UnknownMember``, ``FencedMember`` when the partitions went
+        to others meanwhile, and other ``GatewayError``s: nothing is committed then, unless it is ``OutcomeUnknown``.
+        """
+        with self._alone():
+            self._in_group().committing.commit(self.positions() if offsets is None else offsets, metadata)
+
+    def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
+        """What the group has committed for these partitions (none named: for the assigned ones); None: nothing."""
+        check_partitions(partitions, "committed({})")
+        with self._alone():
+            group = self._in_group()
+            places = partitions or tuple(self._assignment)
+            known = group.committed(places, Deadline(self._api_timeout_ms))
+            return {place: known.get(place) for place in places}
+
+    def seek_to_committed(self, *partitions: TopicPartition) -> None:
+        """Go on at what the group has committed, else as for a new partition; none named: in all that are assigned."""
+        check_partitions(partitions, "seek_to_committed({})")
+        with self._alone():
+            self._in_group()
+            for place in self._named(partitions):
+                self._assignment[place].seek(None)
+                self._assignment[place].is_looked_up = False
+
+    def lag(self) -> dict[TopicPartition, int]:
+        """By assigned partition of which the position is known: how many offsets are before its end now."""
+        with self._alone():
+            positions = self.positions()
+            ends = self._reader.offsets(positions)
+            return {place: max(0, ends[place].high_watermark - position) for place, position in positions.items()}
+
+    def group_metadata(self) -> GroupMetadata:
+        """Who this consumer is in its group, for ``Producer.send_offsets_to_transaction``."""
+        return self._in_group().metadata
+
+    def _in_group(self) -> GroupReading:
+        if self._group is None:
+            raise RuntimeError("the consumer has no group")
+        return self._group

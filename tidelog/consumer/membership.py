@@ -1,0 +1,171 @@
+"""One member of a consumer group: its id, what it may read, and the thread that keeps it alive.
+
+1. The thread only listens: what heartbeats tell is kept until the consumer's own thread acts on it. Nothing is acknowledged
+   before that, so no partition goes to another member while its records are still handed out here.
+2. One call about the member at a time: answers are taken in in the order in which they were given.
+3. A member counts itself out when no heartbeat was answered for a session time-out, counted from when the last answered one
+   was sent: the group may have counted it out since.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from log_format.errors import TidelogError
+from tidelog import limits
+from tidelog.calls.groups import GroupCalls, Told
+from tidelog.deadline import Deadline
+from tidelog.errors import ClientClosed, FencedMember, GatewayError, StaleGeneration, UnknownGroup, UnknownMember
+from tidelog.types.group import GroupMetadata
+from tidelog.types.record import TopicPartition
+from tidelog.worker_thread import WorkerThread
+
+_logger = logging.getLogger("tidelog.consumer")
+_OUT = (UnknownMember, FencedMember, StaleGeneration, UnknownGroup)
+
+
+class Membership:
+    """Used by the consumer's thread; ``stop`` and ``lose`` from any."""
+
+    def __init__(self, calls: GroupCalls, subscription: Mapping[str, Any], *, session_timeout_ms: float) -> None:
+        """``subscription``: the body of a join."""
+        self.held: frozenset[TopicPartition] = frozenset()
+        """What is read here."""
+        self._calls = calls
+        self._subscription = subscription
+        self._session_timeout_ms = session_timeout_ms
+        self._member_id: str | None = None
+        self._generation: int | None = None
+        self._told: Told | None = None
+        self._lost: TidelogError | None = None
+        self._alive_until = float("inf")
+        self._interval_s = 0.0
+        self._call_lock = threading.Lock()
+        self._news = threading.Event()
+        self._stopped = threading.Event()
+        self._thread: WorkerThread | None = None
+
+    @property
+    def metadata(self) -> GroupMetadata:
+        """By which commits are judged: the member and the generation that it acknowledged."""
+        return GroupMetadata(self._calls.group, self._member_id, self._generation)
+
+    @property
+    def joined(self) -> bool:
+        """Whether it is a member, as far as it knows."""
+        return self._member_id is not None
+
+    @property
+    def is_out(self) -> bool:
+        """Whether others may read its partitions."""
+        return self._lost is not None or time.monotonic() >= self._alive_until
+
+    @property
+    def needs_attention(self) -> bool:
+        """Whether ``told`` or ``is_out`` have news."""
+        return self._told is not None or self.is_out
+
+    @property
+    def told(self) -> Told | None:
+        """What was told and is not done yet."""
+        return self._told
+
+    def wait(self, timeout_ms: float) -> None:
+        """Until there are news, or it is stopped."""
+        if not self._stopped.is_set() and not self.needs_attention:
+            self._news.clear()
+            if not self.needs_attention:
+                self._news.wait(timeout_ms / 1000)
+
+    def join(self, deadline: Deadline) -> None:
+        """Become a member; ``told`` says of what. Raises ``GatewayError``."""
+        assert not self.joined
+        began = time.monotonic()
+        joined = self._calls.join(self._subscription, deadline)
+        with self._call_lock:
+            self._member_id, self._generation = joined.member_id, joined.generation
+            self._take_in(joined, began)
+        if self._thread is None or not self._thread.is_alive():
+            # A defect may have ended it: then the member was counted out, and this is its next life.
+            self._thread = WorkerThread(self._run, name="tidelog-heartbeat")
+            self._thread.start()
+
+    def acknowledge(self, generation: int) -> None:
+        """What the generation took away is not read any more. Raises ``GatewayError``: it is not acknowledged."""
+        with self._call_lock:
+            self._heartbeat(generation)
+
+    def adopt(self, held: frozenset[TopicPartition]) -> None:
+        """These are read from now on."""
+        self.held = held
+        told = self._told
+        if told is not None and told.generation == self._generation and held == frozenset(told.assignment):
+            self._told = None
+
+    def lose(self, error: TidelogError) -> None:
+        """It was told so by the answer to a commit."""
+        if isinstance(error, UnknownMember | FencedMember):
+            self._lost = error
+            self._news.set()
+
+    def forget(self) -> TidelogError:
+        """It is no member any more. Returns why."""
+        silent = UnknownMember("No heartbeat was answered for a session time-out.")
+        with self._call_lock:
+            why = self._lost or silent
+            self._member_id = self._generation = self._told = self._lost = None
+            self._alive_until = float("inf")
+            self.held = frozenset()
+        return why
+
+    def leave(self, deadline: Deadline) -> None:
+        """Give the partitions to others, now. Raises ``GatewayError``: the session's time-out does it then."""
+        if self._member_id is not None and not self.is_out:
+            self._calls.leave(self._member_id, deadline)
+
+    def stop(self, timeout_ms: float = 0) -> None:
+        """No more heartbeats; wait for the thread's end for so long."""
+        self._stopped.set()
+        self._news.set()
+        if self._thread is not None:
+            self._thread.ended(timeout_ms / 1000)
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._interval_s):
+            with self._call_lock:
+                if self._member_id is None or self._generation is None or self.is_out:
+                    continue
+                try:
+                    self._heartbeat(self._generation)
+                except ClientClosed:
+                    return
+                except GatewayError as error:
+                    _logger.warning("a heartbeat failed: %s: %s", error.code, error.detail)
+                    self._interval_s = min(self._interval_s, limits.BACKOFF_LAST_MS / 1000)
+
+    def _heartbeat(self, generation: int) -> None:
+        if self._member_id is None:
+            raise UnknownMember("The consumer is no member of the group.")
+        began = time.monotonic()
+        try:
+            # A third of the session, so that a gateway that hangs leaves time to ask another.
+            told = self._calls.heartbeat(self._member_id, generation, Deadline(self._session_timeout_ms / 3))
+        except _OUT as error:
+            self._lost = error
+            self._news.set()
+            raise
+        self._generation = generation
+        self._take_in(told, began)
+
+    def _take_in(self, told: Told, began: float) -> None:
+        self._alive_until = began + self._session_timeout_ms / 1000
+        self._interval_s = told.heartbeat_interval_ms / 1000
+        if told.generation == self._generation and frozenset(told.assignment) == self.held:
+            self._told = None
+        else:
+            self._told = told
+            self._news.set()

@@ -1,0 +1,134 @@
+"""Where a consumer is in its partitions, and how it is moved."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+
+from tidelog.arguments import check_partitions
+from tidelog.calls.topic_list import list_topics
+from tidelog.consumer.assignment import Assignment
+from tidelog.consumer.reader import Reader
+from tidelog.http.transport import Transport
+from tidelog.types.record import TopicPartition
+
+
+class Positions:
+    """For one thread at a time: a second one that comes in meanwhile gets a ``RuntimeError``."""
+
+    _group_assigns = False
+
+    def __init__(self, transport: Transport, assignment: Assignment, reader: Reader, *, api_timeout_ms: float) -> None:
+        self._transport = transport
+        self._assignment = assignment
+        self._reader = reader
+        self._api_timeout_ms = api_timeout_ms
+        self._thread_lock = threading.RLock()
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read exactly these partitions. Those that were assigned before keep their positions.
+
+        Raises ``RuntimeError`` where a group assigns them.
+        """
+        if self._group_assigns:
+            raise RuntimeError("the group assigns this consumer's partitions")
+        places = list(partitions)
+        check_partitions(places, "assign([{}])")
+        with self._alone():
+            self._reader.forget_topics()
+            self._assignment.replace(places)
+
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions that are read; in a group those that a poll was given last."""
+        with self._alone():
+            self._reader.refresh_topics()
+            return set(self._assignment)
+
+    def partitions_for_topic(self, topic: str) -> set[int]:
+        """The topic's partitions. Raises ``UnknownTopic``."""
+        return set(range(self._reader.describe(topic).partition_count))
+
+    def topics(self) -> set[str]:
+        """The names of all topics."""
+        return {topic.name for topic in list_topics(self._transport, self._api_timeout_ms)}
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go on at ``offset`` (0 and up), which is looked for in the log by the next poll."""
+        check_partitions([partition], "seek({}, 0)")
+        if offset < 0:
+            raise ValueError(f"offset is {offset}, below 0")
+        with self._alone():
+            self._reader.refresh_topics()
+            self._assignment[partition].seek(offset)
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Go on at the log start of these partitions; none named: of all."""
+        check_partitions(partitions, "seek_to_beginning({})")
+        with self._alone():
+            for place, offsets in self._reader.offsets(self._named(partitions)).items():
+                self._assignment[place].seek(offsets.log_start_offset)
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Go on behind what is in the log of these partitions now; none named: of all."""
+        check_partitions(partitions, "seek_to_end({})")
+        with self._alone():
+            for place, offsets in self._reader.offsets(self._named(partitions)).items():
+                self._assignment[place].seek(offsets.high_watermark)
+
+    def position(self, partition: TopicPartition) -> int:
+        """The offset of the next record that a poll returns from this partition."""
+        with self._alone():
+            self._reader.refresh_topics()
+            self._reader.find_positions([partition])
+            position = self._assignment[partition].position
+            assert position is not None
+            return position
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Return no records of these partitions until ``resume``."""
+        check_partitions(partitions, "pause({})")
+        with self._alone():
+            self._reader.refresh_topics()
+            for place in partitions:
+                self._assignment[place].pause()
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Return their records again."""
+        check_partitions(partitions, "resume({})")
+        with self._alone():
+            self._reader.refresh_topics()
+            for place in partitions:
+                self._assignment[place].paused = False
+
+    def paused(self) -> set[TopicPartition]:
+        """The paused partitions."""
+        return self._assignment.paused()
+
+    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The log start of each; the partitions need not be assigned."""
+        return {place: offsets.log_start_offset for place, offsets in self._reader.offsets(partitions).items()}
+
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offset behind the last record of each; the partitions need not be assigned."""
+        return {place: offsets.high_watermark for place, offsets in self._reader.offsets(partitions).items()}
+
+    def offsets_for_times(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """The offset of the first record, in offset order, with at least this timestamp; None: there is none."""
+        return {place: self._reader.partition_offsets(place, time_ms).offset for place, time_ms in times_ms.items()}
+
+    def _named(self, partitions: tuple[TopicPartition, ...]) -> list[TopicPartition]:
+        self._reader.refresh_topics()
+        for place in partitions:
+            _ = self._assignment[place]
+        return list(partitions) or list(self._assignment)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        self._transport.check_process()
+        if not self._thread_lock.acquire(blocking=False):
+            raise RuntimeError("a consumer is for one thread at a time, and another one is in it")
+        try:
+            yield
+        finally:
+            self._thread_lock.release()

@@ -1,0 +1,251 @@
+"""What a consumer asks of the gateways: partitions, positions, records; and what it does when they fail."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, Protocol
+
+from tidelog import limits
+from tidelog.bodies.encode import arrow_available
+from tidelog.calls.fetch import Fetched, FetchLimits
+from tidelog.calls.topic_facts import describe_topic
+from tidelog.consumer.assignment import Assignment, Progress
+from tidelog.consumer.fetch_ahead import FetchAhead, FetchOrder
+from tidelog.deadline import Deadline
+from tidelog.errors import GatewayError, OffsetOutOfRange, UnknownPartition
+from tidelog.http.owners import Owned
+from tidelog.http.transport import Request, Transport, target
+from tidelog.types.record import TopicPartition
+from tidelog.types.topic import PartitionOffsets, Topic
+
+AutoOffsetReset = Literal["earliest", "latest", "none"]
+
+_logger = logging.getLogger("tidelog.consumer")
+
+
+class Starts(Protocol):
+    """Where a group begins."""
+
+    def committed(self, places: Iterable[TopicPartition], deadline: Deadline) -> Mapping[TopicPartition, int]:
+        """What it has committed for these."""
+
+    def refuse_reset(self, places: Sequence[TopicPartition]) -> None:
+        """Raise when these, for which it has nothing committed, may not begin elsewhere."""
+
+    def reset_to(self, positions: Mapping[TopicPartition, int]) -> None:
+        """These begin by the reset policy."""
+
+
+class Reader:
+    """Fills the chunks of an assignment. For one thread at a time."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        assignment: Assignment,
+        topics: Sequence[str],
+        *,
+        reset: AutoOffsetReset,
+        bytes_max: int,
+        api_timeout_ms: float,
+        starts: Starts | None = None,
+    ) -> None:
+        """``starts``: where partitions without a position begin, before the reset policy is asked."""
+        self._starts = starts
+        self._transport = transport
+        self._assignment = assignment
+        self._topics: dict[str, float | None] = dict.fromkeys(topics)
+        """Topics of which every partition is assigned -> when (monotonic seconds) they were last looked at."""
+        self._reset = reset
+        self._bytes_max = bytes_max
+        self._api_timeout_ms = api_timeout_ms
+        self._owner_counts: dict[str, int] = {}
+        """The ``owners`` of topics that were described."""
+        self._failing_since: float | None = None
+        self._ahead = FetchAhead()
+
+    @property
+    def ahead(self) -> FetchAhead:
+        """The thread that fetches what is wanted next."""
+        return self._ahead
+
+    def forget_topics(self) -> None:
+        """From now on partitions are assigned one by one."""
+        self._topics = {}
+
+    def describe(self, topic: str, deadline: Deadline | None = None) -> Topic:
+        """The topic as the gateway sees it."""
+        described = describe_topic(self._transport, topic, deadline or Deadline(self._api_timeout_ms), patient=True)
+        self._owner_counts[topic] = int(described.config.get("owners", 1))
+        return described
+
+    def partition_offsets(self, place: TopicPartition, timestamp_ms: int | None) -> PartitionOffsets:
+        """Where the partition's log begins and ends, and the offset for a time."""
+        where = target("topics", place.topic, "partitions", place.partition, "offsets", timestamp=timestamp_ms)
+        request = Request(method="GET", target=where, repeatable=True, reads=True)
+        return self._transport.call(request, Deadline(self._api_timeout_ms)).decode(PartitionOffsets)
+
+    def offsets(
+        self, places: Iterable[TopicPartition], deadline: Deadline | None = None
+    ) -> dict[TopicPartition, PartitionOffsets]:
+        """Where the logs begin and end, by one request per topic. Raises ``UnknownPartition``."""
+        found: dict[TopicPartition, PartitionOffsets] = {}
+        described: dict[str, Topic] = {}
+        for place in places:
+            if place.topic not in described:
+                described[place.topic] = self.describe(place.topic, deadline)
+            topic = described[place.topic]
+            partition = next((known for known in topic.partitions if known.partition == place.partition), None)
+            if partition is None:
+                raise UnknownPartition(f"Topic {place.topic!r} has no partition {place.partition}.", topic=place.topic)
+            found[place] = PartitionOffsets(
+                log_start_offset=partition.log_start_offset, high_watermark=partition.high_watermark
+            )
+        return found
+
+    def refresh_topics(self, deadline: Deadline | None = None) -> None:
+        """Assign the partitions of the topics, and those that they got since, which are read from their beginning."""
+        now = time.monotonic()
+        for topic, looked_at in self._topics.items():
+            if looked_at is not None and (now - looked_at) * 1000 < limits.METADATA_AGE_MS_MAX:
+                continue
+            for partition in range(self.describe(topic, deadline).partition_count):
+                place = TopicPartition(topic, partition)
+                if place not in self._assignment:
+                    self._assignment.add(place, Progress(None if looked_at is None else 0))
+            self._topics[topic] = now
+
+    def find_positions(self, places: Iterable[TopicPartition], deadline: Deadline | None = None) -> None:
+        """Give those that have no position one, by the reset policy.
+
+        Raises ``OffsetOutOfRange`` (in a group ``NoCommittedOffset``) when it is ``none``.
+        """
+        lost = [place for place in places if self._assignment[place].position is None]
+        if self._starts is not None:
+            lost = self._look_up(self._starts, lost, deadline or Deadline(self._api_timeout_ms))
+            self._starts.refuse_reset(lost)
+        if lost and self._reset == "none":
+            where = f"{lost[0].topic}/{lost[0].partition}"
+            raise OffsetOutOfRange(f"{where} has no position: seek, or choose another auto_offset_reset.")
+        ends = self.offsets(lost, deadline)
+        found = {
+            place: offsets.log_start_offset if self._reset == "earliest" else offsets.high_watermark
+            for place, offsets in ends.items()
+        }
+        if self._starts is not None and found:
+            self._starts.reset_to(found)
+        for place, position in found.items():
+            self._assignment[place].seek(position)
+            self._assignment[place].high_watermark = ends[place].high_watermark
+
+    def _look_up(self, starts: Starts, places: list[TopicPartition], deadline: Deadline) -> list[TopicPartition]:
+        """Those that have no position after that."""
+        unasked = [place for place in places if not self._assignment[place].is_looked_up]
+        known = starts.committed(unasked, deadline) if unasked else {}
+        for place in unasked:
+            progress = self._assignment[place]
+            progress.is_looked_up = True
+            if place in known:
+                progress.seek(known[place])
+        return [place for place in places if place not in known]
+
+    def fill(self, deadline: Deadline) -> bool:
+        """Have a chunk of a partition that is not paused. False: ``deadline`` came first. Raises ``GatewayError``."""
+        while True:
+            if self._filled():
+                return True
+            call_deadline = Deadline(min(deadline.remaining_ms(), self._api_timeout_ms))
+            try:
+                self.refresh_topics(call_deadline)
+                active = self._assignment.active()
+                if not active:
+                    raise ValueError("there is nothing to read: no partition is assigned, or all of them are paused")
+                self.find_positions([place for place, _ in active], call_deadline)
+                self._fetch(deadline, call_deadline)
+                self.recover()
+            except GatewayError as error:
+                self.bear(error)
+                self._transport.pause(min(limits.BACKOFF_FIRST_MS, deadline.remaining_ms()))
+            if self._filled():
+                return True
+            if deadline.passed:
+                return False
+
+    def _filled(self) -> bool:
+        """Whether there is a chunk; then the next one is fetched while it is handed out."""
+        active = self._assignment.active()
+        if not any(progress.chunk is not None for _, progress in active):
+            return False
+        behind = [(place, progress) for place, progress in active if progress.behind]
+        if behind and not self._ahead.busy:
+            # One try: what fails passes, or shows again in the poll that wants it.
+            self._ahead.start(self._order(behind, wait_ms=0), Deadline(0))
+        return True
+
+    def _fetch(self, poll_deadline: Deadline, call_deadline: Deadline) -> None:
+        order = self._ahead.take(self._assignment)
+        if order is None:
+            active = self._assignment.active()
+            behind = [(place, progress) for place, progress in active if progress.behind]
+            wait_ms = 0 if behind else int(min(poll_deadline.remaining_ms(), limits.FETCH_WAIT_MS_MAX))
+            order = self._order(behind or active, wait_ms)
+            order.fetch(call_deadline)
+        if isinstance(order.found, Exception):
+            raise order.found
+        failures = []
+        for each in order.found:
+            if not order.still_wanted(each.place, self._assignment):
+                continue
+            if isinstance(each, Fetched):
+                self._assignment[each.place].fetched(each.chunk, each.next_offset, each.high_watermark)
+            else:
+                failures.append(each)
+        for failure in failures:
+            if not isinstance(failure.error, OffsetOutOfRange):
+                raise failure.error
+            self._out_of_range(failure.place, failure.error)
+
+    def _order(self, wanted: list[tuple[TopicPartition, Progress]], wait_ms: int) -> FetchOrder:
+        """One partition as Arrow where one is enough, else all of them by one request."""
+        as_arrow = arrow_available() and (wait_ms == 0 or len(wanted) == 1)
+        if as_arrow:
+            wanted = wanted[:1]
+            self._assignment.had_turn(wanted[0][0])
+        records_max = limits.FETCH_RECORDS_MAX if as_arrow else limits.JSON_FETCH_RECORDS_MAX
+        return FetchOrder(
+            self._transport,
+            wanted,
+            FetchLimits(records_max, self._bytes_max, wait_ms),
+            about=self._about([place for place, _ in wanted]),
+            as_arrow=as_arrow,
+        )
+
+    def _about(self, places: Sequence[TopicPartition]) -> Owned:
+        """Of one partition its owner, of several the best gateway of the topic with most of them."""
+        if len(places) == 1:
+            (place,) = places
+            return Owned(place.topic, place.partition, self._owner_counts.get(place.topic, 1))
+        return Owned(Counter(place.topic for place in places).most_common(1)[0][0])
+
+    def _out_of_range(self, place: TopicPartition, error: OffsetOutOfRange) -> None:
+        if self._reset == "none":
+            raise error
+        _logger.warning("%s Going on at the %s offset.", error.detail, self._reset)
+        self._assignment[place].seek(None)
+
+    def recover(self) -> None:
+        """The gateways do what they are asked."""
+        self._failing_since = None
+
+    def bear(self, error: GatewayError) -> None:
+        """Raise what does not pass by itself, or has not for too long."""
+        now = time.monotonic()
+        if self._failing_since is None:
+            self._failing_since = now
+        if not error.retryable or (now - self._failing_since) * 1000 >= self._api_timeout_ms:
+            self._failing_since = None
+            raise error
+        _logger.warning("fetching fails, and is tried again: %s: %s", error.code, error.detail)

@@ -1,0 +1,178 @@
+"""Which gateway requests about a topic or a group should be sent to, learned from ``GET /v1/cluster`` beside the requests.
+
+1. It saves a hop and conflicts: any gateway takes any request, so nothing ever waits for what is learned here. And it outlives
+   the bootstrap addresses: as long as one gateway that was learned is there, the client goes on, and learns of others from it.
+2. An address that a gateway advertises is used only after the gateway of that id answered there for the same store: behind a load
+   balancer it may lead nowhere, or to somebody else. Then the bootstrap addresses are kept to, quietly.
+3. What is known is asked for again after ``OWNERS_AGE_MS_MAX``, and soon after an address failed.
+4. Records for a topic go to the topic's best gateway: they name no partition, and their numbers are the topic's. A fetch goes to
+   the partition's owner, which has the newest records in memory; one of several partitions, to the topic's with most of them.
+   Calls about a group go to its coordinator.
+5. A question has a connection of its own, which closing cuts: nothing that is asked here outlives the client by more than the
+   time-out of a connection that is being made.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+
+import msgspec
+
+from log_format.cluster.preferred import preferred
+from tidelog import limits
+from tidelog.http.connection import Address, AnswerLost, NeverSent
+from tidelog.http.endpoints import Endpoint, Endpoints
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """What a request is about, as far as it says who is preferred for it: the gateways rank themselves by the same."""
+
+    name: str
+    partition: int | None = None
+    owners: int = 1
+    """Gateways over which the topic's partitions are spread."""
+
+    @classmethod
+    def of_group(cls, group: str) -> Owned:
+        """A consumer group; no topic is called so."""
+        return cls(f"groups/{group}")
+
+
+class _Gateway(msgspec.Struct):
+    id: str
+    url: str
+
+
+class _Cluster(msgspec.Struct):
+    gateways: list[_Gateway]
+    store: str
+
+
+class Owners:
+    """What one client knows of the gateways. Safe from any thread."""
+
+    def __init__(self, endpoints: Endpoints) -> None:
+        self._endpoints = endpoints
+        self._known: dict[str, Endpoint | None] = {}
+        self._lock = threading.Lock()
+        self._learning = False
+        self._asking: Address | None = None
+        self._closed = False
+        self._learn_at_s = 0.0
+
+    def endpoint_for(self, about: Owned) -> Endpoint | None:
+        """The preferred gateway, if it can be reached from here and is well; None: any will do."""
+        self._learn_when_old()
+        known = self._known
+        best = preferred(about.name, known, owners=about.owners, partition=about.partition)
+        endpoint = known[best] if best is not None else None
+        return endpoint if endpoint is not None and endpoint.resting_ms() == 0 else None
+
+    def another(self) -> Endpoint | None:
+        """A gateway that is well, for when the bootstrap addresses are not."""
+        well = (one for one in self._known.values() if one is not None and one.resting_ms() == 0)
+        return next(well, None)
+
+    def doubt(self) -> None:
+        """An address failed: ask again soon."""
+        with self._lock:
+            self._learn_at_s = min(self._learn_at_s, time.monotonic() + limits.OWNERS_DOUBT_MS / 1000)
+
+    def close(self, *, abort: bool) -> None:
+        """Learn no more, cut the question that is under way, and close the connections."""
+        with self._lock:
+            self._closed = True
+            known, self._known = self._known, {}
+            asking = self._asking
+        if asking is not None:
+            asking.abort()
+        for endpoint in known.values():
+            if endpoint is not None:
+                _close(endpoint, abort=abort)
+
+    def _learn_when_old(self) -> None:
+        if time.monotonic() < self._learn_at_s:
+            return
+        with self._lock:
+            if self._learning or self._closed or time.monotonic() < self._learn_at_s:
+                return
+            self._learning = True
+        threading.Thread(target=self._learn, name="tidelog-owners", daemon=True).start()
+
+    def _learn(self) -> None:
+        known: dict[str, Endpoint | None] | None = None
+        try:
+            for asked in self._to_ask():
+                cluster = self._ask(asked.url)
+                if cluster is not None:
+                    gateways = cluster.gateways[: limits.GATEWAYS_KNOWN_MAX]
+                    # The only one needs no choice, as long as it is at an address that was given.
+                    is_only = len(gateways) == 1 and self._endpoints.of_url(asked.url) is not None
+                    known = {} if is_only else {one.id: self._reached(one, cluster) for one in gateways}
+                    break
+        finally:
+            self._take_in(known)
+
+    def _to_ask(self) -> list[Endpoint]:
+        """Who may know: a bootstrap address, and where that fails the gateways that were learned, which may outlive them all."""
+        given = self._endpoints.choose()
+        learned = [one for one in self._known.values() if one is not None and one is not given]
+        return sorted([given, *learned], key=Endpoint.resting_ms)[: limits.OWNERS_ASKED_MAX]
+
+    def _take_in(self, known: dict[str, Endpoint | None] | None) -> None:
+        with self._lock:
+            old = self._known
+            if known is not None:
+                self._known = known
+            self._learning = False
+            pause_ms = limits.OWNERS_AGE_MS_MAX if known is not None else limits.OWNERS_DOUBT_MS
+            self._learn_at_s = time.monotonic() + pause_ms / 1000
+            closed = self._closed
+        given_up = (known or {}) if closed else old if known is not None else {}
+        for endpoint in given_up.values():
+            if endpoint is not None and (closed or endpoint not in self._known.values()):
+                _close(endpoint, abort=False)
+
+    def _reached(self, gateway: _Gateway, cluster: _Cluster) -> Endpoint | None:
+        """An endpoint for the gateway, known already or proved now."""
+        url = gateway.url.rstrip("/")
+        bootstrap = self._endpoints.of_url(url)
+        if bootstrap is not None:
+            return bootstrap
+        known = self._known.get(gateway.id)
+        if known is not None and known.url == url:
+            return known
+        try:
+            endpoint = Endpoint(url, self._endpoints.ca_file)
+        except ValueError:
+            return None
+        seen = self._ask(url)
+        if seen is not None and seen.store == cluster.store and any(one.id == gateway.id for one in seen.gateways):
+            return endpoint
+        endpoint.address.close()
+        return None
+
+    def _ask(self, url: str) -> _Cluster | None:
+        """What the gateway there says; None: nothing, or this client was closed."""
+        address = Address(url, self._endpoints.ca_file)
+        with self._lock:
+            if self._closed:
+                return None
+            self._asking = address
+        try:
+            answer = address.exchange("GET", "/v1/cluster", body=None, headers={}, timeout_ms=limits.OWNERS_TIMEOUT_MS)
+            return msgspec.json.decode(answer.body, type=_Cluster) if answer.status == 200 else None
+        except (NeverSent, AnswerLost, msgspec.DecodeError):
+            return None
+        finally:
+            address.close()
+
+
+def _close(endpoint: Endpoint, *, abort: bool) -> None:
+    if abort:
+        endpoint.address.abort()
+    else:
+        endpoint.address.close()

@@ -1,0 +1,276 @@
+"""Requests to whichever gateway answers, repeated exactly where the contract says that this is safe.
+
+1. A request that was never sent goes to the next address.
+2. An error answer is followed by another try when it says ``retryable`` and not ``may_have_happened``; ``Retry-After`` is
+   kept to.
+3. A lost answer, and an error that may have happened, is followed by another try only for requests that say of
+   themselves that they are ``repeatable``: reading, and writing what the gateway recognises. Otherwise ``OutcomeUnknown``.
+4. No try but the first begins after the deadline, and none outlives it unless the caller is patient. A request that changes
+   something is not begun shortly before it either, since it would end in doubt.
+5. What fails rests: an address that failed is asked again after a pause that doubles with each failure in a row.
+6. When nothing is left but to wait, that is logged at once (info, logger ``tidelog.transport``), and so is the end of the wait.
+
+Safe from any thread. Unusable in a forked child, which would share the parent's connections: it says so there.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import threading
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from log_format.errors import TidelogError
+from log_format.version import __version__
+from tidelog import limits
+from tidelog.deadline import Deadline
+from tidelog.errors import ClientClosed, GatewayError, GatewayUnreachable, OutcomeUnknown, UnexpectedAnswer
+from tidelog.http.connection import Answer, AnswerLost, AnswerTooLarge, NeverSent
+from tidelog.http.endpoints import Endpoint, Endpoints
+from tidelog.http.owners import Owned, Owners
+from tidelog.http.problem import error_from_answer
+
+_T = TypeVar("_T")
+
+_log = logging.getLogger("tidelog.transport")
+
+
+def target(*names: str | int, action: str = "", **query: str | int | None) -> str:
+    """``/v1/`` and the percent-encoded names, ``:action`` behind them, and what is not None of ``query``."""
+    path = "/v1/" + "/".join(quote(str(name), safe="") for name in names)
+    given = {name: value for name, value in query.items() if value is not None}
+    return path + (f":{action}" if action else "") + (f"?{urlencode(given)}" if given else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One call of the API."""
+
+    method: str
+    target: str
+    body: bytes | None = None
+    content_type: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    repeatable: bool
+    """Done twice it is as if done once, so a lost answer may be asked for again."""
+    reads: bool = False
+    """It changes nothing, so a lost answer leaves nothing in doubt."""
+    is_final: Callable[[GatewayError], bool] = lambda _error: False
+    """Which errors are raised although they could be followed by another try."""
+    about: Owned | None = None
+    """It goes to the gateway that is preferred for this, where that is known and well."""
+    answer_bytes_max: int = limits.ANSWER_BYTES_MAX
+    """A longer answer, as it comes or decompressed, is none."""
+    wait_ms: float = 0
+    """How long the gateway was asked to wait before it answers, on top of ``request_timeout_ms``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """A success."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    url: str
+    repeated: bool
+    """An earlier try of this request may have happened as well."""
+
+    def decode(self, kind: type[_T]) -> _T:
+        """The JSON body as ``kind``. Raises ``UnexpectedAnswer`` when it is something else."""
+        try:
+            return msgspec.json.decode(self.body, type=kind)
+        except msgspec.DecodeError as error:
+            raise self.unexpected(str(error)) from error
+
+    def unexpected(self, what: str) -> UnexpectedAnswer:
+        """The error to raise when the body is not what the contract says."""
+        error = UnexpectedAnswer(
+            f"{self.url} answered {self.status}, but not as the API says: {what}", status=self.status
+        )
+        error.retryable = False
+        error.request_id = self.headers.get("x-request-id")
+        return error
+
+
+class Transport:
+    """The gateways of one client. ``bootstrap_servers`` and ``ca_file`` as ``Producer`` takes them."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str] | None,
+        *,
+        request_timeout_ms: float = limits.REQUEST_TIMEOUT_MS,
+        accept_encoding: str | None = None,
+        ca_file: str | None = None,
+    ) -> None:
+        if request_timeout_ms <= 0:
+            raise ValueError(f"request_timeout_ms is {request_timeout_ms}, not above 0")
+        self._endpoints = Endpoints(bootstrap_servers, ca_file)
+        self._owners = Owners(self._endpoints)
+        self._request_timeout_ms = request_timeout_ms
+        self._headers = {"User-Agent": f"tidelog/{__version__}", "Accept-Encoding": accept_encoding or "identity"}
+        self._closed = threading.Event()
+        self._waits = False
+        self._process_id = os.getpid()
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The addresses."""
+        return self._endpoints.urls
+
+    def call(self, request: Request, deadline: Deadline, *, patient: bool = False) -> Reply:
+        """The reply to ``request``, tried until ``deadline`` where trying again is safe.
+
+        ``patient``: a try that began before the deadline has its whole ``request_timeout_ms``.
+
+        Raises the ``GatewayError`` of the contract's error, ``OutcomeUnknown`` when the answer to a request that changes
+        something is lost, ``GatewayUnreachable`` when no address took it, ``ClientClosed`` after ``close``.
+        """
+        self.check_process()
+        doubt: GatewayError | None = None
+        last: GatewayError | None = None
+        while True:
+            endpoint = self._choose(request)
+            pause_ms = endpoint.resting_ms()
+            # The first try is made in any case: how else would a call with a short deadline ever learn anything?
+            if last is not None and pause_ms >= deadline.remaining_ms():
+                raise self._give_up(request, last, doubt)
+            if pause_ms > 0:
+                self._tell_waiting(last, deadline)
+                self.pause(min(pause_ms, deadline.remaining_ms()))
+            if self._closed.is_set():
+                raise self._closed_error(request, doubt)
+            if deadline.near and not request.reads:
+                raise self._give_up(request, last or GatewayUnreachable(f"{endpoint.url} failed, and rests."), doubt)
+            outcome = self._try(request, endpoint, math.inf if patient else deadline.remaining_ms())
+            if isinstance(outcome, Answer):
+                endpoint.recover()
+                if self._waits:
+                    self._waits = False
+                    _log.info("%s answers.", endpoint.url)
+                return Reply(
+                    status=outcome.status,
+                    headers=outcome.headers,
+                    body=outcome.body,
+                    url=endpoint.url,
+                    repeated=doubt is not None,
+                )
+            last = outcome
+            if last.may_have_happened:
+                if not request.repeatable:
+                    raise last
+                doubt = last
+            elif not last.retryable or request.is_final(last):
+                last.after_doubt = doubt is not None
+                raise last
+
+    @property
+    def is_own_process(self) -> bool:
+        """Whether this is not a forked child."""
+        return os.getpid() == self._process_id
+
+    def check_process(self) -> None:
+        """Raise ``RuntimeError`` in a forked child."""
+        if os.getpid() != self._process_id:
+            raise RuntimeError("this client was made before a fork: make a new one in the child process")
+
+    def pause(self, pause_ms: float) -> None:
+        """Wait, unless ``close`` comes."""
+        self._closed.wait(pause_ms / 1000)
+
+    def close(self, *, abort: bool = False) -> None:
+        """Close the connections; with ``abort`` those in use too, and end every pause."""
+        if os.getpid() != self._process_id:
+            return
+        self._closed.set()
+        self._owners.close(abort=abort)
+        self._endpoints.close(abort=abort)
+
+    def _tell_waiting(self, last: GatewayError | None, deadline: Deadline) -> None:
+        if last is None or self._waits:
+            return
+        self._waits = True
+        left_s = deadline.remaining_ms() / 1000
+        how_long = "" if math.isinf(left_s) else f" for up to {left_s:.0f} s"
+        _log.info("%s. Trying again%s.", last.detail.rstrip("."), how_long)
+
+    def _choose(self, request: Request) -> Endpoint:
+        endpoint = self._owners.endpoint_for(request.about) if request.about is not None else None
+        endpoint = endpoint or self._endpoints.choose()
+        return endpoint if endpoint.resting_ms() == 0 else self._owners.another() or endpoint
+
+    def _try(self, request: Request, endpoint: Endpoint, timeout_ms_max: float) -> Answer | GatewayError:
+        request_id = uuid.uuid4().hex
+        headers = {**self._headers, "X-Request-Id": request_id, **request.headers}
+        if request.content_type is not None:
+            headers["Content-Type"] = request.content_type
+        timeout_ms = max(1.0, min(self._request_timeout_ms + request.wait_ms, timeout_ms_max))
+        error: GatewayError
+        try:
+            answer = endpoint.address.exchange(
+                request.method,
+                request.target,
+                body=request.body,
+                headers=headers,
+                timeout_ms=timeout_ms,
+                answer_bytes_max=request.answer_bytes_max,
+            )
+        except NeverSent as failure:
+            endpoint.rest()
+            self._owners.doubt()
+            error = GatewayUnreachable(str(failure), urls=list(self.urls))
+            error.__cause__ = failure
+        except AnswerTooLarge as failure:
+            endpoint.rest()
+            # The next gateway would say the same, so that who reads need not wait to learn it.
+            error = (
+                UnexpectedAnswer(str(failure)) if request.reads else OutcomeUnknown(f"The answer was lost: {failure}")
+            )
+            error.retryable = error.may_have_happened = not request.reads
+            error.request_id = request_id
+        except AnswerLost as failure:
+            endpoint.rest()
+            self._owners.doubt()
+            kind = GatewayUnreachable if request.reads else OutcomeUnknown
+            error = kind(f"The answer was lost: {failure}", urls=list(self.urls))
+            error.__cause__ = failure
+            error.request_id = request_id
+        else:
+            if answer.status < 300:
+                return answer
+            request_id = answer.headers.get("x-request-id", request_id)
+            error = error_from_answer(answer.status, answer.body, request_id=request_id, url=endpoint.url)
+            if request.reads:
+                error.may_have_happened = False
+            if error.retryable:
+                endpoint.rest(_retry_after_ms(answer.headers.get("retry-after")))
+        return error
+
+    def _closed_error(self, request: Request, doubt: GatewayError | None) -> TidelogError:
+        if doubt is None or request.reads:
+            return ClientClosed("the client was closed")
+        error = OutcomeUnknown(f"{doubt.detail} Then the client was closed.")
+        error.__cause__ = doubt
+        error.request_id = doubt.request_id
+        return error
+
+    def _give_up(self, request: Request, last: GatewayError, doubt: GatewayError | None) -> GatewayError:
+        if doubt is None or request.reads or last is doubt:
+            return last
+        error = OutcomeUnknown(f"{doubt.detail} Later tries did not learn more: {last.detail}")
+        error.__cause__ = last
+        error.request_id = doubt.request_id
+        return error
+
+
+def _retry_after_ms(text: str | None) -> float:
+    """``Retry-After`` in whole seconds, as gateways send it; a date, as some proxies do, is not worth a parser."""
+    return int(text) * 1000.0 if text is not None and text.isdecimal() else 0.0

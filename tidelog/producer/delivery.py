@@ -1,0 +1,210 @@
+"""Records on their way, and the futures that tell how it went.
+
+A future per record is dear: a ``concurrent.futures.Future`` has a lock, a queue and two lists of its own, a kilobyte and
+more. So the futures of a batch share the batch's state and hold nothing but their index; they still are
+``concurrent.futures.Future``, and ``concurrent.futures.wait``, ``as_completed`` and ``asyncio.wrap_future`` take them.
+
+All futures share one condition, which is held only to set or to look at a batch's outcome: ``concurrent.futures.wait``
+takes the conditions of all futures at once, in no order that two callers would agree on if there were several.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from log_format.errors import TidelogError
+from tidelog.bodies.record_columns import CHOOSE, RecordColumns
+from tidelog.deadline import Deadline
+from tidelog.types.record import Headers, RecordMetadata, SentRecord
+
+Outcome = int | TidelogError
+"""A record's offset, or why it has none."""
+
+OnDelivery = Callable[[TidelogError | None, SentRecord], None]
+
+_logger = logging.getLogger("tidelog.producer")
+_finished = threading.Condition(threading.RLock())
+
+
+class RecordFuture(Future[RecordMetadata]):
+    """Where one record went. It can't be cancelled: its batch goes as a whole."""
+
+    __slots__ = ("_batch", "_index")
+
+    def __init__(self, batch: RecordBatch, index: int) -> None:  # deliberately without Future's own state
+        self._batch = batch
+        self._index = index
+
+    def __repr__(self) -> str:
+        """What it waits for, or what came of it."""
+        return f"<RecordFuture {self._batch.topic}: {'finished' if self.done() else 'pending'}>"
+
+    def cancel(self) -> bool:
+        """False: it can't be."""
+        return False
+
+    def cancelled(self) -> bool:
+        """False, always."""
+        return False
+
+    def running(self) -> bool:
+        """Whether it is not done."""
+        return not self.done()
+
+    def done(self) -> bool:
+        """Whether the record is acknowledged or given up."""
+        return self._batch.outcomes is not None
+
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        """Where the record is; raises its ``TidelogError``, or ``TimeoutError`` after ``timeout`` seconds."""
+        outcome = self._batch.wait(timeout)[self._index]
+        if isinstance(outcome, TidelogError):
+            raise outcome.with_traceback(None)
+        return self._batch.metadata(self._index, outcome)
+
+    def exception(self, timeout: float | None = None) -> TidelogError | None:
+        """Why the record is not acknowledged, or None. Raises ``TimeoutError`` after ``timeout`` seconds."""
+        outcome = self._batch.wait(timeout)[self._index]
+        return outcome if isinstance(outcome, TidelogError) else None
+
+    def add_done_callback(self, fn: Callable[[Future[RecordMetadata]], object]) -> None:
+        """Call ``fn`` with this future when it is done, from the sending thread, or at once when it is."""
+        with _finished:
+            if self._batch.outcomes is None:
+                self._batch.callbacks.append((self, fn))
+                return
+        _call(fn, self)
+
+    # What concurrent.futures.wait and as_completed look at.
+
+    @property
+    def _condition(self) -> threading.Condition:  # type: ignore[override]
+        return _finished
+
+    @property
+    def _state(self) -> str:  # type: ignore[override]
+        return "PENDING" if self._batch.outcomes is None else "FINISHED"
+
+    @property
+    def _waiters(self) -> list[Any]:  # type: ignore[override]
+        return self._batch.waiters.setdefault(self, [])
+
+
+class RecordBatch:
+    """Records of one topic that go as one request, and their outcome. Filled under the send buffer's lock."""
+
+    __slots__ = (
+        "callbacks", "columns", "deadline", "gateway_stamps", "largest_bytes", "number",
+        "opened_at", "outcomes", "size_bytes", "topic", "waiters",
+    )  # fmt: skip
+
+    def __init__(self, topic: str, *, opened_at: float, deadline: Deadline) -> None:
+        self.topic = topic
+        self.number = 0
+        self.opened_at = opened_at
+        self.deadline = deadline
+        self.columns = RecordColumns()
+        self.size_bytes = 0
+        self.largest_bytes = 0
+        self.gateway_stamps = False
+        self.outcomes: list[Outcome] | None = None
+        self.callbacks: list[tuple[RecordFuture, Callable[[Future[RecordMetadata]], object]]] = []
+        self.waiters: dict[RecordFuture, list[Any]] = {}
+
+    def add(  # noqa: PLR0917 - names cost time, and this is done for each record
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        partition: int,
+        timestamp_ms: int,
+        size_bytes: int,
+    ) -> RecordFuture:
+        """Append one record. ``size_bytes`` counts ``RECORD_OVERHEAD_BYTES``."""
+        columns = self.columns
+        index = len(columns.values)
+        columns.keys.append(key)
+        columns.values.append(value)
+        columns.named.append(partition)
+        columns.timestamps_ms.append(timestamp_ms)
+        if headers:
+            columns.headers[index] = headers
+        self.size_bytes += size_bytes
+        if size_bytes > self.largest_bytes:  # noqa: PLR1730 - max() is dearer, and this is done for each record
+            self.largest_bytes = size_bytes
+        return RecordFuture(self, index)
+
+    @property
+    def record_count(self) -> int:
+        """How many records it has, also when it holds them no more."""
+        return len(self.columns.timestamps_ms)
+
+    def drop_records(self) -> None:
+        """They are sent: hold on to what their outcome is made of, and to nothing else."""
+        self.columns.keys, self.columns.values, self.columns.headers = [], [], {}
+
+    def wait(self, timeout_s: float | None) -> list[Outcome]:
+        """The outcomes, one per record. Raises ``TimeoutError``."""
+        if self.outcomes is None:
+            with _finished:
+                if not _finished.wait_for(lambda: self.outcomes is not None, timeout_s):
+                    raise TimeoutError
+        assert self.outcomes is not None
+        return self.outcomes
+
+    def metadata(self, index: int, offset: int) -> RecordMetadata:
+        """Where an acknowledged record is."""
+        timestamp_ms = None if self.gateway_stamps else self.columns.timestamps_ms[index]
+        return RecordMetadata(self.topic, self.columns.assigned[index], offset, timestamp_ms)
+
+    def fail(self, error: TidelogError, on_delivery: OnDelivery | None) -> int:
+        """Finish with ``error`` for every record. Returns how many failed."""
+        return self.finish([error] * self.record_count, on_delivery)
+
+    def finish(self, outcomes: list[Outcome], on_delivery: OnDelivery | None) -> int:
+        """Tell everybody, once: futures first, then ``on_delivery``. Returns how many records failed."""
+        assert len(outcomes) == self.record_count
+        assert self.outcomes is None
+        with _finished:
+            self.outcomes = outcomes
+            callbacks, self.callbacks = self.callbacks, []
+            for future, waiters in self.waiters.items():
+                for waiter in waiters:
+                    add = (
+                        waiter.add_exception if isinstance(outcomes[future._index], TidelogError) else waiter.add_result
+                    )
+                    add(future)
+            _finished.notify_all()
+        for future, fn in callbacks:
+            _call(fn, future)
+        if on_delivery is not None:
+            self._report(outcomes, on_delivery)
+        self.drop_records()
+        return sum(1 for outcome in outcomes if isinstance(outcome, TidelogError))
+
+    def _report(self, outcomes: list[Outcome], on_delivery: OnDelivery) -> None:
+        columns = self.columns
+        for index, outcome in enumerate(outcomes):
+            error = outcome if isinstance(outcome, TidelogError) else None
+            partition = columns.assigned[index] if columns.assigned else columns.named[index]
+            record = SentRecord(
+                self.topic,
+                None if partition == CHOOSE else partition,
+                None if isinstance(outcome, TidelogError) else outcome,
+                None if self.gateway_stamps else columns.timestamps_ms[index],
+                columns.keys[index],
+                columns.values[index],
+                columns.headers.get(index, ()),
+            )
+            _call(on_delivery, error, record)
+
+
+def _call(fn: Callable[..., object], *arguments: object) -> None:
+    try:
+        fn(*arguments)
+    except Exception:  # somebody else's code, called from our thread, which has more to deliver
+        _logger.exception("a delivery callback raised an exception")

@@ -1,0 +1,236 @@
+"""Numbers a producer's requests to each topic, so that the gateway knows one again and keeps them in order.
+
+What the gateway promises (HTTP API, section 4): requests of one producer id to one topic are taken in the order of their
+sequences, without gaps; the same sequence again appends nothing; a refused request uses none up. What follows, and is all
+that is used here:
+
+1. Several requests may be on their way, numbered in the order of the batches; each is repeated until it is known.
+2. When a request is refused and others behind it are on their way, its number stays a gap for ever: none of those can be in
+   the log, whatever became of their answers. They are sent again, in order, under a new producer id.
+3. When a request is given up in doubt, those behind it go on under their numbers; one that is told that it is ahead, and of
+   which no try is in doubt, is not in the log either. Any other one is in doubt, too.
+4. A new producer id is begun only when everything before has come to its end, so the order holds across ids.
+
+Safe from any thread; each batch is one thread's.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from log_format.errors import ErrorCode, TidelogError
+from tidelog.deadline import Deadline
+from tidelog.errors import DeliveryTimeout, GatewayError, OutcomeUnknown, UnexpectedAnswer
+from tidelog.http.transport import Request, Transport, target
+from tidelog.limits import BACKOFF_FIRST_MS
+from tidelog.types.record import ProduceResult
+
+TIMES_NUMBERED_MAX = 8
+"""How often one request gets a new number: each time something was refused, forgotten or deleted under it."""
+
+_FORGOTTEN = (ErrorCode.UNKNOWN_PRODUCER, ErrorCode.SEQUENCE_OUT_OF_ORDER, ErrorCode.FENCED_PRODUCER)
+
+
+class Issued(msgspec.Struct, frozen=True):
+    """A producer id and its epoch, as gateways issue them."""
+
+    producer_id: str
+    epoch: int
+
+
+@dataclass(eq=False, slots=True)
+class _Identity:
+    """One producer id, for one topic."""
+
+    producer_id: str
+    epoch: int
+    next_sequence: int = 0
+    acknowledged: int = 0
+    """How many of its requests the gateway has taken, as far as it is known."""
+    gap_at: int | None = None
+    """The smallest sequence that will never be in the log."""
+    retired: bool = False
+
+    def never(self, sequence: int) -> bool:
+        """Whether a request of this sequence can't be in the log, nor ever come into it."""
+        return self.gap_at is not None and self.gap_at < sequence
+
+
+@dataclass(eq=False, slots=True)
+class _Number:
+    identity: _Identity
+    sequence: int
+    is_last: bool
+    """Whether the batch needs no further number when this one is used."""
+
+    def headers(self) -> Mapping[str, str]:
+        return {
+            "Tidelog-Producer-Id": self.identity.producer_id,
+            "Tidelog-Producer-Epoch": str(self.identity.epoch),
+            "Tidelog-Producer-Sequence": str(self.sequence),
+        }
+
+    def is_final(self, error: GatewayError) -> bool:
+        """Whether trying again under this number can't help."""
+        if error.code is not ErrorCode.SEQUENCE_OUT_OF_ORDER:
+            return False
+        expected = error.fields.get("expected_sequence")
+        is_forgotten = isinstance(expected, int) and expected < self.identity.acknowledged
+        return is_forgotten or self.identity.retired
+
+
+Post = Callable[[Mapping[str, str], Callable[[GatewayError], bool]], ProduceResult]
+"""Sends one request with these headers, repeated where that may help and the error is not final."""
+
+
+@dataclass(eq=False, slots=True)
+class _Lane:
+    """One topic's batches that are on their way, in order, and the numbers that they hold."""
+
+    batches: deque[int] = field(default_factory=deque)
+    numbers: dict[int, _Number] = field(default_factory=dict)
+    identity: _Identity | None = None
+
+    def behind(self, number: _Number) -> bool:
+        """Whether a request under a later number of the same identity is on its way."""
+        return any(
+            other.identity is number.identity and other.sequence > number.sequence for other in self.numbers.values()
+        )
+
+
+class Numbering:
+    """The numbers of one producer's requests."""
+
+    def __init__(self, transport: Transport, *, issue: Callable[[str], Issued] | None = None) -> None:
+        """``issue``: gives the producer id for a topic's requests; None: the gateways give as many as are needed.
+
+        What ``issue`` gives is all there is: a request that is refused or forgotten under it is not numbered anew.
+        """
+        self._transport = transport
+        self._issue = issue
+        self._lanes: dict[str, _Lane] = {}
+        self._changed = threading.Condition()
+
+    def enter(self, topic: str, batch: int) -> None:
+        """A batch is on its way, behind all that entered before."""
+        with self._changed:
+            self._lanes.setdefault(topic, _Lane()).batches.append(batch)
+
+    def leave(self, topic: str, batch: int) -> None:
+        """The batch has its outcome."""
+        with self._changed:
+            lane = self._lanes[topic]
+            lane.batches.remove(batch)
+            lane.numbers.pop(batch, None)
+            self._changed.notify_all()
+
+    def start_over(self) -> None:
+        """Every topic begins under another producer id. Nothing may be on its way."""
+        with self._changed:
+            assert not any(lane.batches for lane in self._lanes.values())
+            self._lanes = {}
+
+    def send(self, topic: str, batch: int, deadline: Deadline, post: Post, *, is_last: bool) -> ProduceResult:
+        """Post one request of the batch under its number. ``is_last``: if it succeeds the batch needs no further one.
+
+        Raises ``OutcomeUnknown`` when it may be in the log; any other ``TidelogError`` says that it is not.
+        """
+        lane = self._lanes[topic]
+        for _ in range(TIMES_NUMBERED_MAX):
+            number = self._take(topic, batch, deadline, is_last=is_last)
+            try:
+                result = self._clear_answer(number, deadline, post)
+            except TidelogError as error:
+                if not self._is_to_be_repeated(lane, batch, number, error):
+                    raise
+            else:
+                with self._changed:
+                    number.identity.acknowledged = max(number.identity.acknowledged, number.sequence + 1)
+                    if not is_last:
+                        del lane.numbers[batch]
+                    self._changed.notify_all()
+                return result
+        raise DeliveryTimeout(
+            f"Topic {topic!r} forgot its producers {TIMES_NUMBERED_MAX} times. The records are not stored."
+        )
+
+    def _clear_answer(self, number: _Number, deadline: Deadline, post: Post) -> ProduceResult:
+        """Post, again when a success is garbled: the gateway answers the same number as it did the first time."""
+        while True:
+            try:
+                return post(number.headers(), number.is_final)
+            except UnexpectedAnswer:
+                if deadline.near:
+                    raise
+                self._transport.pause(min(BACKOFF_FIRST_MS, deadline.remaining_ms()))
+
+    def _take(self, topic: str, batch: int, deadline: Deadline, *, is_last: bool) -> _Number:
+        """The batch's next number, when those before it have theirs."""
+        lane = self._lanes[topic]
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._may_take(lane, batch), deadline.remaining_s()):
+                raise DeliveryTimeout("Records before these took all the time for delivery. These were not sent.")
+            if lane.identity is not None and not lane.identity.retired:
+                return self._next(lane, lane.identity, batch, is_last=is_last)
+        # Nobody else does the same: this batch is the first, and the others wait until it has a number.
+        identity = self._new_identity(topic, deadline)
+        with self._changed:
+            lane.identity = identity
+            return self._next(lane, identity, batch, is_last=is_last)
+
+    def _next(self, lane: _Lane, identity: _Identity, batch: int, *, is_last: bool) -> _Number:
+        number = _Number(identity, identity.next_sequence, is_last)
+        identity.next_sequence += 1
+        lane.numbers[batch] = number
+        self._changed.notify_all()
+        return number
+
+    def _may_take(self, lane: _Lane, batch: int) -> bool:
+        if lane.batches[0] == batch:
+            return True
+        identity = lane.identity
+        if identity is None or identity.retired:
+            return False
+        for other in lane.batches:
+            if other == batch:
+                return True
+            number = lane.numbers.get(other)
+            if number is None or number.identity is not identity or not number.is_last:
+                return False
+        return False
+
+    def _is_to_be_repeated(self, lane: _Lane, batch: int, number: _Number, error: TidelogError) -> bool:
+        """Note that a request failed: whether to send it under another number. Raises ``OutcomeUnknown``."""
+        with self._changed:
+            del lane.numbers[batch]
+            identity = number.identity
+            was_sent = error.may_have_happened or (isinstance(error, GatewayError) and error.after_doubt)
+            self._changed.notify_all()
+            if was_sent and not identity.never(number.sequence):
+                identity.retired = True
+                if error.may_have_happened:
+                    raise error
+                unknown = OutcomeUnknown(f"An earlier try may have happened; the last one was refused: {error.detail}")
+                unknown.__cause__ = error
+                raise unknown
+            is_forgotten = self._issue is None and (error.code in _FORGOTTEN or identity.never(number.sequence))
+            if is_forgotten or identity.retired or lane.behind(number):
+                identity.retired = True
+                gaps = [number.sequence] + ([] if identity.gap_at is None else [identity.gap_at])
+                identity.gap_at = min(gaps)
+            else:
+                identity.next_sequence = number.sequence
+            return is_forgotten
+
+    def _new_identity(self, topic: str, deadline: Deadline) -> _Identity:
+        if self._issue is not None:
+            given = self._issue(topic)
+            return _Identity(given.producer_id, given.epoch)
+        request = Request(method="POST", target=target("producers"), repeatable=True, reads=True)
+        issued = self._transport.call(request, deadline).decode(Issued)
+        return _Identity(issued.producer_id, issued.epoch)

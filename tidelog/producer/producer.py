@@ -1,0 +1,386 @@
+"""Sending records: ``Producer``.
+
+What a record goes through: ``send`` puts it into its topic's open batch (``send_buffer``); a sending thread takes the batch
+when it is ready (``sending_threads``), gives each record its partition and makes the request (``sender``); the answer
+finishes the records' futures (``delivery``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from log_format.errors import TidelogError
+from tidelog import limits
+from tidelog.bodies.encode import Compression
+from tidelog.bodies.record_columns import CHOOSE
+from tidelog.bodies.table_chunk import ArrowStream, TableChunk, TableDelivery, as_table, cut
+from tidelog.deadline import Deadline
+from tidelog.errors import BufferFull, DeliveryFailed
+from tidelog.http.transport import Transport
+from tidelog.producer.delivery import OnDelivery
+from tidelog.producer.numbering import Numbering
+from tidelog.producer.send_buffer import SendBuffer
+from tidelog.producer.sender import Sender
+from tidelog.producer.sending_threads import SendingThreads
+from tidelog.producer.transactional_sender import TransactionalSender
+from tidelog.producer.transactions import Identity, Transactions
+from tidelog.types.group import GroupMetadata
+from tidelog.types.record import Headers, ProduceResult, RecordMetadata, TopicPartition, headers_bytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Serializer = Callable[[Any], bytes | str | None]
+HeadersArgument = Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | str | None]]
+
+
+class Producer:
+    """Sends records to topics, in batches, in the background.
+
+    ::
+
+        with Producer("http://127.0.0.1:8080") as producer:
+            future = producer.send("orders", "a value", key="user-7")
+            print(future.result().offset)
+
+    Promises: an acknowledged record (its future has a result) is durable and has this offset, and it is in the log once:
+    requests are numbered, so that one whose answer was lost is repeated, by any gateway, until its outcome is known, and
+    never doubled. One producer's records keep their order in each partition; different topics don't wait for each other.
+    Only when ``delivery_timeout_ms`` is over and nobody could say, a record fails with ``OutcomeUnknown``: then it may or
+    may not be in the log. Every other error says that it is not.
+
+    Safe from any thread. A forked child must make its own; the parent's raises ``RuntimeError`` there.
+
+    ``bootstrap_servers``: a gateway's URL, several separated by commas, or a sequence of them, any of which may be dead;
+    None: the environment's ``TIDELOG_URL``, else ``http://127.0.0.1:8080``.
+
+    ``linger_ms`` (0 and up): how long a batch waits for more records before it is sent, unless it reaches
+    ``batch_bytes`` (1 and up) first. ``buffer_bytes``: what may be taken in and not acknowledged, about 100 bytes per
+    record included; beyond it ``send`` blocks, up to ``max_block_ms``. ``max_in_flight`` (1 and up): requests on their
+    way at once, at most 5 of one topic. ``enable_idempotence``: False sends requests without numbers, one of a topic at a
+    time, and never repeats one that may have happened. ``delivery_timeout_ms``: when it has passed since a record was
+    sent, the record is acknowledged or its future has an exception; ``request_timeout_ms``: how long one answer is waited
+    for. ``compression``: of request bodies, ``"gzip"``, ``"zstd"`` or None.
+    ``key_serializer``, ``value_serializer``: called with what ``send`` gets, return bytes, text or None.
+    ``on_delivery``: called as ``on_delivery(error, record)`` for each record, from the sending thread; with it
+    ``flush`` and ``close`` don't raise ``DeliveryFailed``. It must not wait for other records.
+    ``transactional_id``: everything is sent in transactions, under this name, of which only the newest holder goes on;
+    ``transaction_timeout_ms`` (1 s to 15 min): after so long the gateways abort one.
+    ``ca_file``: PEM file of the authorities that https gateways' certificates must come from; None: the environment's
+    ``TIDELOG_CA_FILE``, else the system's.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str] | None = None,
+        *,
+        linger_ms: float = limits.LINGER_MS,
+        batch_bytes: int = limits.BATCH_BYTES,
+        buffer_bytes: int = limits.BUFFER_BYTES,
+        max_block_ms: float = limits.MAX_BLOCK_MS,
+        max_in_flight: int = limits.MAX_IN_FLIGHT,
+        enable_idempotence: bool = True,
+        delivery_timeout_ms: float = limits.DELIVERY_TIMEOUT_MS,
+        request_timeout_ms: float = limits.REQUEST_TIMEOUT_MS,
+        compression: Compression | None = None,
+        key_serializer: Serializer | None = None,
+        value_serializer: Serializer | None = None,
+        on_delivery: OnDelivery | None = None,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int = limits.TRANSACTION_TIMEOUT_MS,
+        ca_file: str | None = None,
+    ) -> None:
+        """Nothing is sent or connected yet. Raises ``ValueError`` for a value out of its range."""
+        _check_at_least(0, linger_ms=linger_ms, max_block_ms=max_block_ms)
+        _check_at_least(1, batch_bytes=batch_bytes, max_in_flight=max_in_flight)
+        _check_at_least(batch_bytes, buffer_bytes=buffer_bytes)
+        _check_at_least(linger_ms, delivery_timeout_ms=delivery_timeout_ms)
+        if batch_bytes > limits.REQUEST_TARGET_BYTES:
+            raise ValueError(f"batch_bytes is {batch_bytes}, above {limits.REQUEST_TARGET_BYTES}")
+        _check_words(compression, transactional_id, transaction_timeout_ms, enable_idempotence=enable_idempotence)
+        transport = Transport(bootstrap_servers, request_timeout_ms=request_timeout_ms, ca_file=ca_file)
+        staging = None if transactional_id is None else TransactionalSender(transport, compression=compression)
+        if staging is not None:
+            numbering: Numbering | None = staging.numbering
+        else:
+            numbering = Numbering(transport) if enable_idempotence else None
+        self._buffer = SendBuffer(
+            linger_ms=linger_ms,
+            batch_bytes=batch_bytes,
+            buffer_bytes=buffer_bytes,
+            max_block_ms=max_block_ms,
+            delivery_timeout_ms=delivery_timeout_ms,
+            in_flight_per_topic=1 if numbering is None else limits.IN_FLIGHT_PER_TOPIC_MAX,
+            on_taken=lambda batch: None if numbering is None else numbering.enter(batch.topic, batch.number),
+        )
+        self._threads = SendingThreads(
+            transport,
+            self._buffer,
+            staging or Sender(transport, compression=compression, numbering=numbering),
+            max_in_flight=max_in_flight,
+            delivery_timeout_ms=delivery_timeout_ms,
+            on_delivery=on_delivery,
+            numbering=numbering,
+            on_failure=None if staging is None else staging.fail,
+        )
+        self._staging = staging
+        self._append = self._buffer.append
+        self._transactions: Transactions | None = None
+        if transactional_id is not None and staging is not None:
+            identity = Identity(transactional_id, transaction_timeout_ms, delivery_timeout_ms)
+            self._transactions = Transactions(transport, self._threads, staging, identity, on_delivery)
+            self._append = self._transactions.inside(self._buffer.append)
+        self._key_serializer = key_serializer
+        self._value_serializer = value_serializer
+        self._delivery_timeout_ms = delivery_timeout_ms
+        self._process_id = os.getpid()
+        self._closed = False
+        # Forgotten, or still open when the interpreter ends: what was taken in is delivered all the same.
+        self._finalizer = weakref.finalize(self, self._threads.close_forgotten)
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        headers: HeadersArgument | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Future[RecordMetadata]:
+        """Take one record in and return the future of its place in the log.
+
+        ``value`` and ``key``: bytes, text (sent as UTF-8) or None, after their serializers; a None value is a tombstone.
+        ``headers``: pairs, or a mapping, of text to bytes, text or None. ``partition``: None chooses it by the key as Kafka
+        does (without a key: one partition per batch, in turn). ``timestamp_ms``: None is now.
+
+        Blocks only while the buffer is full. Raises ``BufferFull`` after ``max_block_ms``, ``TypeError`` and ``ValueError``
+        for what no record may be, ``RuntimeError`` when the producer is closed. The future raises every other error.
+        """
+        if self._closed or os.getpid() != self._process_id:
+            self._refuse()
+        if self._key_serializer is not None:
+            key = self._key_serializer(key)
+        if self._value_serializer is not None:
+            value = self._value_serializer(value)
+        size_bytes = limits.RECORD_OVERHEAD_BYTES
+        if value is not None:
+            if type(value) is not bytes:
+                value = _as_bytes(value, "value")
+            size_bytes += len(value)
+        if key is not None:
+            if type(key) is not bytes:
+                key = _as_bytes(key, "key")
+            size_bytes += len(key)
+        pairs: Headers = ()
+        if headers:
+            pairs = _pairs(headers)
+            size_bytes += headers_bytes(pairs)
+        if partition is None:
+            partition = CHOOSE
+        elif not 0 <= partition <= limits.PARTITION_MAX:
+            raise ValueError(f"partition is {partition}, not 0 to {limits.PARTITION_MAX}")
+        if timestamp_ms is None:
+            timestamp_ms = time.time_ns() // 1_000_000
+        elif not 0 <= timestamp_ms <= limits.TIMESTAMP_MS_MAX:
+            raise ValueError(f"timestamp_ms is {timestamp_ms}, not 0 to {limits.TIMESTAMP_MS_MAX}")
+        future, opened = self._append(topic, key, value, pairs, partition, timestamp_ms, size_bytes)
+        if opened:
+            self._threads.ensure()
+        return future
+
+    def send_table(self, topic: str, table: ArrowStream, *, max_block_ms: float | None = None) -> Future[ProduceResult]:
+        """Take an Arrow table in and return the future of its ranges of offsets.
+
+        ``table``: of pyarrow, or whatever has the Arrow interface ``__arrow_c_stream__``, as DataFrames of pandas and polars.
+        Columns: ``value`` and, where wanted, ``key``, ``headers``, ``timestamp``, ``partition``, as the HTTP API names them;
+        the gateway chooses partitions that are null or absent. A table of more than 8 MiB goes as several requests, in
+        order; when one fails those behind it are not sent, and the exception has a note that says how many rows are stored.
+        It goes behind what was sent to the topic before. Blocks, up to ``max_block_ms`` (None: the producer's) for each
+        request, and raises as ``send``; ``TypeError`` also for what is no table.
+        """
+        if self._closed or os.getpid() != self._process_id:
+            self._refuse()
+        rows = as_table(table)
+        delivery = TableDelivery(topic, rows.num_rows)
+        if rows.num_rows == 0:
+            delivery.stored(ProduceResult(topic, ()))
+            return delivery.future
+        with contextlib.nullcontext() if self._transactions is None else self._transactions.entered():
+            self._put(delivery, rows, max_block_ms)
+        return delivery.future
+
+    # Transactions
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """A transaction around a block: committed at its end, aborted by an exception, which goes on.
+
+        Raises what ``begin_transaction`` and ``commit_transaction`` raise.
+        """
+        self.begin_transaction()
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(TidelogError):
+                self.abort_transaction()
+            raise
+        self.commit_transaction()
+
+    def init_transactions(self) -> None:
+        """Fence whoever used the transactional id before: nothing that they left open can be committed after this.
+
+        Call it before you read where to go on from what they committed. Otherwise it may be left out: beginning a transaction
+        does the same. Raises as ``begin_transaction``.
+        """
+        self._transactional().initialize()
+
+    def begin_transaction(self) -> None:
+        """What is sent from now on belongs to a new transaction.
+
+        Raises ``FencedProducer`` when another producer took the transactional id, now and from then on; ``GatewayError`` when no
+        transaction could be begun; ``RuntimeError`` while one is open, and without a ``transactional_id``.
+        """
+        self._transactional().begin()
+
+    def commit_transaction(self) -> None:
+        """Return when everything sent in the transaction is in the log and everybody sees it, with the offsets of groups.
+
+        Repeated by itself until the outcome is known. Raises ``OutcomeUnknown`` when ``delivery_timeout_ms`` is over before
+        that: call it again. Any other error says that the transaction is aborted and nothing of it will ever appear:
+        ``DeliveryFailed`` when something that was sent in it was refused, ``FencedProducer``, ``TransactionNotOpen`` (its
+        time-out was over), ``StaleGeneration`` (the group's partitions went to others), ``GatewayError``.
+        """
+        self._transactional().commit()
+
+    def abort_transaction(self) -> None:
+        """Nothing that was sent in the transaction will ever appear. The futures of its records raise ``TransactionAborted``.
+
+        A gateway that can't be reached does the same when the transaction's time-out is over, so that raises nothing. Raises
+        ``FencedProducer``, and after a commit in doubt ``TransactionNotOpen``: it was committed.
+        """
+        self._transactional().abort()
+
+    def send_offsets_to_transaction(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata | str) -> None:
+        """Commit a group's offsets with the transaction: all or nothing, together with the records.
+
+        ``offsets``: the next to read, as ``Consumer.positions`` has them. ``group``: ``Consumer.group_metadata()``, by which a
+        consumer that lost its partitions is refused; or a group's name, when the group has no members.
+
+        Raises ``StaleGeneration``, ``UnknownMember``, ``FencedMember``: the transaction can only be aborted then.
+        """
+        self._transactional().add_offsets(offsets, group)
+
+    def _transactional(self) -> Transactions:
+        self._refuse_fork()
+        if self._transactions is None:
+            raise RuntimeError("the producer has no transactional_id")
+        if self._closed:
+            self._refuse()
+        self._threads.refuse_own_thread()
+        return self._transactions
+
+    def _put(self, delivery: TableDelivery, rows: pa.Table, max_block_ms: float | None) -> None:
+        for index, part in enumerate(cut(rows, self._buffer.batch_bytes_max)):
+            try:
+                self._buffer.put(TableChunk(delivery, part, Deadline(self._delivery_timeout_ms)), max_block_ms)
+            except BufferFull as error:
+                if index == 0:
+                    raise
+                delivery.fail(error)
+                if self._staging is not None:
+                    self._staging.fail(error)
+                break
+            self._threads.ensure()
+
+    def wait_for_room(self, size_bytes: int, max_block_ms: float) -> None:
+        """Return when the buffer has room for so many bytes; others may take it. Raises ``BufferFull`` as ``send``."""
+        self._refuse_fork()
+        self._buffer.wait_for_room(size_bytes, max_block_ms)
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Return when every record sent before this call is acknowledged.
+
+        Raises ``DeliveryFailed`` when some were not (unless there is an ``on_delivery``, which was told), and
+        ``TimeoutError`` after ``timeout`` seconds.
+        """
+        self._refuse_fork()
+        self._threads.flush(Deadline(None if timeout is None else timeout * 1000))
+
+    def close(self, timeout: float | None = None) -> None:
+        """Deliver what was sent, then end the threads and close the connections. A second call does nothing.
+
+        An open transaction is aborted.
+
+        After ``timeout`` seconds (None: when the delivery time-outs are over) what is left is given up: its futures raise.
+        Raises ``DeliveryFailed`` as ``flush`` does.
+        """
+        self._threads.refuse_own_thread()
+        self._closed = True
+        self._finalizer.detach()
+        if self._transactions is not None and os.getpid() == self._process_id:
+            self._transactions.close()
+        self._threads.close(Deadline(None if timeout is None else timeout * 1000))
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Close. When the block raises, its exception goes on, and failed deliveries are only logged."""
+        with contextlib.suppress(*([DeliveryFailed] if error is not None else [])):
+            self.close()
+
+    def _refuse(self) -> None:
+        self._refuse_fork()
+        raise RuntimeError("the producer is closed")
+
+    def _refuse_fork(self) -> None:
+        if os.getpid() != self._process_id:
+            raise RuntimeError("this producer was made before a fork: make a new one in the child process")
+
+
+def _check_at_least(least: float, **given: float) -> None:
+    for name, value in given.items():
+        if value < least:
+            raise ValueError(f"{name} is {value}, below {least}")
+
+
+def _check_words(
+    compression: str | None, transactional_id: str | None, transaction_timeout_ms: int, *, enable_idempotence: bool
+) -> None:
+    if compression not in {None, "gzip", "zstd"}:
+        raise ValueError(f"compression is {compression!r}, not 'gzip', 'zstd' or None")
+    if transactional_id is not None and not enable_idempotence:
+        raise ValueError("transactions need enable_idempotence")
+    if not limits.TRANSACTION_TIMEOUT_MS_MIN <= transaction_timeout_ms <= limits.TRANSACTION_TIMEOUT_MS_MAX:
+        raise ValueError(
+            f"transaction_timeout_ms is {transaction_timeout_ms}, not "
+            f"{limits.TRANSACTION_TIMEOUT_MS_MIN} to {limits.TRANSACTION_TIMEOUT_MS_MAX}"
+        )
+
+
+def _as_bytes(value: object, what: str) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    raise TypeError(
+        f"a {what} is bytes, text or None, not {type(value).__name__}: give the producer a {what}_serializer"
+    )
+
+
+def _pairs(headers: HeadersArgument) -> Headers:
+    pairs = []
+    for name, value in headers.items() if isinstance(headers, Mapping) else headers:
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a header is text, not {type(name).__name__}")
+        pairs.append((name, None if value is None else _as_bytes(value, "header")))
+    return tuple(pairs)

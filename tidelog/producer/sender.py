@@ -1,0 +1,238 @@
+"""A batch -> requests -> an outcome for each of its records.
+
+1. Every record gets its partition here, so that its offset follows from the answer: a request's records for one partition
+   get consecutive offsets in the order of the request.
+2. What can be refused before it is sent is refused record by record (too large, no such partition), so that one bad record
+   does not take its batch down with it.
+3. A request above the gateway's limit is halved until it fits.
+4. Only a refusal that changed nothing leads to another request for the same records, unless requests are numbered: then the
+   gateway knows one again, and it is repeated until its outcome is known.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from log_format.errors import TidelogError
+from log_format.limits import REQUEST_BYTES_MAX
+from tidelog.bodies.encode import ARROW, Compression, encode, encode_table
+from tidelog.bodies.record_columns import RecordColumns
+from tidelog.bodies.table_chunk import TableChunk
+from tidelog.calls.produce import produce
+from tidelog.calls.topic_facts import TopicFacts, TopicFactsCache
+from tidelog.errors import (
+    DeliveryTimeout,
+    GatewayError,
+    InvalidRecord,
+    RecordTooLarge,
+    RequestTooLarge,
+    UnexpectedAnswer,
+    UnknownPartition,
+)
+from tidelog.http.transport import Transport
+from tidelog.limits import RECORD_OVERHEAD_BYTES
+from tidelog.producer.delivery import Outcome, RecordBatch
+from tidelog.producer.numbering import Numbering
+from tidelog.types.record import ProduceResult
+
+
+class Sender:
+    """Delivers batches through one transport. Safe from any thread."""
+
+    def __init__(
+        self, transport: Transport, *, compression: Compression | None, numbering: Numbering | None = None
+    ) -> None:
+        """``numbering``: of idempotent requests; every batch has entered it."""
+        self._transport = transport
+        self._numbering = numbering
+        self._compression = compression
+        self._facts = TopicFactsCache(transport)
+        self._request_bytes_max = REQUEST_BYTES_MAX
+        self._round_robin = itertools.count(random.randrange(1 << 16))  # noqa: S311
+
+    def deliver(self, batch: RecordBatch) -> list[Outcome] | None:
+        """The outcome of each record, in order; None: it comes later, and somebody else tells it."""
+        if batch.deadline.near:
+            error = DeliveryTimeout(
+                "Others were in the way until the time for delivery was over. The record was not sent."
+            )
+            return [error] * len(batch.columns)
+        return self._send(batch, batch.columns, next(self._round_robin), asked_after=0.0)
+
+    def deliver_chunk(self, chunk: TableChunk) -> None:
+        """Send the rows and tell the table's delivery. Raises the first ``TidelogError``; nothing is sent after it."""
+        waiting = [chunk.table]
+        while waiting:
+            if chunk.deadline.near:
+                raise DeliveryTimeout("The time for delivery is over. These rows were not sent.")
+            table = waiting.pop()
+            body = encode_table(table)
+            try:
+                self._check_size(len(body))
+                result = self._append_table(chunk, table.num_rows, body, is_last=not waiting)
+            except RequestTooLarge as error:
+                if not self._smaller(error, table.num_rows):
+                    raise
+                middle = table.num_rows // 2
+                waiting += [table.slice(middle), table.slice(0, middle)]
+                continue
+            except GatewayError as error:
+                final = _final(error)
+                if final is error:
+                    raise
+                raise final from error
+            if result is not None:
+                chunk.delivery.stored(result)
+
+    def _send(self, batch: RecordBatch, columns: RecordColumns, round_: int, *, asked_after: float) -> list[Outcome]:
+        """Assign partitions, put aside what can't be stored, send the rest. ``round_`` chooses the keyless partition."""
+        try:
+            facts = self._facts.get(batch.topic, batch.deadline, asked_after=asked_after)
+        except GatewayError as error:
+            return [_final(error)] * len(columns)
+        batch.gateway_stamps = facts.gateway_stamps
+        columns.assign(facts.partition_count, round_ % facts.partition_count)
+        refused = _refused(batch, columns, facts)
+        if not refused:
+            return self._post(batch, columns, round_, facts)
+        if facts.asked_at < batch.opened_at:
+            # The topic may have been changed since: nothing is refused by what was known before the record came.
+            return self._send(batch, columns, round_, asked_after=batch.opened_at)
+        kept = [index for index in range(len(columns)) if index not in refused]
+        rest = columns.select(kept)
+        outcomes: list[Outcome] = [refused.get(index, 0) for index in range(len(columns))]
+        for index, outcome in zip(kept, self._post(batch, rest, round_, facts) if kept else [], strict=True):
+            outcomes[index] = outcome
+        for place, index in enumerate(kept):
+            columns.assigned[index] = rest.assigned[place]
+        return outcomes
+
+    def _post(
+        self, batch: RecordBatch, columns: RecordColumns, round_: int, facts: TopicFacts, *, is_last: bool = True
+    ) -> list[Outcome]:
+        try:
+            body, content_type = encode(columns)
+            self._check_size(len(body))
+            return self._append(batch, columns, body, content_type, is_last=is_last)
+        except RequestTooLarge as error:
+            if not self._smaller(error, len(columns)):
+                return [error] * len(columns)
+            return self._post_halves(batch, columns, round_, facts, is_last=is_last)
+        except (UnknownPartition, RecordTooLarge, InvalidRecord) as error:
+            if facts.asked_at >= batch.opened_at:
+                return [error] * len(columns)
+            # What was known of the topic is old, and the refusal changed nothing.
+            return self._send(batch, columns, round_, asked_after=max(batch.opened_at, time.monotonic()))
+        except GatewayError as error:
+            return [_final(error)] * len(columns)
+
+    def _post_halves(
+        self, batch: RecordBatch, columns: RecordColumns, round_: int, facts: TopicFacts, *, is_last: bool
+    ) -> list[Outcome]:
+        middle = len(columns) // 2
+        first, second = columns.slice(0, middle), columns.slice(middle, len(columns))
+        outcomes = self._post(batch, first, round_, facts, is_last=False)
+        outcomes += self._post(batch, second, round_, facts, is_last=is_last)
+        columns.assigned = first.assigned + second.assigned
+        return outcomes
+
+    def _append(
+        self, batch: RecordBatch, columns: RecordColumns, body: bytes, content_type: str, *, is_last: bool
+    ) -> list[Outcome]:
+        return _offsets(columns.assigned, self._produce(batch, body, content_type, is_last=is_last))
+
+    def _append_table(self, chunk: TableChunk, row_count: int, body: bytes, *, is_last: bool) -> ProduceResult | None:
+        """Where the rows are; None where that is not known before the transaction is committed."""
+        result = self._produce(chunk, body, ARROW, is_last=is_last)
+        if result.count != row_count:
+            raise _miscounted(row_count, result)
+        return result
+
+    def _produce(
+        self, batch: RecordBatch | TableChunk, body: bytes, content_type: str, *, is_last: bool
+    ) -> ProduceResult:
+        """One request, under the batch's next number where requests are numbered."""
+
+        def post(
+            producer: Mapping[str, str] | None = None,
+            is_final: Callable[[GatewayError], bool] = lambda _error: False,
+        ) -> ProduceResult:
+            return produce(
+                self._transport,
+                batch.topic,
+                body,
+                content_type,
+                deadline=batch.deadline,
+                compression=self._compression,
+                producer=producer,
+                is_final=is_final,
+                learn=self._facts.learn,
+            )
+
+        if self._numbering is None:
+            return post()
+        return self._numbering.send(batch.topic, batch.number, batch.deadline, post, is_last=is_last)
+
+    def _check_size(self, body_bytes: int) -> None:
+        if body_bytes > self._request_bytes_max:
+            limit = self._request_bytes_max
+            raise RequestTooLarge(f"The request has {body_bytes} bytes, the limit is {limit}.", limit_bytes=limit)
+
+    def _smaller(self, error: RequestTooLarge, record_count: int) -> bool:
+        """Keep the limit that the gateway names in mind; whether the request can be cut."""
+        limit = error.fields.get("limit_bytes")
+        if isinstance(limit, int) and limit > 0:
+            self._request_bytes_max = min(self._request_bytes_max, limit)
+        return record_count > 1
+
+
+def _refused(batch: RecordBatch, columns: RecordColumns, facts: TopicFacts) -> dict[int, TidelogError]:
+    refused: dict[int, TidelogError] = {}
+    if max(columns.assigned) >= facts.partition_count:
+        for index, partition in enumerate(columns.assigned):
+            if partition >= facts.partition_count:
+                what = f"Topic {batch.topic!r} has partitions 0 to {facts.partition_count - 1}, and no {partition}."
+                refused[index] = UnknownPartition(what, topic=batch.topic)
+    if batch.largest_bytes - RECORD_OVERHEAD_BYTES > facts.record_bytes_max:
+        for index in range(len(columns)):
+            size = columns.size_bytes(index)
+            if size > facts.record_bytes_max:
+                limit = facts.record_bytes_max
+                what = f"The record has {size} bytes, the max.message.bytes of {batch.topic!r} is {limit}."
+                refused[index] = RecordTooLarge(what, topic=batch.topic, limit_bytes=limit)
+    if facts.needs_keys and None in columns.keys:
+        for index, key in enumerate(columns.keys):
+            if key is None:
+                what = f"Topic {batch.topic!r} compacts keys, and the record has none."
+                refused[index] = InvalidRecord(what, topic=batch.topic)
+    return refused
+
+
+def _offsets(partitions: list[int], result: ProduceResult) -> list[Outcome]:
+    """Each record's offset. Raises ``UnexpectedAnswer`` when the answer is not about these records."""
+    if len(result.partitions) == 1 and result.count == len(partitions) and len(set(partitions)) == 1:
+        stored = result.partitions[0]
+        if stored.partition == partitions[0]:
+            return list(range(stored.base_offset, stored.base_offset + stored.count))
+    if Counter(partitions) != Counter({stored.partition: stored.count for stored in result.partitions}):
+        raise _miscounted(len(partitions), result)
+    upcoming = {stored.partition: itertools.count(stored.base_offset) for stored in result.partitions}
+    return [next(upcoming[partition]) for partition in partitions]
+
+
+def _miscounted(record_count: int, result: ProduceResult) -> UnexpectedAnswer:
+    return UnexpectedAnswer(f"The gateway stored something else than the {record_count} records sent: {result}.")
+
+
+def _final(error: GatewayError) -> TidelogError:
+    """An error that could have been retried comes out of the transport only when there was no more time for it."""
+    if not error.retryable or error.may_have_happened:
+        return error
+    timeout = DeliveryTimeout(f"The time for delivery is over; the last error: {error.detail}", code=error.code)
+    timeout.fields.update(error.fields)
+    timeout.__cause__ = error
+    return timeout

@@ -1,0 +1,179 @@
+"""The threads that carry batches from the send buffer to the gateways, and the end of them.
+
+There are as many as there are batches that can be on their way, at most ``max_in_flight``; they begin with the first record
+and end with ``close``. The ``Producer`` that a user holds is not referenced from here, so it can be collected as garbage,
+which closes them too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+from collections.abc import Callable
+
+from log_format.errors import TidelogError
+from tidelog.bodies.table_chunk import TableChunk
+from tidelog.deadline import Deadline
+from tidelog.errors import DeliveryFailed, OutcomeUnknown, TransactionAborted
+from tidelog.http.transport import Transport
+from tidelog.producer.delivery import OnDelivery
+from tidelog.producer.numbering import Numbering
+from tidelog.producer.send_buffer import Sendable, SendBuffer
+from tidelog.producer.sender import Sender
+from tidelog.worker_thread import WorkerThread
+
+_logger = logging.getLogger("tidelog.producer")
+
+
+class SendingThreads:
+    """Started on demand, ended by ``close``. Safe from any thread."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        buffer: SendBuffer,
+        sender: Sender,
+        *,
+        max_in_flight: int,
+        delivery_timeout_ms: float,
+        on_delivery: OnDelivery | None,
+        numbering: Numbering | None,
+        on_failure: Callable[[TidelogError], None] | None = None,
+    ) -> None:
+        """``on_failure`` is told why records were not taken, from the thread that sent them."""
+        self._numbering = numbering
+        self._on_failure = on_failure
+        self._transport = transport
+        self._buffer = buffer
+        self._sender = sender
+        self._max_in_flight = max_in_flight
+        self._delivery_timeout_ms = delivery_timeout_ms
+        self._on_delivery = on_delivery
+        self._lock = threading.Lock()
+        self._threads: list[WorkerThread] = []
+        self._failed_count = 0
+        self._first_error: TidelogError | None = None
+        self._closed = False
+        self._process_id = os.getpid()
+
+    def ensure(self) -> None:
+        """See to it that there are threads enough for what is in the buffer."""
+        with self._lock:
+            wanted = min(self._buffer.sendable_count, self._max_in_flight)
+            while len(self._threads) < wanted and not self._closed:
+                name = f"tidelog-producer-{len(self._threads)}"
+                thread = WorkerThread(self._run, name=name)
+                # In this order: an interrupt in between leaves one thread too many, and never one that is only believed in.
+                thread.start()
+                self._threads.append(thread)
+
+    def flush(self, deadline: Deadline) -> None:
+        """As ``Producer.flush``."""
+        self.refuse_own_thread()
+        if not self._buffer.flush(deadline):
+            raise TimeoutError("records are still on their way")
+        self._raise_failures()
+
+    def settle(self) -> DeliveryFailed | None:
+        """Wait until nothing is on its way, and forget what failed: the first error since the last time, or None."""
+        self.refuse_own_thread()
+        self._buffer.flush(Deadline(None))
+        return self._failures()
+
+    def close(self, deadline: Deadline) -> None:
+        """Deliver what is here until ``deadline``, give up the rest, end the threads. Nothing happens the second time.
+
+        Raises ``DeliveryFailed``.
+        """
+        if os.getpid() != self._process_id:
+            return
+        self.refuse_own_thread()
+        self.ensure()  # an interrupt may have come instead
+        with self._lock:
+            first, self._closed = not self._closed, True
+        if not first:
+            return
+        self._buffer.close()
+        delivered = False
+        try:
+            delivered = self._buffer.flush(deadline)
+        finally:
+            # Cut short what is still on its way: its records fail, which finishes them, and the threads end.
+            self._transport.close(abort=not delivered)
+            for thread in self._threads:
+                thread.ended()
+        self._raise_failures()
+
+    def close_forgotten(self) -> None:
+        """Close what nobody will close any more; failures are in the log, since there is nobody to raise them to."""
+        if threading.current_thread() in self._threads:
+            self._buffer.close()
+            return
+        with contextlib.suppress(DeliveryFailed):
+            self.close(Deadline(self._delivery_timeout_ms))
+
+    def _run(self) -> None:
+        while (batch := self._buffer.take()) is not None:
+            try:
+                self._deliver(batch)
+            finally:
+                if self._numbering is not None:
+                    self._numbering.leave(batch.topic, batch.number)
+                self._buffer.finished(batch)
+
+    def _deliver(self, batch: Sendable) -> None:
+        try:
+            if isinstance(batch, TableChunk):
+                if not batch.delivery.failed:
+                    self._sender.deliver_chunk(batch)
+                return
+            outcomes = self._sender.deliver(batch)
+        except TidelogError as error:
+            self._fail(batch, error)
+        except Exception as error:  # the top of this thread: nobody else would finish these records
+            _logger.exception("a defect of the producer")
+            defect = OutcomeUnknown(f"A defect of the producer: {error!r}")
+            defect.__cause__ = error
+            self._fail(batch, defect)
+        else:
+            if outcomes is None:
+                if self._on_delivery is None:
+                    batch.drop_records()
+                return
+            failed_count = batch.finish(outcomes, self._on_delivery)
+            if failed_count:
+                first = next(outcome for outcome in outcomes if isinstance(outcome, TidelogError))
+                self._note_failure(batch.topic, failed_count, first)
+
+    def _fail(self, batch: Sendable, error: TidelogError) -> None:
+        lost = batch.delivery.fail(error) if isinstance(batch, TableChunk) else batch.fail(error, self._on_delivery)
+        self._note_failure(batch.topic, lost, error)
+
+    def _note_failure(self, topic: str, count: int, error: TidelogError) -> None:
+        level = logging.DEBUG if isinstance(error, TransactionAborted) else logging.WARNING
+        _logger.log(
+            level, "%d records for topic %s were not acknowledged: %s: %s", count, topic, error.code, error.detail
+        )
+        if self._on_failure is not None:
+            self._on_failure(error)
+        with self._lock:
+            self._failed_count += count
+            self._first_error = self._first_error or error
+
+    def _raise_failures(self) -> None:
+        failures = self._failures()
+        if failures is not None and self._on_delivery is None:
+            raise failures
+
+    def _failures(self) -> DeliveryFailed | None:
+        with self._lock:
+            count, error = self._failed_count, self._first_error
+            self._failed_count, self._first_error = 0, None
+        return None if error is None else DeliveryFailed(count, error)
+
+    def refuse_own_thread(self) -> None:
+        """Raise ``RuntimeError`` in a thread that would wait for itself."""
+        if threading.current_thread() in self._threads:
+            raise RuntimeError("a delivery callback can't wait for deliveries: it runs in the thread that makes them")

@@ -1,0 +1,144 @@
+"""One transaction of a producer: what is staged in it, and where it is when the transaction is committed.
+
+A staged record has no offset yet. The commit's answer says where each topic's records begin in each partition, and a
+topic's records keep the order in which its batches were sent; every record's partition is chosen before it is sent. So the
+place of each follows from the answer.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from log_format.errors import TidelogError
+from tidelog.bodies.table_chunk import TableChunk
+from tidelog.errors import TransactionAborted, UnexpectedAnswer, UnknownTopic
+from tidelog.producer.delivery import OnDelivery, Outcome, RecordBatch
+from tidelog.producer.numbering import Issued
+from tidelog.producer.send_buffer import Sendable
+from tidelog.types.record import PartitionRange, ProduceResult
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """The answer to a commit: the ranges of offsets that the transaction's records got, by topic."""
+
+    topics: tuple[ProduceResult, ...] = ()
+
+
+class Transaction:
+    """Safe from any thread."""
+
+    def __init__(self, transaction_id: str, producer: Issued) -> None:
+        self.transaction_id = transaction_id
+        self.producer = producer
+        self.failure: TidelogError | None = None
+        """Why it can't be committed any more: something that was sent in it is not part of it."""
+        self._topics: set[str] = set()
+        self._held: list[Sendable] = []
+        self._lock = threading.Lock()
+
+    def issue(self, topic: str) -> Issued:
+        """Under which producer id the topic's requests are numbered. Raises ``TransactionAborted`` when one has failed."""
+        with self._lock:
+            if topic in self._topics:
+                raise self._not_sent()
+            self._topics.add(topic)
+        return self.producer
+
+    def check_whole(self) -> None:
+        """Raise ``TransactionAborted`` when something has failed: what comes behind it is not worth sending."""
+        with self._lock:
+            if self.failure is not None:
+                raise self._not_sent()
+
+    def fail(self, error: TidelogError) -> None:
+        """Something is missing in it. The first error is kept."""
+        with self._lock:
+            self.failure = self.failure or error
+
+    def hold(self, batch: Sendable) -> None:
+        """All of it is staged; its outcome comes with the transaction's."""
+        with self._lock:
+            self._held.append(batch)
+
+    def commit(self, committed: Committed, on_delivery: OnDelivery | None) -> None:
+        """Tell everybody where their records are."""
+        topics = {result.topic: result for result in committed.topics}
+        by_topic: dict[str, list[Sendable]] = {}
+        for batch in sorted(self._take_held(), key=lambda batch: batch.number):
+            by_topic.setdefault(batch.topic, []).append(batch)
+        for topic, batches in by_topic.items():
+            _tell_places(topic, batches, topics.get(topic), on_delivery)
+
+    def abort(self, error: TidelogError, on_delivery: OnDelivery | None) -> None:
+        """Tell everybody that nothing of it is, or that nobody knows."""
+        for batch in self._take_held():
+            _fail(batch, error, on_delivery)
+
+    def _take_held(self) -> list[Sendable]:
+        with self._lock:
+            held, self._held = self._held, []
+        return held
+
+    def _not_sent(self) -> TransactionAborted:
+        cause = "." if self.failure is None else f": {self.failure.detail}"
+        error = TransactionAborted(f"This was not sent, since the transaction can't be committed any more{cause}")
+        error.__cause__ = self.failure
+        return error
+
+
+def _tell_places(
+    topic: str, batches: Sequence[Sendable], result: ProduceResult | None, on_delivery: OnDelivery | None
+) -> None:
+    counts = Counter[int]()
+    for batch in batches:
+        counts.update(_partitions(batch))
+    if result is None and counts:
+        gone = UnknownTopic(f"Topic {topic!r} was deleted while the transaction was committed.", topic=topic)
+        for batch in batches:
+            _fail(batch, gone, on_delivery)
+        return
+    ranges = () if result is None else result.partitions
+    if Counter({each.partition: each.count for each in ranges}) != counts:
+        strange = UnexpectedAnswer(f"The transaction is committed, but with other records than were sent: {result}.")
+        for batch in batches:
+            _fail(batch, strange, on_delivery)
+        return
+    following = {each.partition: each.base_offset for each in ranges}
+    for batch in batches:
+        if isinstance(batch, TableChunk):
+            batch.delivery.stored(ProduceResult(topic, tuple(_ranges(batch.partitions, following))))
+        else:
+            batch.finish(_offsets(batch.columns.assigned, following), on_delivery)
+
+
+def _partitions(batch: Sendable) -> Sequence[int]:
+    return batch.partitions if isinstance(batch, TableChunk) else batch.columns.assigned
+
+
+def _offsets(partitions: Sequence[int], following: dict[int, int]) -> list[Outcome]:
+    offsets: list[Outcome] = []
+    for partition in partitions:
+        offsets.append(following[partition])
+        following[partition] += 1
+    return offsets
+
+
+def _ranges(partitions: Sequence[int], following: dict[int, int]) -> list[PartitionRange]:
+    counts: Mapping[int, int] = Counter(partitions)
+    ranges = []
+    for partition, count in sorted(counts.items()):
+        base = following[partition]
+        ranges.append(PartitionRange(partition, base, base + count - 1, count))
+        following[partition] = base + count
+    return ranges
+
+
+def _fail(batch: Sendable, error: TidelogError, on_delivery: OnDelivery | None) -> None:
+    if isinstance(batch, RecordBatch):
+        batch.fail(error, on_delivery)
+    else:
+        batch.delivery.fail(error)

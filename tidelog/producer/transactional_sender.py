@@ -1,0 +1,137 @@
+"""Sending within transactions: requests stage records, and the gateway says where they are when all is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from log_format.errors import TidelogError
+from tidelog.bodies.encode import ARROW, Compression
+from tidelog.bodies.record_columns import CHOOSE, RecordColumns
+from tidelog.bodies.table_chunk import TableChunk
+from tidelog.calls.produce import stage
+from tidelog.errors import GatewayError, TransactionAborted, UnexpectedAnswer
+from tidelog.http.transport import Transport
+from tidelog.producer.delivery import Outcome, RecordBatch
+from tidelog.producer.numbering import Issued, Numbering
+from tidelog.producer.sender import Sender
+from tidelog.producer.transaction import Transaction
+from tidelog.types.record import ProduceResult
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_STAGED: Outcome = 0
+
+
+class TransactionalSender(Sender):
+    """A ``Sender`` whose requests belong to the transaction that ``begin`` was given. Safe from any thread."""
+
+    def __init__(self, transport: Transport, *, compression: Compression | None) -> None:
+        self.numbering = Numbering(transport, issue=self._issue)
+        super().__init__(transport, compression=compression, numbering=self.numbering)
+        self._transaction: Transaction | None = None
+
+    def begin(self, transaction: Transaction) -> None:
+        """From now on. Nothing may be on its way."""
+        self.numbering.start_over()
+        self._transaction = transaction
+
+    def fail(self, error: TidelogError) -> None:
+        """Something that was sent is not in the transaction."""
+        if not isinstance(error, TransactionAborted):  # that only follows from another error, which is told as well
+            self._current().fail(error)
+
+    def deliver(self, batch: RecordBatch) -> list[Outcome] | None:
+        """None: all records are staged, and held by the transaction. Else something failed: the outcomes, all errors."""
+        transaction = self._current()
+        transaction.check_whole()
+        outcomes = super().deliver(batch)
+        assert outcomes is not None
+        if isinstance(transaction.failure, TransactionAborted):  # it was aborted while this was on its way
+            return [transaction.failure] * len(outcomes)
+        failure = next((outcome for outcome in outcomes if not isinstance(outcome, int)), None)
+        if failure is None:
+            transaction.hold(batch)
+            return None
+        aborted = TransactionAborted("Another record that was sent with this one failed, and so does the transaction.")
+        aborted.__cause__ = failure
+        return [aborted if isinstance(outcome, int) else outcome for outcome in outcomes]
+
+    def deliver_chunk(self, chunk: TableChunk) -> None:
+        """As ``Sender.deliver_chunk``, but held by the transaction. Every row gets its partition here."""
+        transaction = self._current()
+        transaction.check_whole()
+        facts = self._facts.get(chunk.topic, chunk.deadline)
+        chunk.table, chunk.partitions = _with_partitions(
+            chunk.table, facts.partition_count, next(self._round_robin) % facts.partition_count
+        )
+        try:
+            super().deliver_chunk(chunk)
+        except TidelogError:
+            if isinstance(transaction.failure, TransactionAborted):
+                raise transaction.failure from None
+            raise
+        transaction.hold(chunk)
+
+    def _append(
+        self, batch: RecordBatch, columns: RecordColumns, body: bytes, content_type: str, *, is_last: bool
+    ) -> list[Outcome]:
+        self._stage(batch, len(columns), body, content_type, is_last=is_last)
+        return [_STAGED] * len(columns)
+
+    def _append_table(self, chunk: TableChunk, row_count: int, body: bytes, *, is_last: bool) -> ProduceResult | None:
+        self._stage(chunk, row_count, body, ARROW, is_last=is_last)
+        return None
+
+    def _stage(
+        self, batch: RecordBatch | TableChunk, record_count: int, body: bytes, content_type: str, *, is_last: bool
+    ) -> None:
+        transaction_id = self._current().transaction_id
+
+        def post(producer: Mapping[str, str], is_final: Callable[[GatewayError], bool]) -> ProduceResult:
+            staged = stage(
+                self._transport,
+                batch.topic,
+                body,
+                content_type,
+                deadline=batch.deadline,
+                compression=self._compression,
+                transaction_id=transaction_id,
+                producer=producer,
+                is_final=is_final,
+                learn=self._facts.learn,
+            )
+            if staged != record_count:
+                raise UnexpectedAnswer(f"The gateway staged {staged} records, and {record_count} were sent.")
+            return ProduceResult(batch.topic, ())
+
+        self.numbering.send(batch.topic, batch.number, batch.deadline, post, is_last=is_last)
+
+    def _issue(self, topic: str) -> Issued:
+        return self._current().issue(topic)
+
+    def _current(self) -> Transaction:
+        assert self._transaction is not None
+        return self._transaction
+
+
+def _with_partitions(table: pa.Table, partition_count: int, keyless_partition: int) -> tuple[pa.Table, list[int]]:
+    """The table with a partition in every row, and those; as it is where its columns are for the gateway to refuse."""
+    import pyarrow as pa  # noqa: PLC0415 - only who got a table is here
+
+    keys = table.column("key").to_pylist() if "key" in table.column_names else [None] * table.num_rows
+    given = table.column("partition").to_pylist() if "partition" in table.column_names else [None] * table.num_rows
+    if not all(key is None or isinstance(key, bytes | str) for key in keys):
+        return table, []
+    if not all(partition is None or isinstance(partition, int) for partition in given):
+        return table, []
+    columns = RecordColumns(
+        keys=[key.encode() if isinstance(key, str) else key for key in keys],
+        values=[None] * len(keys),
+        named=[CHOOSE if partition is None else partition for partition in given],
+    )
+    columns.assign(partition_count, keyless_partition)
+    if "partition" in table.column_names:
+        table = table.drop_columns(["partition"])
+    return table.append_column("partition", pa.array(columns.assigned, pa.int64())), columns.assigned

@@ -1,0 +1,304 @@
+"""A producer's transactions, one after the other: begun, committed, aborted.
+
+1. A call that ends a transaction leaves it at its end, whatever it raises, with one exception: ``OutcomeUnknown`` from a commit
+   leaves it in doubt, and the same commit again clears that up. Every other error of a commit says that nothing appeared.
+2. A commit is repeated until its outcome is known: the gateway answers the same commit the same way.
+3. Of two processes with one transactional id the one that began last goes on. The other one is told so by its next call, and
+   refuses everything from then on. One that finds at a beginning that another was there meanwhile refuses everything, too:
+   what it knows may be old. (The other one is fenced by that beginning: the gateways can't tell who is the newer.)
+
+Source: HTTP API, section 5; the states are those of Kafka's transactional producer (KIP-98).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from typing import ParamSpec, TypeVar
+
+import msgspec
+
+from log_format.errors import ErrorCode, TidelogError
+from tidelog.bodies.encode import JSON
+from tidelog.bodies.json_offsets import as_json_offsets
+from tidelog.deadline import Deadline
+from tidelog.errors import FencedProducer, GatewayError, OutcomeUnknown, TransactionAborted, TransactionNotOpen
+from tidelog.http.transport import Reply, Request, Transport, target
+from tidelog.producer.delivery import OnDelivery
+from tidelog.producer.numbering import Issued
+from tidelog.producer.sending_threads import SendingThreads
+from tidelog.producer.transaction import Committed, Transaction
+from tidelog.producer.transactional_sender import TransactionalSender
+from tidelog.types.group import GroupMetadata
+from tidelog.types.record import TopicPartition
+
+_logger = logging.getLogger("tidelog.producer")
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """``timeout_ms``: after so long the gateways abort a transaction; ``call_timeout_ms`` bounds each call about one."""
+
+    transactional_id: str
+    timeout_ms: int
+    call_timeout_ms: float
+
+
+class _Begun(msgspec.Struct, frozen=True):
+    transaction_id: str
+    producer_id: str
+    epoch: int
+
+
+_T = TypeVar("_T", Issued, _Begun)
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class _State(Enum):
+    NONE = "there is no open transaction: begin one"
+    OPEN = "a transaction is open"
+    ENDING = "the transaction is being ended"
+    IN_DOUBT = "it is not known whether the last transaction was committed: commit it again to find out"
+
+
+class Transactions:
+    """``send`` and ``add_offsets`` may come from any thread, and go into the transaction that is open."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        threads: SendingThreads,
+        sender: TransactionalSender,
+        identity: Identity,
+        on_delivery: OnDelivery | None,
+    ) -> None:
+        self._transport = transport
+        self._threads = threads
+        self._sender = sender
+        self._transactional_id = identity.transactional_id
+        self._timeout_ms = identity.timeout_ms
+        self._call_timeout_ms = identity.call_timeout_ms
+        self._on_delivery = on_delivery
+        self._changed = threading.Condition()
+        self._state = _State.NONE
+        self._transaction: Transaction | None = None
+        self._last: Issued | None = None
+        self._fenced: FencedProducer | None = None
+        self._entered_count = 0
+
+    def initialize(self) -> None:
+        """Fence whoever used the transactional id before, and abort what they left open. Raises as ``begin``."""
+        with self._changed:
+            self._check_none()
+        self._take_epoch(("producers",), {"transactional_id": self._transactional_id}, Issued)
+
+    def begin(self) -> None:
+        """Open one. Raises ``RuntimeError`` while another one is open, ``FencedProducer``, ``GatewayError``."""
+        with self._changed:
+            self._check_none()
+        body = {"transactional_id": self._transactional_id, "timeout_ms": self._timeout_ms}
+        begun = self._take_epoch(("transactions",), body, _Begun)
+        transaction = Transaction(begun.transaction_id, Issued(begun.producer_id, begun.epoch))
+        with self._changed:
+            self._check_none()
+            self._sender.begin(transaction)
+            self._transaction = transaction
+            self._state = _State.OPEN
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[Transaction]:
+        """Inside, the open transaction does not end. Raises ``RuntimeError`` where there is none, ``FencedProducer``."""
+        with self._changed:
+            transaction = self._open_one()
+            self._entered_count += 1
+        try:
+            yield transaction
+        finally:
+            with self._changed:
+                self._entered_count -= 1
+                self._changed.notify_all()
+
+    def inside(self, take: Callable[_P, _R]) -> Callable[_P, _R]:
+        """``take``, called inside the open transaction. Raises as ``entered``."""
+
+        def taken(*arguments: _P.args, **named: _P.kwargs) -> _R:
+            with self.entered():
+                return take(*arguments, **named)
+
+        return taken
+
+    def add_offsets(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata | str) -> None:
+        """As ``Producer.send_offsets_to_transaction``."""
+        who = GroupMetadata(group) if isinstance(group, str) else group
+        body: dict[str, object] = {"group": who.group, "offsets": as_json_offsets(offsets)}
+        if who.member_id is not None:
+            body |= {"member_id": who.member_id, "generation": who.generation}
+        with self.entered() as transaction:
+            try:
+                self._call("transactions", transaction.transaction_id, "offsets", body=body)
+            except GatewayError as error:
+                transaction.fail(error)
+                self._note_fencing(error)
+                raise
+
+    def commit(self) -> None:
+        """As ``Producer.commit_transaction``."""
+        was_in_doubt = self._state is _State.IN_DOUBT
+        transaction = self._end()
+        state_after = _State.IN_DOUBT
+        try:
+            failures = self._threads.settle()
+            failure = failures or transaction.failure
+            if failure is not None and not was_in_doubt:
+                state_after = _State.NONE
+                self._give_up(transaction, failure)
+                raise failure if transaction.failure is None else self._typed(transaction.failure, failure)
+            committed = self._commit_call(transaction)
+            state_after = _State.NONE
+            transaction.commit(committed, self._on_delivery)
+        except GatewayError as error:
+            if not error.may_have_happened and state_after is _State.IN_DOUBT:
+                state_after = _State.NONE
+                self._over(transaction, error)
+            raise
+        finally:
+            self._ended(state_after)
+
+    def abort(self) -> None:
+        """As ``Producer.abort_transaction``."""
+        was_in_doubt = self._state is _State.IN_DOUBT
+        transaction = self._end()
+        state_after = _State.IN_DOUBT if was_in_doubt else _State.NONE
+        aborted = TransactionAborted("The transaction was aborted.")
+        transaction.fail(aborted)
+        try:
+            self._call("transactions", transaction.transaction_id, action="abort")
+            state_after = _State.NONE
+        except TransactionNotOpen as error:
+            if was_in_doubt:  # what was in doubt is decided: it was committed
+                raise
+            _logger.info("the transaction was over before it was aborted: %s", error.detail)
+        except GatewayError as error:
+            self._note_fencing(error)
+            if was_in_doubt or self._fenced is not None:
+                raise
+            _logger.warning("the transaction is left to its time-out: %s: %s", error.code, error.detail)
+        finally:
+            if state_after is _State.NONE:
+                self._threads.settle()
+                transaction.abort(aborted, self._on_delivery)
+            self._ended(state_after)
+
+    def close(self) -> None:
+        """Abort what is open; what is in doubt stays so, and its records' futures say it. Nothing else is called after it."""
+        with self._changed:
+            state, transaction = self._state, self._transaction
+        if state is _State.OPEN:
+            with contextlib.suppress(TidelogError, RuntimeError):
+                self.abort()
+        elif transaction is not None:
+            transaction.abort(OutcomeUnknown("The producer was closed before it was known."), self._on_delivery)
+
+    def _check_none(self) -> None:
+        self._check_fenced()
+        if self._state is not _State.NONE:
+            raise RuntimeError(self._state.value)
+
+    def _check_fenced(self) -> None:
+        if self._fenced is not None:
+            raise self._fenced
+
+    def _open_one(self) -> Transaction:
+        self._check_fenced()
+        if self._state is not _State.OPEN or self._transaction is None:
+            raise RuntimeError(self._state.value)
+        return self._transaction
+
+    def _end(self) -> Transaction:
+        """From now on nothing enters the transaction; wait for what has."""
+        with self._changed:
+            self._check_fenced()
+            if self._state not in {_State.OPEN, _State.IN_DOUBT} or self._transaction is None:
+                raise RuntimeError(self._state.value)
+            self._state = _State.ENDING
+            self._changed.wait_for(lambda: self._entered_count == 0)
+            return self._transaction
+
+    def _ended(self, state: _State) -> None:
+        with self._changed:
+            self._state = state
+            if state is _State.NONE:
+                self._transaction = None
+
+    def _take_epoch(self, where: tuple[str, ...], body: object, kind: type[_T]) -> _T:
+        """Raise the epoch, and see that nobody else did meanwhile. Raises ``FencedProducer``, ``GatewayError``."""
+        doubtful_count = 0
+        deadline = Deadline(self._call_timeout_ms)
+        while True:
+            # One try each: whether a lost one has raised the epoch, too, must be known when the epoch is judged.
+            try:
+                taken = self._send(where, body, deadline, repeatable=False).decode(kind)
+                break
+            except GatewayError as error:
+                if not error.may_have_happened or deadline.near:
+                    raise
+                doubtful_count += 1
+        last, self._last = self._last, Issued(taken.producer_id, taken.epoch)
+        if last is None or last.producer_id != taken.producer_id:
+            return taken
+        if taken.epoch > last.epoch + 1 + doubtful_count:
+            self._fenced = FencedProducer(
+                f"Another producer used the transactional id {self._transactional_id!r} meanwhile: this one is the older."
+            )
+            raise self._fenced
+        return taken
+
+    def _commit_call(self, transaction: Transaction) -> Committed:
+        try:
+            reply = self._call("transactions", transaction.transaction_id, action="commit")
+            return reply.decode(Committed)
+        except GatewayError as error:
+            self._note_fencing(error)
+            if error.after_doubt and error.code is ErrorCode.UNKNOWN_TRANSACTION:
+                raise OutcomeUnknown(f"A try may have committed it, and it is forgotten now: {error.detail}") from error
+            raise
+
+    def _give_up(self, transaction: Transaction, failure: TidelogError) -> None:
+        """It can't be committed: tell the gateway, if it listens, and everybody else."""
+        try:
+            self._call("transactions", transaction.transaction_id, action="abort")
+        except GatewayError as error:
+            self._note_fencing(error)
+            _logger.info("the transaction is left to its time-out: %s: %s", error.code, error.detail)
+        self._over(transaction, failure)
+
+    def _over(self, transaction: Transaction, cause: TidelogError) -> None:
+        aborted = TransactionAborted(f"The transaction was not committed: {cause.detail}")
+        aborted.__cause__ = cause
+        transaction.abort(aborted, self._on_delivery)
+
+    def _typed(self, first: TidelogError, failure: TidelogError) -> TidelogError:
+        """Fencing and the like as what they are, anything else as failed deliveries."""
+        return first if isinstance(first, FencedProducer) else failure
+
+    def _note_fencing(self, error: TidelogError) -> None:
+        if isinstance(error, FencedProducer):
+            self._fenced = error
+
+    def _call(self, *names: str, action: str = "", body: object = None) -> Reply:
+        return self._send(names, body, Deadline(self._call_timeout_ms), action=action, repeatable=True)
+
+    def _send(
+        self, names: tuple[str, ...], body: object, deadline: Deadline, *, action: str = "", repeatable: bool
+    ) -> Reply:
+        request = Request(
+            method="POST",
+            target=target(*names, action=action),
+            body=None if body is None else msgspec.json.encode(body),
+            content_type=None if body is None else JSON,
+            repeatable=repeatable,
+        )
+        return self._transport.call(request, deadline)
