@@ -22,7 +22,6 @@ from gateway.groups.metrics import GroupMetrics
 from log_format.clock import Clock
 from log_format.errors import ErrorCode, RequestRefused, TidelogError, UnknownTopic
 from log_format.group_changes import CommitOffsets, not_empty
-from log_format.group_holdings import keys_of
 from log_format.group_row import NO_GENERATION, OffsetRow
 from log_format.groups_state import Group, GroupsState
 from log_format.topic_state import TopicState
@@ -325,11 +324,6 @@ class Committed:
 def unknown_group(name: str) -> RequestRefused:
     """The answer for a group that nobody made."""
     return RequestRefused(f"There is no consumer group {name[:255]!r}.", code=ErrorCode.UNKNOWN_GROUP)
-
-
-def held_keys(group: Group, member_id: str) -> list[Key]:
-    """The partitions that a member may read, in order."""
-    return sorted(keys_of(group.holdings.readable(member_id)))
 
 
 def _of_ids(group: Group, ids: Mapping[str, str | None]) -> dict[Key, OffsetRow]:
