@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from benchmarks.bodies import _values as values_of
 from benchmarks.report import Table
-from gateway.codec.arrow_answer import arrow_answer
+from gateway.codec.arrow_answer import arrow_pieces
 from gateway.codec.arrow_body import decode_arrow
 from gateway.codec.event_stream import record_events
 from gateway.codec.incoming import IncomingRecords
-from gateway.codec.json_answer import Positions, json_answer, ndjson_answer
+from gateway.codec.json_answer import Positions, json_pieces, ndjson_pieces
 from gateway.codec.json_body import decode_json
 from gateway.codec.ndjson_body import decode_ndjson
 from gateway.codec.route import route
@@ -111,16 +111,18 @@ def answers(records: int, value_bytes: int) -> list[tuple[str, Callable[[], obje
         cases.append(
             (
                 f"JSON, {name}",
-                lambda stored=stored: json_answer("bench", 3, stored, POSITIONS),  # type: ignore[misc]
+                lambda stored=stored: b"".join(json_pieces("bench", 3, stored, POSITIONS)),  # type: ignore[misc]
                 lambda strings=strings: encode(strings),  # type: ignore[misc]
             )
         )
     binary = _stored([bytes([0xFF]) + text.encode()[1:] for text in texts])
-    cases.append(("JSON, not UTF-8", lambda: json_answer("bench", 3, binary, POSITIONS), lambda: encode(texts)))
-    cases.append(("NDJSON, text", lambda: ndjson_answer(table), lambda: encode(texts)))
+    cases.append(
+        ("JSON, not UTF-8", lambda: b"".join(json_pieces("bench", 3, binary, POSITIONS)), lambda: encode(texts))
+    )
+    cases.append(("NDJSON, text", lambda: b"".join(ndjson_pieces(table)), lambda: encode(texts)))
     cases.append(("events, text", lambda: record_events(table), lambda: encode(texts)))
     data = b"".join(text.encode() for text in texts)
-    cases.append(("Arrow", lambda: arrow_answer(table), lambda: bytearray(data)))
+    cases.append(("Arrow", lambda: b"".join(arrow_pieces(table)), lambda: bytearray(data)))
     return cases
 
 

@@ -25,9 +25,9 @@ from log_format.delta import (
     remove_segment,
     schema_string,
 )
-from log_format.reconciliation import reconcile
 from log_format.run import Run, SegmentRef
 from log_format.topic_state import TopicState
+from tests.support.reconciled import reconcile
 
 DIRECTORY = Path(__file__).parent / "commits"
 GENERATION = 1

@@ -14,7 +14,6 @@ from pyspark.sql import SparkSession
 
 from compaction.job import Job
 from compaction.policy import Policy
-from compaction.report import CollectedEvents
 from compaction.workers import InThisProcess
 from log_format import group_changes, transaction_compaction
 from log_format.append import Append, Batch
@@ -30,6 +29,7 @@ from log_format.topic_config import TopicConfig
 from log_format.topic_log import TopicLog
 from log_format.transaction_changes import Begin, Decide
 from log_format.transactions_state import transactions_table
+from tests.support.collected_events import CollectedEvents
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
 

@@ -23,9 +23,9 @@ from log_format.delta import (
     remove_segment,
 )
 from log_format.errors import CorruptData
-from log_format.reconciliation import reconcile
 from log_format.run import Run, SegmentRef
 from log_format.topic_state import TopicState
+from tests.support.reconciled import reconcile
 
 GOLDEN = next((Path(__file__).parents[1] / "golden" / "commits").glob("*.checkpoint.parquet")).read_bytes()
 

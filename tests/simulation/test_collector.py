@@ -19,7 +19,6 @@ import compaction.topic_upkeep
 from compaction.collection import plan_segments
 from compaction.job import Job
 from compaction.policy import Policy
-from compaction.report import CollectedEvents
 from compaction.workers import InThisProcess
 from log_format import limits
 from log_format.append import Append, Batch
@@ -34,6 +33,7 @@ from log_format.topic_changes import CreateTopic
 from log_format.topic_config import TopicConfig
 from log_format.topic_log import TopicLog
 from log_format.verify import verify_topic
+from tests.support.collected_events import CollectedEvents
 
 HISTORIES = 45
 PLANTED_SEEDS_MAX = 600

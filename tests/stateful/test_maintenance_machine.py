@@ -20,7 +20,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from compaction.job import Job
 from compaction.policy import Policy
-from compaction.report import CollectedEvents
 from compaction.workers import InThisProcess
 from log_format import checkpoint, limits, producer_id
 from log_format.append import Append, Batch
@@ -37,6 +36,7 @@ from log_format.topic_changes import AlterTopic, CreateTopic, DeleteRecords, Del
 from log_format.topic_config import TopicConfig
 from log_format.topic_log import TopicLog
 from log_format.verify import verify_topic
+from tests.support.collected_events import CollectedEvents
 
 PARTITIONS = 2
 HOUR_MS = 3_600_000

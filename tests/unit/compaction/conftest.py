@@ -13,7 +13,6 @@ import pytest
 
 from compaction.job import Job
 from compaction.policy import Policy
-from compaction.report import CollectedEvents
 from compaction.workers import InThisProcess
 from log_format import layout
 from log_format.append import Append, Batch
@@ -28,6 +27,7 @@ from log_format.topic_config import TopicConfig
 from log_format.topic_log import TopicLog
 from log_format.topic_state import TopicState
 from log_format.verify import verify_topic
+from tests.support.collected_events import CollectedEvents
 
 START_MS = 1_763_683_200_000
 SMALL = Policy(flushed_min=2, sources_max=4, fan_in=2)

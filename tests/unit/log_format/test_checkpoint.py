@@ -27,10 +27,10 @@ from log_format.checkpoint_state import read_checkpoint
 from log_format.delta import Txn, decode_commit
 from log_format.errors import CorruptData, StoreUnavailable
 from log_format.producers import ProducerStamp
-from log_format.reconciliation import reconcile
 from log_format.stores.local import LocalStore
 from log_format.topic_changes import AlterTopic, DeleteRecords, DeleteTopic
 from log_format.topic_state import TopicState
+from tests.support.reconciled import reconcile
 
 DAY_MS = 86_400_000
 
