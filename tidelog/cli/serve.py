@@ -12,7 +12,7 @@ from tidelog.cli.console import note
 from tidelog.cli.exit_code import ExitCode
 from tidelog.cli.programs import become
 
-NEEDED = ("fastapi", "uvicorn", "pyarrow", "structlog")
+NEEDED = ("fastapi", "uvicorn", "pyarrow", "httptools")
 """Of the extra ``gateway``; any of them missing means that it is not installed."""
 
 
