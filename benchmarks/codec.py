@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.bodies import _values as values_of
+from benchmarks.bodies import log_lines
 from benchmarks.report import Table
 from gateway.codec.arrow_answer import arrow_pieces
 from gateway.codec.arrow_body import decode_arrow
@@ -58,7 +58,7 @@ def cpu_seconds(run: Callable[[], object]) -> float:
 
 def decoding(records: int, value_bytes: int) -> list[tuple[str, Callable[[], object], Callable[[], object]]]:
     """Name, what decodes, and its floor."""
-    texts = values_of(records, value_bytes, 1)
+    texts = log_lines(records, value_bytes, 1)
     keys = [f"key-{index % 5000}" for index in range(records)]
     plain = [{"key": key, "value": text} for key, text in zip(keys, texts, strict=True)]
     documents = [
@@ -102,7 +102,7 @@ def _routed(incoming: IncomingRecords) -> object:
 
 def answers(records: int, value_bytes: int) -> list[tuple[str, Callable[[], object], Callable[[], object]]]:
     """Name, what writes an answer, and its floor: msgspec writing the same strings, or a copy of the table."""
-    texts = values_of(records, value_bytes, 2)
+    texts = log_lines(records, value_bytes, 2)
     cases: list[tuple[str, Callable[[], object], Callable[[], object]]] = []
     escaped = [json.dumps({"id": index, "text": text}) for index, text in enumerate(texts)]
     encode = msgspec.json.Encoder().encode
