@@ -27,6 +27,7 @@ from gateway.certificate import LOOK_SECONDS, Certificate
 from gateway.process.allocator import resident_bytes, trim
 from gateway.process.connection_limits import ClientAddresses, ConnectionLimits
 from gateway.process.descriptors import accepted_max
+from gateway.process.listener_config import listener_config
 from gateway.process.operations_listener import OperationsListener, listening_url
 from gateway.process.protocol import GatewayProtocol
 from gateway.process.tls_protocol import TlsProtocol
@@ -63,22 +64,15 @@ def server_config(app: GatewayApplication, shell: Shell) -> uvicorn.Config:
         if certificate is None
         else functools.partial(TlsProtocol, limits=limits, certificate=certificate)
     )
-    return uvicorn.Config(
+    return listener_config(
         app,
+        settings,
         host=settings.host,
         port=settings.port,
-        loop="uvloop",
-        http=protocol,  # type: ignore[arg-type]
-        ws="none",
-        interface="asgi3",
+        http=protocol,
         lifespan="on",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
         workers=1,
         backlog=_BACKLOG,
-        timeout_keep_alive=max(1, settings.header_idle_ms // 1000),
         timeout_graceful_shutdown=LAST_CONNECTIONS_SECONDS,
     )
 
