@@ -3,9 +3,9 @@
 1. The sum of all reservations of a budget never exceeds its ``bytes_max``, but for ``Reservation.hold``.
 2. A reservation is released exactly once, whatever happens to its request; releasing again does nothing.
 3. Those who wait are served in order, so that a large one is not starved by small ones.
-4. A part may be kept (``kept_bytes``) for clients that hold little, and half of it for small reservations of any client: they
-   pass those who wait. So one client that never reads its answers holds up itself, and not everybody. Who a client is says the
-   caller: behind a proxy all are one, and have all but the kept part together.
+4. A part may be kept (``kept_bytes``) for clients that hold little, and half of it for small or brief reservations of any
+   client: they pass those who wait. So one client that never reads its answers holds up itself, and not everybody. Who a client
+   is says the caller: behind a proxy all are one, and have all but the kept part together.
 
 Not thread-safe: everything here belongs to the event loop.
 """
@@ -41,7 +41,9 @@ class Memory(Protocol):
         """See ``MemoryBudget``."""
         ...
 
-    async def reserve_in_turn(self, size_bytes: int, *, wait_ms: int, waiting_max: int = 256) -> Reservation:
+    async def reserve_in_turn(
+        self, size_bytes: int, *, wait_ms: int, waiting_max: int = 256, is_brief: bool = False
+    ) -> Reservation:
         """See ``MemoryBudget``."""
         ...
 
@@ -101,6 +103,8 @@ class _Waiting:
 
     wanted: int
     client: str | None
+    is_small: bool
+    since: float = field(default_factory=lambda: asyncio.get_running_loop().time())
     turn: asyncio.Future[Reservation] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
@@ -124,6 +128,12 @@ class MemoryBudget:
         """How many wait for room."""
         return len(self._waiting)
 
+    def waited_ms(self) -> int:
+        """How long the first of those who wait has waited; 0 when nobody waits."""
+        if not self._waiting:
+            return 0
+        return int((asyncio.get_running_loop().time() - self._waiting[0].since) * 1000)
+
     @property
     def largest_bytes(self) -> int:
         """The most that one reservation in turn can have: what is not kept."""
@@ -143,14 +153,21 @@ class MemoryBudget:
         return Reservation(self, size_bytes, client)
 
     async def reserve_in_turn(
-        self, size_bytes: int, *, wait_ms: int, waiting_max: int = 256, client: str | None = None
+        self,
+        size_bytes: int,
+        *,
+        wait_ms: int,
+        waiting_max: int = 256,
+        client: str | None = None,
+        is_brief: bool = False,
     ) -> Reservation:
         """Take ``size_bytes`` as soon as those who came before are served, waiting at most ``wait_ms``.
 
         More than the whole budget (without its kept part) counts as the whole: the largest permitted request must be served
-        alone. Raises ``BackOff`` (``OVERLOADED``) when the time is over or ``waiting_max`` others wait already.
+        alone. ``is_brief``: it shrinks to little soon, whatever its client does, so that it counts as small. Raises ``BackOff``
+        (``OVERLOADED``) when the time is over or ``waiting_max`` others wait already.
         """
-        waiting = _Waiting(min(size_bytes, self.largest_bytes), client)
+        waiting = _Waiting(min(size_bytes, self.largest_bytes), client, is_brief or size_bytes <= SMALL_BYTES)
         is_kept = bool(self._waiting) or not self._has_room(waiting.wanted, is_kept=False)
         if not is_kept or self._may_take_kept(waiting):
             return self._taken(waiting, is_kept)
@@ -207,7 +224,7 @@ class MemoryBudget:
 
     def _may_take_kept(self, waiting: _Waiting) -> bool:
         wanted = waiting.wanted
-        if wanted <= SMALL_BYTES and self._kept_used + wanted <= self._kept_max // 2:
+        if waiting.is_small and self._kept_used + wanted <= self._kept_max // 2:
             return True
         holds_little = waiting.client is not None and self.held_by(waiting.client) + wanted <= self._kept_max
         return holds_little and self._has_room(wanted, is_kept=True)
@@ -249,8 +266,10 @@ class ClientMemory:
         """See ``MemoryBudget``."""
         return self.budget.reserve(size_bytes, self.client)
 
-    async def reserve_in_turn(self, size_bytes: int, *, wait_ms: int, waiting_max: int = 256) -> Reservation:
+    async def reserve_in_turn(
+        self, size_bytes: int, *, wait_ms: int, waiting_max: int = 256, is_brief: bool = False
+    ) -> Reservation:
         """See ``MemoryBudget``."""
         return await self.budget.reserve_in_turn(
-            size_bytes, wait_ms=wait_ms, waiting_max=waiting_max, client=self.client
+            size_bytes, wait_ms=wait_ms, waiting_max=waiting_max, client=self.client, is_brief=is_brief
         )

@@ -9,10 +9,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import urllib3
 
 READERS = 400
-SERVED_WITHIN_SECONDS = 2
 
 
 @contextmanager
@@ -27,8 +27,11 @@ def _readers_that_do_not_read(gateway: Any, path: str) -> Iterator[None]:
         yield
 
 
-def test_who_reads_is_served_beside_those_who_do_not(tmp_path: Path, start_gateway: Callable[..., Any]) -> None:
-    """A client at another address gets its megabyte at once."""
+@pytest.mark.parametrize(("address", "within_seconds"), [("127.0.0.2", 2), ("127.0.0.1", 5)])
+def test_who_reads_is_served_beside_those_who_do_not(
+    tmp_path: Path, start_gateway: Callable[..., Any], address: str, within_seconds: float
+) -> None:
+    """A client at another address gets its records at once; one at the same address, as behind a balancer, in a few seconds."""
     gateway = start_gateway(str(tmp_path / "store"), "--tail-cache-bytes-max", "0")
     gateway.topic("large")
     for _ in range(10):
@@ -37,7 +40,7 @@ def test_who_reads_is_served_beside_those_who_do_not(tmp_path: Path, start_gatew
     with (
         # More than the system buffers on the way.
         _readers_that_do_not_read(gateway, f"/v1/topics/large/{query}&max_bytes={8 << 20}"),
-        urllib3.PoolManager(retries=False, timeout=30, source_address=("127.0.0.2", 0)) as http,
+        urllib3.PoolManager(retries=False, timeout=30, source_address=(address, 0)) as http,
     ):
         assert gateway.metric("tidelog_answer_memory_bytes") > 32 << 20
         waited: list[float] = []
@@ -45,7 +48,7 @@ def test_who_reads_is_served_beside_those_who_do_not(tmp_path: Path, start_gatew
             began = time.monotonic()
             answer = http.request("GET", f"{gateway.url}/v1/topics/large/{query}")
             waited.append(time.monotonic() - began)
-            assert answer.status == 200
+            assert answer.status == 200, (answer.data, waited)
             assert answer.json()["records"]
         # The machine's own hiccups come and go: the median counts.
-        assert sorted(waited)[1] < SERVED_WITHIN_SECONDS, waited
+        assert sorted(waited)[1] < within_seconds, waited
