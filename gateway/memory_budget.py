@@ -107,6 +107,10 @@ class _Waiting:
     since: float = field(default_factory=lambda: asyncio.get_running_loop().time())
     turn: asyncio.Future[Reservation] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
+    def waited_ms(self) -> int:
+        """Until now."""
+        return int((asyncio.get_running_loop().time() - self.since) * 1000)
+
 
 class MemoryBudget:
     """So many bytes for one purpose, which ``purpose`` names in the refusal ("request bodies")."""
@@ -122,17 +126,17 @@ class MemoryBudget:
         self._kept_used = 0
         self._of_clients: dict[str, int] = {}
         self._waiting: deque[_Waiting] = deque()
+        self._longest_wait_ms = 0
 
     @property
     def waiting_count(self) -> int:
         """How many wait for room."""
         return len(self._waiting)
 
-    def waited_ms(self) -> int:
-        """How long the first of those who wait has waited; 0 when nobody waits."""
-        if not self._waiting:
-            return 0
-        return int((asyncio.get_running_loop().time() - self._waiting[0].since) * 1000)
+    def longest_wait_ms(self) -> int:
+        """The longest wait of those who wait, or have waited since this was last asked; 0: nobody did."""
+        longest_ms, self._longest_wait_ms = self._longest_wait_ms, 0
+        return max(longest_ms, self._waiting[0].waited_ms()) if self._waiting else longest_ms
 
     @property
     def largest_bytes(self) -> int:
@@ -188,6 +192,8 @@ class MemoryBudget:
             if isinstance(error, TimeoutError):
                 raise self._full() from None
             raise
+        finally:
+            self._longest_wait_ms = max(self._longest_wait_ms, waiting.waited_ms())
 
     def take(self, size_bytes: int, client: str | None = None, is_kept: bool = False) -> None:
         """Count ``size_bytes`` as used. Raises ``BackOff`` (``OVERLOADED``)."""

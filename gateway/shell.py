@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 ANSWER_SHARE: Final = 0.375
-"""Of the memory for answers: kept for clients that hold less than that of it. In half of it one small read of old records fits."""
+"""Of the memory for answers: kept for clients that hold less than that of it. Half of it fits a small read of old records."""
 
 
 class Engine(Protocol):

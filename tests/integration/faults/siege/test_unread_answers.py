@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,9 @@ READERS = 400
 
 
 @contextmanager
-def _readers_that_do_not_read(gateway: Any, path: str) -> Iterator[None]:
+def _readers_that_do_not_read(gateway: Any, path: str, count: int = READERS) -> Iterator[None]:
     with ExitStack() as stack:
-        for _ in range(READERS):
+        for _ in range(count):
             reader = stack.enter_context(socket.socket())
             reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             reader.connect(("127.0.0.1", gateway.port))
@@ -52,3 +53,39 @@ def test_who_reads_is_served_beside_those_who_do_not(
             assert answer.json()["records"]
         # The machine's own hiccups come and go: the median counts.
         assert sorted(waited)[1] < within_seconds, waited
+
+
+def test_who_does_not_read_is_cut_when_others_wait(tmp_path: Path, start_gateway: Callable[..., Any]) -> None:
+    """What a large unread answer holds is had by others after some seconds, but not while nobody waits for it; an answer that is
+    read slowly comes whole all the same.
+    """
+    gateway = start_gateway(str(tmp_path / "store"), "--tail-cache-bytes-max", "0")
+    gateway.topic("large")
+    for _ in range(10):
+        assert gateway.produce("large", *["x" * 1_000] * 900).status_code == 200
+    path = "/v1/topics/large/partitions/0/records?offset=earliest&max_records=100000&max_bytes="
+    with (
+        _readers_that_do_not_read(gateway, f"{path}{8 << 20}", count=1),
+        ThreadPoolExecutor(1) as pool,
+    ):
+        time.sleep(4)
+        slow = pool.submit(_read_slowly, gateway, f"{path}{8 << 20}")
+        time.sleep(0.5)
+        assert gateway.metric("tidelog_answer_memory_bytes") > 32 << 20
+        sizes = [0]
+        until = time.monotonic() + 20
+        while sizes[-1] < 1 << 20 and time.monotonic() < until:
+            sizes.append(len(gateway.http.get(f"{path}{2 << 20}").content))
+        assert sizes[-1] > 1 << 20, sizes
+        assert gateway.log().count("while others wait for memory") == 1
+        assert slow.result() > 8 << 20
+
+
+def _read_slowly(gateway: Any, path: str) -> int:
+    received = 0
+    with gateway.connect() as reader:
+        reader.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode())
+        while piece := reader.recv(64 * 1024):
+            received += len(piece)
+            time.sleep(0.04)
+    return received
