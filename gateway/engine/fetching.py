@@ -66,10 +66,13 @@ class FetchLimits:
     bytes_min: int
     wait_ms_max: int
 
+    @property
+    def are_small(self) -> bool:
+        """Whether they allow a small answer only."""
+        return self.bytes_max <= SMALL_ANSWER_BYTES and self.records_max <= SMALL_ANSWER_RECORDS
+
     def made_small(self) -> FetchLimits:
         """The same for a small answer."""
-        if self.bytes_max <= SMALL_ANSWER_BYTES and self.records_max <= SMALL_ANSWER_RECORDS:
-            return self
         return replace(
             self,
             bytes_max=min(self.bytes_max, SMALL_ANSWER_BYTES),
@@ -258,11 +261,12 @@ class Fetching:
         return wanted.offset
 
     async def _read(self, places: Sequence[_Place | TidelogError], limits: FetchLimits, memory: Memory) -> FetchAnswer:
-        small = limits.made_small()
-        if small != limits:
+        if not limits.are_small:
             with suppress(BackOff):
                 return await self._read_up_to(places, limits, memory, LARGE_ANSWER_WAIT_MS_MAX)
-        return await self._read_up_to(places, small, memory, ANSWER_WAIT_MS_MAX, is_small=True)
+            limits = limits.made_small()
+        wait_ms = ANSWER_WAIT_MS_MAX - LARGE_ANSWER_WAIT_MS_MAX
+        return await self._read_up_to(places, limits, memory, wait_ms, is_small=True)
 
     async def _read_up_to(
         self,
