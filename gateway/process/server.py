@@ -36,6 +36,8 @@ from gateway.structured_log import WRITER
 from gateway.supervised import supervised
 
 SWEEP_SECONDS = 1.0
+MEMORY_SHORT_MS = 500
+"""Who waits so long for memory for an answer waits for clients, not for reads."""
 LAST_CONNECTIONS_SECONDS = 2
 """After everything is answered: how long connections may take to end."""
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -184,9 +186,10 @@ class GatewayServer(uvicorn.Server):
         now_ms = time.monotonic_ns() // 1_000_000
         connections = list(self.server_state.connections)
         self._shell.metrics.connections.set(len(connections))
+        is_memory_short = self._shell.answer_memory.longest_wait_ms() >= MEMORY_SHORT_MS
         for connection in connections:
             if isinstance(connection, GatewayProtocol):
-                connection.sweep(now_ms)
+                connection.sweep(now_ms, is_memory_short=is_memory_short)
         if self._operations is not None:
             self._operations.sweep(now_ms)
         if resident_bytes() > self._trim_above_bytes:
