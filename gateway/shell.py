@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gateway.cluster.membership import Membership
 
 
-ANSWER_SHARE: Final = 0.375
+ANSWER_SHARE: Final = 1 / 3
 """Of the memory for answers: kept for clients that hold less than that of it. Half of it fits a small read of old records."""
 
 
