@@ -1,8 +1,8 @@
-"""The Delta features that no table of Tidelog has, and that stop its readers and writers: they would get something wrong.
+"""The Delta features that no table of Tidelog has. Readers and writers stop at them, since they would misread the table.
 
-A table is of protocol 1/2 (reader, writer) or lower, without partition columns, column mapping and deletion vectors. Anybody may
-commit to it by the protocol's rules as long as that stays so. A commit or checkpoint that says otherwise ends what is read of
-the log: the version before it is the last one, until it is gone.
+A table has protocol 1/2 (reader, writer) or lower, and no partition columns, column mapping or deletion vectors. Any program may
+commit to it by the protocol's rules within these bounds. A commit or checkpoint that says otherwise is where reading ends: the
+version before it is the last one, until that object is gone.
 """
 
 from __future__ import annotations
