@@ -52,7 +52,7 @@ class StandingClock:
         return 0
 
     def sleep_ms(self, duration_ms: int) -> None:
-        raise AssertionError(f"nobody waits {duration_ms} ms")
+        raise AssertionError(f"no caller may wait {duration_ms} ms")
 
 
 def _flush(number: int, partitions: int) -> Action:
