@@ -5,8 +5,8 @@
 
 For each package: its modules, its rooms (a folder, or a module at the package's root), the floors on which these lie when each
 stands on what it imports, the arrows (pairs of rooms of which one imports the other), and the circles (rooms that import
-each other, directly or not). Lines are those of Python files that git knows. Sentences are counted in words; examples and tables
-are left out. Vague words name no actor: who, whoever, nobody, somebody.
+each other, directly or not). Lines are those of Python files that git knows. Sentences are counted in words, outside tests;
+examples and tables are left out. Vague words name no actor: who, whoever, nobody, somebody.
 """
 # ruff: noqa: INP001, S607, T201 - a program of its own that talks to a terminal
 
@@ -67,7 +67,9 @@ def house(root: Path) -> dict[str, Figures]:
             "outside tests": sum(text.count("\n") for path, text in python.items() if path not in tests),
             "in tests": sum(text.count("\n") for path, text in python.items() if path in tests),
         },
-        "words of a sentence in docstrings": _lengths(docstrings),
+        "words of a sentence in docstrings": _lengths(
+            [text for path, source in python.items() if path not in tests for text in _docstrings(source)]
+        ),
         "words of a sentence in documents": _lengths([CODE.sub("", text) for text in documents]),
         "vague words": {
             "in docstrings": _vague(docstrings),
