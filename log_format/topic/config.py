@@ -1,7 +1,7 @@
 """Topic names and settings: Kafka's names and meanings, checked where they enter.
 
-Settings are table properties of the topic's Delta table, ``tidelog.<name>``; only those that were set to another value than
-the default are stored, so that ``null`` can give a default back. What is stored is always text.
+Settings are table properties of the topic's Delta table, ``tidelog.<name>``; only those that were set are stored, so
+that ``null`` can give a default back. What is stored is always text.
 """
 
 from __future__ import annotations
