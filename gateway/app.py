@@ -112,7 +112,7 @@ class OperationsApplication:
 
 
 def create_app(gateway: Gateway, routers: Sequence[APIRouter] = ROUTERS) -> GatewayApplication:
-    """The gateway's application; its lifespan starts the engine and, at the end, drains it.
+    """The gateway's application; its lifespan starts the engine and, at the end, drains it if the server did not.
 
     ``routers`` must use ``DirectRoute``. Of several paths that match the most literal is taken.
     """
@@ -126,8 +126,9 @@ def _lifespan(gateway: Gateway) -> Lifespan[FastAPI]:
         try:
             yield
         finally:
-            # When the server has drained the engine there is nothing left to wait for.
-            await gateway.engine.drain()
+            # The server drains on a signal, with a time limit; then this must not wait again.
+            if not gateway.engine.draining:
+                await gateway.engine.drain()
             await gateway.membership.leave()
             gateway.forwarding.close()
             gateway.codec_pool.shutdown(wait=False, cancel_futures=True)

@@ -59,8 +59,7 @@ class StubEngine:
 
     async def drain(self) -> None:
         self.refuse_work()
-        if not self.ended.is_set():
-            await asyncio.sleep(float(os.environ.get("STUB_DRAIN_SECONDS", "0")))
+        await asyncio.sleep(float(os.environ.get("STUB_DRAIN_SECONDS", "0")))
         self.ended.set()
 
     async def measure(self) -> None:
