@@ -10,19 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from simulated.faults import (
-    CALM,
-    CROWDED,
-    DROWSY,
-    FAULTY,
-    HOSTILE,
-    SLEEPY,
-    SLEEPY_ON_A_DIRECTORY,
-    Profile,
-)
-from simulated.gateway import Code
-from simulated.truth import Violation
-from simulated.world import simulate
 
 from log_format import layout
 from log_format.checkpoints.checkpoint import write_checkpoint
@@ -35,6 +22,19 @@ from log_format.store import ObjectStore
 from log_format.topic.append import Append
 from log_format.topic.change import Change, StagedSegment
 from log_format.topic.state import Offsets, TopicState
+from tests.simulation.simulated.faults import (
+    CALM,
+    CROWDED,
+    DROWSY,
+    FAULTY,
+    HOSTILE,
+    SLEEPY,
+    SLEEPY_ON_A_DIRECTORY,
+    Profile,
+)
+from tests.simulation.simulated.gateway import Code
+from tests.simulation.simulated.truth import Violation
+from tests.simulation.simulated.world import simulate
 
 SEEDS_MAX = 300
 MEDDLED = replace(CROWDED, administration=1.0)

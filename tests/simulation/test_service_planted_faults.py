@@ -13,10 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from simulated.faults import CALM, CROWDED, FAULTY, HOSTILE, Profile
-from simulated.truth import Violation
-from simulated_service.service import Code
-from simulated_service.world import QUIET, simulate_service
 
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.tail_cache import TailCache
@@ -27,6 +23,10 @@ from log_format.errors import BackOff, CorruptData
 from log_format.topic.append import Append, Batch
 from log_format.topic.appended import Duplicate
 from log_format.topic.producers import NO_PRODUCERS, SequenceCheck
+from tests.simulation.simulated.faults import CALM, CROWDED, FAULTY, HOSTILE, Profile
+from tests.simulation.simulated.truth import Violation
+from tests.simulation.simulated_service.service import Code
+from tests.simulation.simulated_service.world import QUIET, simulate_service
 
 SEEDS_MAX = 300
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tortured.checker import Checker, Log
-from tortured.history import History, Place, Read, Write
+
+from tests.torture.tortured.checker import Checker, Log
+from tests.torture.tortured.history import History, Place, Read, Write
 
 ACKNOWLEDGED = Write(
     client="a",

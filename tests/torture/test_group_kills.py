@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 import urllib3
-from tortured.group_history import contradictions
-from tortured.group_members import Feeder, GroupMember, call
-from tortured.service import Process, free_port
+
+from tests.torture.tortured.group_history import contradictions
+from tests.torture.tortured.group_members import Feeder, GroupMember, call
+from tests.torture.tortured.service import Process, free_port
 
 Json = dict[str, Any]
 

@@ -122,9 +122,28 @@ def test_tests_say_what_they_defend() -> None:
     )
 
 
-def test_tests_are_no_package() -> None:
-    """Tests import the product and never each other; what they share is a fixture."""
-    _assert_none(_named(path for path in _files() if path.name == "__init__.py" and (ROOT / "tests") in path.parents))
+def test_tests_import_no_tests() -> None:
+    """Tests import the product, ``tests.support`` and the packages of their own folder, and never each other."""
+    tests = ROOT / "tests"
+    packages = [path.parent for path in _files() if path.name == "__init__.py" and tests in path.parents]
+    assert packages == [tests, tests / "support"]
+    imports = [
+        (path, name)
+        for path, tree in _modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in ([node.module or "."] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
+    ]
+    of_tests = [(path, name.split(".")) for path, name in imports if name.split(".")[0] == "tests"]
+    assert any(parts[1] == "support" for _, parts in of_tests)
+    _assert_none([f"{path}: {'.'.join(parts)}" for path, parts in of_tests if not _may_import(path, parts)])
+
+
+def _may_import(path: Path, parts: list[str]) -> bool:
+    """Whether a file may import this module of ``tests``: support, or what is of its own folder and no test."""
+    own = path.relative_to(ROOT).parts
+    is_test = any(part.startswith("test_") or part == "conftest" for part in parts)
+    return own[0] == "tests" and not is_test and (parts[1] == "support" or parts[1] == own[1])
 
 
 def test_packages_only_name_their_parts() -> None:

@@ -13,9 +13,6 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
-from simulated.oracle import Oracle
-from simulated.scheduler import Lock, Machine, MachineClock, Scheduler, Signal
-from simulated.store import Client
 
 from log_format.checkpoints import checkpoint
 from log_format.checkpoints.topic_log import TopicLog
@@ -27,6 +24,9 @@ from log_format.segments.reader import SegmentReader
 from log_format.topic.append import Append, Batch
 from log_format.topic.change import Change
 from log_format.topic.state import TopicState
+from tests.simulation.simulated.oracle import Oracle
+from tests.simulation.simulated.scheduler import Lock, Machine, MachineClock, Scheduler, Signal
+from tests.simulation.simulated.store import Client
 
 TOPIC = "t"
 FLUSH_REQUESTS_MAX = 3

@@ -11,12 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from simulated.faults import Fault, Faults
-from simulated.scheduler import Machine, MachineClock, Scheduler, Signal
-
 from log_format.errors import ObjectExists, StoreError, StoreUnavailable
 from log_format.store import ObjectInfo
 from log_format.stores.memory import MemoryStore
+from tests.simulation.simulated.faults import Fault, Faults
+from tests.simulation.simulated.scheduler import Machine, MachineClock, Scheduler, Signal
 
 ResultT = TypeVar("ResultT")
 

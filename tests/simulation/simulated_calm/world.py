@@ -14,17 +14,16 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
-from simulated.faults import Faults, Profile
-from simulated.scheduler import Machine, Scheduler
-from simulated.store import Client, Server
-from simulated_calm.clients import Client as ApiClient
-from simulated_calm.clients import prepare
-from simulated_service.network import Network, Reply
-from simulated_service.peers import Cluster
-from simulated_service.service import Service
-
 import gateway.groups.groups
 from log_format import limits
+from tests.simulation.simulated.faults import Faults, Profile
+from tests.simulation.simulated.scheduler import Machine, Scheduler
+from tests.simulation.simulated.store import Client, Server
+from tests.simulation.simulated_calm.clients import Client as ApiClient
+from tests.simulation.simulated_calm.clients import prepare
+from tests.simulation.simulated_service.network import Network, Reply
+from tests.simulation.simulated_service.peers import Cluster
+from tests.simulation.simulated_service.service import Service
 
 STEPS_MAX = 3_000_000
 LATE_MS = 4_900

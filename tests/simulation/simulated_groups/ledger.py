@@ -17,10 +17,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from simulated.truth import Violation
-
 from log_format.delta.actions import Add, decode_commit
 from log_format.groups.row import TAG_GROUPS, GroupChanges, GroupRow, OffsetRow, PendingOffsets, decode_tag
+from tests.simulation.simulated.truth import Violation
 
 Place = tuple[str, str, int]
 """Group, topic, partition."""

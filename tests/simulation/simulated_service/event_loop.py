@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from typing import Any, TypeVar
 
-from simulated.scheduler import Machine, Process, Scheduler
+from tests.simulation.simulated.scheduler import Machine, Process, Scheduler
 
 T = TypeVar("T")
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from simulated.faults import SECOND_MS, Faults
-from simulated.scheduler import Scheduler, Signal
-from simulated_service.service import HttpAnswer, HttpRequest, Service
+from tests.simulation.simulated.faults import SECOND_MS, Faults
+from tests.simulation.simulated.scheduler import Scheduler, Signal
+from tests.simulation.simulated_service.service import HttpAnswer, HttpRequest, Service
 
 
 class Lost(Enum):

@@ -12,11 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest import mock
 
-from simulated.scheduler import Machine, MachineClock, Scheduler
-from simulated.store import Client
-from simulated_service.event_loop import SimulatedExecutor, SimulatedLoop
-from simulated_service.peers import Cluster, Connections, Members
-
 import gateway.engine.pool
 import gateway.shell
 from gateway.app import GatewayApplication, create_app
@@ -27,6 +22,10 @@ from gateway.metrics import Metrics
 from gateway.settings import Settings
 from gateway.shell import Shell, make_shell
 from log_format.store import ObjectStore
+from tests.simulation.simulated.scheduler import Machine, MachineClock, Scheduler
+from tests.simulation.simulated.store import Client
+from tests.simulation.simulated_service.event_loop import SimulatedExecutor, SimulatedLoop
+from tests.simulation.simulated_service.peers import Cluster, Connections, Members
 
 _Message = MutableMapping[str, Any]
 

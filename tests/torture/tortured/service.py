@@ -15,7 +15,8 @@ from pathlib import Path
 
 import boto3
 import urllib3
-from tortured.proxy import Proxy
+
+from tests.torture.tortured.proxy import Proxy
 
 START_SECONDS_MAX = 240
 """On a machine that is busy with a whole test suite."""
