@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
 import threading
 import time
 from collections import defaultdict
@@ -13,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.gateway_process import SERVE, GatewayProcess, running_gateways
 from tidelog import Admin, Consumer, Producer, TopicPartition
 from tidelog.errors import GroupNotEmpty, NoCommittedOffset, StaleGeneration, UnknownGroup
 
@@ -23,29 +21,18 @@ PATIENCE_S = 90
 
 
 @pytest.fixture
-def gateways(tmp_path: Path) -> Iterator[list[tuple[subprocess.Popen[bytes], str]]]:
-    """Two on one directory, each with its URL."""
-    started: list[tuple[subprocess.Popen[bytes], str]] = []
-    try:
+def gateways(tmp_path: Path) -> Iterator[list[GatewayProcess]]:
+    """Two on one directory."""
+    with running_gateways() as started:
         for number in range(2):
-            command = [sys.executable, "-m", "tidelog", "serve", "--store", str(tmp_path / "store"), "--port", "0"]
-            with (tmp_path / f"gateway-{number}.log").open("wb") as log:
-                process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
-            assert process.stdout is not None
-            with process.stdout:
-                found = re.search(rb"http://127\.0\.0\.1:\d+", process.stdout.readline())
-            assert found
-            started.append((process, found[0].decode()))
+            log = tmp_path / f"gateway-{number}.log"
+            started.append(GatewayProcess(tmp_path / "store", log, command=SERVE))
         yield started
-    finally:
-        for process, _ in started:
-            process.kill()
-            process.wait()
 
 
 @pytest.fixture
-def urls(gateways: list[tuple[subprocess.Popen[bytes], str]]) -> list[str]:
-    urls = [url for _, url in gateways]
+def urls(gateways: list[GatewayProcess]) -> list[str]:
+    urls = [gateway.url for gateway in gateways]
     with Admin(urls) as admin:
         admin.create_topic("t", PARTITIONS, {"flush.ms": 20})
     return urls
@@ -143,13 +130,13 @@ def test_members_that_come_and_go_miss_and_double_nothing(urls: list[str]) -> No
     assert all(offsets == list(range(len(offsets))) for offsets in by_partition.values())
 
 
-def test_a_dead_gateway_is_survived(gateways: list[tuple[subprocess.Popen[bytes], str]], urls: list[str]) -> None:
+def test_a_dead_gateway_is_survived(gateways: list[GatewayProcess], urls: list[str]) -> None:
     """Whichever of the two coordinates: it is killed, the members go on at the other one, and no record is missing."""
     seen: list[tuple[int, int]] = []
     load = Load(urls)
     readers = [Reader(urls, seen), Reader(urls[::-1], seen)]
     until(lambda: all(reader.count > 100 for reader in readers))
-    gateways[0][0].kill()
+    gateways[0].kill()
     before = [reader.count for reader in readers]
     until(lambda: all(reader.count > count + 200 for reader, count in zip(readers, before, strict=True)))
     load.end()

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import urllib3
 
+from tests.support.server_process import ServerProcess, free_port
 from tests.torture.tortured.group_history import contradictions
 from tests.torture.tortured.group_members import Feeder, GroupMember, call
-from tests.torture.tortured.service import Process, free_port
 
 Json = dict[str, Any]
 
@@ -31,12 +31,12 @@ class Gateways:
 
     def __init__(self, directory: Path, count: int, *options: str) -> None:
         self.http = urllib3.PoolManager(retries=False, timeout=30)
-        self.processes: list[Process] = []
+        self.processes: list[ServerProcess] = []
         for index in range(count):
             port = free_port()
             command = [sys.executable, "-m", "gateway", "--store", str(directory / "store"), "--port", str(port)]
             log = directory / f"gateway-{index}.log"
-            self.processes.append(Process(f"gateway {index}", [*command, *options], port, "/readyz", {}, log))
+            self.processes.append(ServerProcess(f"gateway {index}", [*command, *options], port, "/readyz", {}, log))
             self.processes[-1].start()
         self.urls = [process.url for process in self.processes]
         topic = {"name": "t", "partition_count": PARTITIONS, "config": {"flush.ms": 20}}

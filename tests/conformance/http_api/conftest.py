@@ -10,8 +10,6 @@ import json
 import os
 import re
 import secrets
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,8 +18,9 @@ import httpx
 import jsonschema_rs
 import pytest
 
+from tests.support.gateway_process import running_gateway
+
 Json = dict[str, Any]
-_LISTENS = re.compile(r"listens on (http://\S+)")
 _PARAMETER = re.compile(r"\\\{[^}]*\\\}")
 _JSON_TYPES = ("application/json", "application/problem+json")
 
@@ -141,21 +140,8 @@ def gateway_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield given
         return
     directory: Path = tmp_path_factory.mktemp("http-api")
-    command = [sys.executable, "-m", "gateway", "--store", str(directory / "store"), "--port", "0"]
-    log = (directory / "log").open("wb")
-    process = subprocess.Popen([*command, "--log-level", "warning"], stdout=subprocess.PIPE, stderr=log, text=True)
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        found = _LISTENS.search(line)
-        assert found, f"{line!r}\n{(directory / 'log').read_text()}"
-        yield found.group(1)
-    finally:
-        process.terminate()
-        process.wait(timeout=30)
-        log.close()
-        if process.stdout is not None:
-            process.stdout.close()
+    with running_gateway(directory / "store", directory / "log") as gateway:
+        yield gateway.url
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_pipeline.jobs.pipeline.settings import Settings, read_settings
+from tests.support.topic_writer import TopicWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,9 +30,9 @@ GOLD = {
 class FlightTopic:
     """A topic of flights in a directory, the pipeline's settings for it, and what the pipeline made of it."""
 
-    def __init__(self, directory: Path, topic_writer: Callable[..., Any]) -> None:
+    def __init__(self, directory: Path) -> None:
         self.store = (directory / "store").as_uri()
-        self.writer = topic_writer(self.store, "flights")
+        self.writer = TopicWriter(self.store, "flights")
         self.directory = directory
 
     def settings(self, output: str = "lake", **changed: Any) -> Settings:
@@ -84,9 +85,9 @@ class Events:
 
 
 @pytest.fixture
-def flight_topic(tmp_path: Path, topic_writer: Callable[..., Any]) -> FlightTopic:
+def flight_topic(tmp_path: Path) -> FlightTopic:
     """An empty topic."""
-    return FlightTopic(tmp_path, topic_writer)
+    return FlightTopic(tmp_path)
 
 
 @pytest.fixture

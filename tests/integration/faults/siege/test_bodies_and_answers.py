@@ -13,6 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.support.gateway_process import GatewayProcess
+from tests.support.waiting import eventually
+
 pytestmark = pytest.mark.processes
 
 MEBIBYTE = 1024 * 1024
@@ -48,7 +51,7 @@ def stream(batch: pa.RecordBatch) -> bytes:
     return data
 
 
-def read_slowly(gateway: Any, count: int, seconds: float) -> None:
+def read_slowly(gateway: GatewayProcess, count: int, seconds: float) -> None:
     """Ask for the partition on ``count`` connections, and read nothing of the answers."""
     connections = []
     for _ in range(count):
@@ -79,7 +82,7 @@ BODIES = {
 
 
 def test_bodies_that_become_much(
-    tmp_path: Path, start_gateway: Callable[..., Any], besiege: Callable[..., Any]
+    tmp_path: Path, start_gateway: Callable[..., GatewayProcess], besiege: Callable[..., Any]
 ) -> None:
     """16 MiB of the smallest things that there are, a few kilobytes as sent, are refused at no cost to others."""
     gateway = start_gateway(str(tmp_path / "store"))
@@ -98,9 +101,8 @@ def test_bodies_that_become_much(
 def test_large_records_read_slowly(
     kind: str,
     tmp_path: Path,
-    start_gateway: Callable[..., Any],
+    start_gateway: Callable[..., GatewayProcess],
     besiege: Callable[..., Any],
-    eventually: Callable[..., bool],
 ) -> None:
     """A dozen who ask for records of many times the usual size, and read nothing, hold no more memory than is theirs."""
     gateway = start_gateway(str(tmp_path / "store"), "--tail-cache-bytes-max", "0")

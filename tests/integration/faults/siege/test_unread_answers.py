@@ -7,16 +7,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import urllib3
+
+from tests.support.gateway_process import GatewayProcess
 
 READERS = 400
 SERVED_WITHIN_SECONDS = 2
 
 
 @contextmanager
-def _readers_that_do_not_read(gateway: Any, path: str) -> Iterator[None]:
+def _readers_that_do_not_read(gateway: GatewayProcess, path: str) -> Iterator[None]:
     with ExitStack() as stack:
         for _ in range(READERS):
             reader = stack.enter_context(socket.socket())
@@ -27,7 +28,9 @@ def _readers_that_do_not_read(gateway: Any, path: str) -> Iterator[None]:
         yield
 
 
-def test_who_reads_is_served_beside_those_who_do_not(tmp_path: Path, start_gateway: Callable[..., Any]) -> None:
+def test_who_reads_is_served_beside_those_who_do_not(
+    tmp_path: Path, start_gateway: Callable[..., GatewayProcess]
+) -> None:
     """A client at another address gets its megabyte at once."""
     gateway = start_gateway(str(tmp_path / "store"), "--tail-cache-bytes-max", "0")
     gateway.topic("large")
