@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.gateway_process import SERVE, GatewayProcess, running_gateways
+from tests.support.waiting import until
 from tidelog import Admin, Consumer, Producer, TopicPartition
 from tidelog.errors import GroupNotEmpty, NoCommittedOffset, StaleGeneration, UnknownGroup
 
@@ -36,14 +36,6 @@ def urls(gateways: list[GatewayProcess]) -> list[str]:
     with Admin(urls) as admin:
         admin.create_topic("t", PARTITIONS, {"flush.ms": 20})
     return urls
-
-
-def until(holds: Callable[[], object]) -> None:
-    """Wait for it."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 class Reader:
@@ -111,16 +103,16 @@ def test_members_that_come_and_go_miss_and_double_nothing(urls: list[str]) -> No
     seen: list[tuple[int, int]] = []
     load = Load(urls)
     readers = [Reader(urls, seen)]
-    until(lambda: readers[0].count > 100)
+    until(lambda: readers[0].count > 100, PATIENCE_S)
     readers.append(Reader(urls, seen, assignor="range"))
-    until(lambda: readers[1].count > 100)
+    until(lambda: readers[1].count > 100, PATIENCE_S)
     readers.append(Reader(urls[::-1], seen))
-    until(lambda: readers[2].count > 100)
+    until(lambda: readers[2].count > 100, PATIENCE_S)
     readers[0].end()
     before = [reader.count for reader in readers]
-    until(lambda: all(now.count > count + 100 for now, count in zip(readers[1:], before[1:], strict=True)))
+    until(lambda: all(now.count > count + 100 for now, count in zip(readers[1:], before[1:], strict=True)), PATIENCE_S)
     load.end()
-    until(lambda: len(seen) >= len(load.sent))
+    until(lambda: len(seen) >= len(load.sent), PATIENCE_S)
     for reader in readers[1:]:
         reader.end()
     by_partition = defaultdict(list)
@@ -135,12 +127,12 @@ def test_a_dead_gateway_is_survived(gateways: list[GatewayProcess], urls: list[s
     seen: list[tuple[int, int]] = []
     load = Load(urls)
     readers = [Reader(urls, seen), Reader(urls[::-1], seen)]
-    until(lambda: all(reader.count > 100 for reader in readers))
+    until(lambda: all(reader.count > 100 for reader in readers), PATIENCE_S)
     gateways[0].kill()
     before = [reader.count for reader in readers]
-    until(lambda: all(reader.count > count + 200 for reader, count in zip(readers, before, strict=True)))
+    until(lambda: all(reader.count > count + 200 for reader, count in zip(readers, before, strict=True)), PATIENCE_S)
     load.end()
-    until(lambda: load.sent <= set(seen))
+    until(lambda: load.sent <= set(seen), PATIENCE_S)
     for reader in readers:
         reader.end()
     with Admin(urls) as admin:
@@ -159,7 +151,7 @@ def test_administering_a_group(urls: list[str]) -> None:
             producer.send("t", f"{number}", partition=0, timestamp_ms=number)
         producer.flush()
         with Consumer("t", bootstrap_servers=urls, group="a/b c", client_id="me", enable_auto_commit=False) as consumer:
-            until(lambda: len(consumer.poll(200, 4)) == 4)
+            until(lambda: len(consumer.poll(200, 4)) == 4, PATIENCE_S)
             consumer.commit(metadata="four")
             described = admin.describe_group("a/b c")
             assert (described.members[0].client_id, len(described.members[0].assignment)) == ("me", PARTITIONS)
@@ -184,7 +176,7 @@ def test_administering_a_group(urls: list[str]) -> None:
         with strict, pytest.raises(NoCommittedOffset):
             strict.poll(10_000)
         with Consumer(bootstrap_servers=urls, group="a/b c", topic_pattern="t|u.*") as consumer:
-            until(lambda: consumer.poll(200))
+            until(lambda: consumer.poll(200), PATIENCE_S)
             assert consumer.positions()[place] == 10
         admin.delete_group("a/b c")
         admin.delete_group("a/b c", missing_ok=True)

@@ -7,9 +7,10 @@ import json
 import socket
 import time
 from collections.abc import Callable
-from typing import Any
 
 import pytest
+
+from tests.support.stub_process import StubProcess
 
 pytestmark = pytest.mark.processes
 
@@ -39,17 +40,17 @@ def eventually(condition: Callable[[], bool], seconds: float = 15.0) -> bool:
     return condition()
 
 
-def metric(stub: Any, name: str) -> float:
+def metric(stub: StubProcess, name: str) -> float:
     lines = stub.get("/metrics").text.splitlines()
     return next(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))
 
 
-def in_flight(stub: Any) -> float:
+def in_flight(stub: StubProcess) -> float:
     """Requests under way, this one included."""
     return metric(stub, "tidelog_http_requests_in_flight")
 
 
-def test_a_body_that_stops_coming_is_refused(stub: Any) -> None:
+def test_a_body_that_stops_coming_is_refused(stub: StubProcess) -> None:
     """Half a body and silence: 400 after the limit, not a connection for ever."""
     with stub.connect() as connection:
         connection.sendall(b"POST /v1/echo HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nhalf")
@@ -57,7 +58,7 @@ def test_a_body_that_stops_coming_is_refused(stub: Any) -> None:
 
 
 @pytest.mark.parametrize("framing", [b"Content-Length: 100", b"Transfer-Encoding: chunked"])
-def test_a_body_in_drops_is_refused(stub: Any, framing: bytes) -> None:
+def test_a_body_in_drops_is_refused(stub: StubProcess, framing: bytes) -> None:
     """A body that never pauses for long and never ends holds its place no longer than one that stops."""
     piece = b"y" if framing.startswith(b"Content") else b"1\r\ny\r\n"
     with stub.connect() as connection:
@@ -74,7 +75,7 @@ def test_a_body_in_drops_is_refused(stub: Any, framing: bytes) -> None:
 
 
 @pytest.mark.parametrize("body_bytes", [1, 100])
-def test_chunks_however_small_are_a_body(stub: Any, body_bytes: int) -> None:
+def test_chunks_however_small_are_a_body(stub: StubProcess, body_bytes: int) -> None:
     """The bound on framing does not meet those who send in small chunks."""
     chunks = (b"%x\r\n" % body_bytes + b"z" * body_bytes + b"\r\n") * 100_000
     with stub.connect() as connection:
@@ -84,7 +85,7 @@ def test_chunks_however_small_are_a_body(stub: Any, body_bytes: int) -> None:
     assert answer.count(b"z") >= 100_000 * body_bytes
 
 
-def test_an_empty_line_keeps_no_connection(stub: Any) -> None:
+def test_an_empty_line_keeps_no_connection(stub: StubProcess) -> None:
     """After an answer a connection is idle until a request comes; a line break is none."""
     with stub.connect() as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n")
@@ -95,7 +96,7 @@ def test_an_empty_line_keeps_no_connection(stub: Any) -> None:
         assert everything(connection) == b""
 
 
-def test_half_a_request_behind_another_one_ends_after_its_answer(stub: Any) -> None:
+def test_half_a_request_behind_another_one_ends_after_its_answer(stub: StubProcess) -> None:
     """The time for a head does not run out on the answer that the client waits for."""
     with stub.connect() as waiting:
         waiting.sendall(b"GET /v1/large?size=33554432 HTTP/1.1\r\nHost: h\r\n\r\nGET /healthz HT")
@@ -107,7 +108,7 @@ def test_half_a_request_behind_another_one_ends_after_its_answer(stub: Any) -> N
     assert received > 32 * MEBIBYTE
 
 
-def test_requests_that_wait_behind_a_slow_answer_are_not_late(stub: Any) -> None:
+def test_requests_that_wait_behind_a_slow_answer_are_not_late(stub: StubProcess) -> None:
     """While the gateway itself does not read on, the time for a head does not run."""
     with stub.connect() as connection:
         connection.sendall(
@@ -124,14 +125,14 @@ def test_requests_that_wait_behind_a_slow_answer_are_not_late(stub: Any) -> None
     assert tail.count(b'{"status":"alive"}') == 2
 
 
-def test_silent_connections_are_closed(stub: Any) -> None:
+def test_silent_connections_are_closed(stub: StubProcess) -> None:
     """Neither saying nothing nor half a head keeps a connection."""
     with stub.connect() as silent, stub.connect() as halfway:
         halfway.sendall(b"GET /healthz HTTP/1.1\r\nHos")
         assert (everything(silent), everything(halfway)) == (b"", b"")
 
 
-def test_a_head_in_drops_is_closed(stub: Any) -> None:
+def test_a_head_in_drops_is_closed(stub: StubProcess) -> None:
     """A header that comes a byte at a time is given the same time as one that does not come."""
     with stub.connect() as connection, contextlib.suppress(ConnectionError):
         for byte in b"GET /healthz HTTP/1.1\r\n" + b"X: y\r\n" * 20:
@@ -140,7 +141,7 @@ def test_a_head_in_drops_is_closed(stub: Any) -> None:
         pytest.fail("the connection was kept")
 
 
-def test_a_client_that_never_reads_is_cut_off(stub: Any) -> None:
+def test_a_client_that_never_reads_is_cut_off(stub: StubProcess) -> None:
     """An answer that nobody takes does not hold its memory for ever; others are served meanwhile."""
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -153,7 +154,7 @@ def test_a_client_that_never_reads_is_cut_off(stub: Any) -> None:
     assert "does not read its answer" in stub.log()
 
 
-def test_a_slow_reader_gets_everything(stub: Any) -> None:
+def test_a_slow_reader_gets_everything(stub: StubProcess) -> None:
     """Who reads slowly but steadily is not cut off, and gets every byte."""
     size = 12 * MEBIBYTE
     with stub.connect() as connection:
@@ -165,7 +166,7 @@ def test_a_slow_reader_gets_everything(stub: Any) -> None:
     assert received > size
 
 
-def test_connections_past_the_limit_are_told(stub: Any) -> None:
+def test_connections_past_the_limit_are_told(stub: StubProcess) -> None:
     """The 51st connection gets 503 OVERLOADED; when others end, new ones are served."""
     with contextlib.ExitStack() as stack:
         for _ in range(50):
@@ -178,7 +179,7 @@ def test_connections_past_the_limit_are_told(stub: Any) -> None:
     assert eventually(lambda: stub.get("/healthz").status_code == 200)
 
 
-def test_an_address_has_its_share_of_connections(start: Callable[..., Any]) -> None:
+def test_an_address_has_its_share_of_connections(start: Callable[..., StubProcess]) -> None:
     """One client's connections leave room for others'; those past its share are told, and served when it has ended some."""
     stub = start("--connections-per-address-max", "5")
     with contextlib.ExitStack() as stack:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from spark_pipeline.jobs.pipeline.run import Pipeline
 from spark_pipeline.jobs.pipeline.settings import read_settings
+from tests.support.flight_topic import Events
 from tests.support.topic_writer import TopicWriter
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -30,7 +30,7 @@ def _send() -> ModuleType:
     return module
 
 
-def test_the_example(spark: SparkSession, tmp_path: Path, events: Any) -> None:
+def test_the_example(spark: SparkSession, tmp_path: Path, events: Events) -> None:
     """As copied: each way of damage is told by its reason, and the aggregates are those of the flights that are whole."""
     writer = TopicWriter(str(tmp_path / "store"), "flights")
     send = _send()

@@ -7,13 +7,13 @@ import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from tests.support.gateway_process import GatewayProcess
+from tests.support.siege import besiege
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.processes
@@ -81,9 +81,7 @@ BODIES = {
 }
 
 
-def test_bodies_that_become_much(
-    tmp_path: Path, start_gateway: Callable[..., GatewayProcess], besiege: Callable[..., Any]
-) -> None:
+def test_bodies_that_become_much(tmp_path: Path, start_gateway: Callable[..., GatewayProcess]) -> None:
     """16 MiB of the smallest things that there are, a few kilobytes as sent, are refused at no cost to others."""
     gateway = start_gateway(str(tmp_path / "store"))
     gateway.topic("t")
@@ -102,7 +100,6 @@ def test_large_records_read_slowly(
     kind: str,
     tmp_path: Path,
     start_gateway: Callable[..., GatewayProcess],
-    besiege: Callable[..., Any],
 ) -> None:
     """A dozen who ask for records of many times the usual size, and read nothing, hold no more memory than is theirs."""
     gateway = start_gateway(str(tmp_path / "store"), "--tail-cache-bytes-max", "0")

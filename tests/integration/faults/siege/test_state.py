@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.gateway_process import GatewayProcess
+from tests.support.siege import besiege
 
 _LIMIT = 2 * 1024 * 1024
 
@@ -17,7 +18,7 @@ def _commit(gateway: GatewayProcess, group: str, count: int, metadata: str | Non
 
 
 def test_offsets_with_much_metadata_end_where_the_budget_does(
-    tmp_path: Path, start_gateway: Callable[..., GatewayProcess], besiege: Callable[..., Any]
+    tmp_path: Path, start_gateway: Callable[..., GatewayProcess]
 ) -> None:
     """Groups with 16 MB of metadata each: those that do not fit are refused (503, nothing happened), and memory keeps its bound,
     that of the next gateway, too. What is there can be committed again, and deleted, and then there is room."""
@@ -66,7 +67,7 @@ def test_a_gateway_starts_with_a_table_past_its_budget(
 
 
 def test_many_topics_of_many_partitions_are_forgotten(
-    tmp_path: Path, start_gateway: Callable[..., GatewayProcess], besiege: Callable[..., Any]
+    tmp_path: Path, start_gateway: Callable[..., GatewayProcess]
 ) -> None:
     """What is known of topics that nobody uses leaves memory, also when they were only made; a page of them is bounded."""
     gateway = start_gateway(str(tmp_path / "store"), "--manifest-bytes-max", str(4 * 1024 * 1024))

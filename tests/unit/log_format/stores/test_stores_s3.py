@@ -18,6 +18,7 @@ from log_format.errors import ObjectExists, ObjectMissing, StoreUnavailable
 from log_format.limits import STORE_ATTEMPTS_MAX
 from log_format.store import ObjectStore
 from log_format.stores.s3 import S3Store
+from tests.support.clocks import ManualClock
 
 DATE = "Wed, 21 Oct 2026 07:28:00 GMT"
 LISTING = b"""<?xml version="1.0"?><ListBucketResult><IsTruncated>false</IsTruncated><EncodingType>url</EncodingType>
@@ -94,22 +95,6 @@ def _handler(server: _FakeServer) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-class _Clock:
-    """A clock whose pauses take no time."""
-
-    def __init__(self) -> None:
-        self.time_ms = 0
-
-    def now_ms(self) -> int:
-        return self.time_ms
-
-    def monotonic_ms(self) -> int:
-        return self.time_ms
-
-    def sleep_ms(self, duration_ms: int) -> None:
-        self.time_ms += duration_ms
-
-
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[_FakeServer]:
     """The server, and this process's environment pointing to it."""
@@ -139,7 +124,7 @@ def session() -> boto3.Session:
 @pytest.fixture
 def store(server: _FakeServer, session: boto3.Session) -> S3Store:
     """A store on the fake server that waits 200 ms for an answer, and whose pauses take no time."""
-    return S3Store("bucket", "prefix", read_timeout_ms=200, retry_ms_max=60_000, session=session, clock=_Clock())
+    return S3Store("bucket", "prefix", read_timeout_ms=200, retry_ms_max=60_000, session=session, clock=ManualClock())
 
 
 Operation = Callable[[ObjectStore], object]
@@ -298,12 +283,12 @@ def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch, operation: 
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{unused.getsockname()[1]}")
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "user")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "password")
-        clock = _Clock()
+        clock = ManualClock()
         with pytest.raises(StoreUnavailable, match="can't be reached") as raised:
             operation(S3Store("bucket", retry_ms_max=60_000, clock=clock))
         assert "127.0.0.1" not in raised.value.detail
     assert raised.value.may_have_happened is False
-    assert clock.time_ms > 0
+    assert clock.elapsed_ms > 0
 
 
 def test_without_credentials(server: _FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,7 +309,7 @@ def test_an_error_keeps_to_itself_where_the_store_is(
 ) -> None:
     """A gateway's clients are told what failed, not of which server, bucket, key or user: the log is."""
     server.answers = [answer]
-    store = S3Store("hidden-bucket", "hidden", read_timeout_ms=200, session=session, clock=_Clock())
+    store = S3Store("hidden-bucket", "hidden", read_timeout_ms=200, session=session, clock=ManualClock())
     with pytest.raises(StoreUnavailable) as raised:
         store.put_if_absent("secret/key", b"x")
     detail = raised.value.detail
