@@ -170,7 +170,7 @@ def test_administering_a_group(urls: list[str]) -> None:
             ({"timestamp_ms": 8}, 8),
             ({"to": "earliest"}, 0),
         ):
-            assert admin.reset_group("a/b c", partitions=[place], **arguments)[place].offset == expected  # type: ignore[arg-type]
+            assert admin.reset_group("a/b c", partitions=[place], **arguments)[place].offset == expected
         admin.commit_group_offsets("a/b c", {place: 9})
         strict = Consumer("t", bootstrap_servers=urls, group="new", auto_offset_reset="none")
         with strict, pytest.raises(NoCommittedOffset):

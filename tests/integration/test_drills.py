@@ -56,7 +56,7 @@ def consume(log: TableLog[GroupsState], writer: TopicWriter) -> None:
         group="g",
         topic="orders",
         partition=0,
-        topic_id=state.topic_id,
+        topic_id=str(state.topic_id),
         offset=state.high_watermark(0),
         committed_at_ms=0,
     )

@@ -203,7 +203,7 @@ def test_gateways_are_replaced_one_after_another(gateways: Gateways, older: Path
         load.end()
     assert load.errors == []
     count = sum(map(len, load.acknowledged))
-    urls = [url for _, url in gateways.running]
+    urls = [gateway.url for gateway in gateways.running]
     for topic in ("orders", "copied"):
         read = _read_all(urls, topic, count)
         for number, values in enumerate(load.acknowledged):

@@ -70,7 +70,7 @@ def test_every_record_is_where_its_future_says(url: str, monkeypatch: pytest.Mon
     odd = b"\xff\x00\xfe"
     sent: dict[tuple[int, int], tuple[bytes | None, bytes | None, int | None, Any]] = {}
     for compression in (None, "gzip", "zstd"):
-        with Producer(url, compression=compression) as producer:  # type: ignore[arg-type]
+        with Producer(url, compression=compression) as producer:
             for count in (1, 700):
                 futures = []
                 for number in range(count):
@@ -106,13 +106,13 @@ def test_tables_out_and_in(url: str) -> None:
         admin.create_topic("to", 3)
         result = producer.send_table("from", table).result(timeout=60)
         assert result.count == rows
-        parts = []
+        parts: list[Any] = []
         with Consumer("from", bootstrap_servers=url) as consumer:
             while sum(part.num_rows for part in parts) < rows:
                 parts.append(consumer.poll_arrow(5_000))
         producer.send_table("to", pa.concat_tables(parts)).result(timeout=60)
         with Consumer("to", bootstrap_servers=url) as consumer:
-            copies = []
+            copies: list[Any] = []
             while sum(part.num_rows for part in copies) < rows:
                 copies.append(consumer.poll_arrow(5_000))
     columns = ["partition", "offset", "timestamp", "key", "value"]

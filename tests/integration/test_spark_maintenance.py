@@ -105,7 +105,7 @@ def test_a_native_stream_runs_through_maintenance(spark: SparkSession, s3_uri: s
     assert read_topic(spark, s3_uri, "t", way=Way.DELTA).count() < 20
     assert verify_topic(open_store(s3_uri), "t").problems == ()
 
-    retained = {"cleanup.policy": "compact,delete", "retention.ms": 0}
+    retained: dict[str, int | str | None] = {"cleanup.policy": "compact,delete", "retention.ms": 0}
     writer.log.refresh()
     writer.committer.commit(AlterTopic(partition_count=None, config=retained))
     maintain(spark, s3_uri)

@@ -7,11 +7,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import DataStreamWriter
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from log_format.records.partitioner import partition_for_key
 from log_format.stores import open_store
@@ -45,11 +46,16 @@ def fill(writer: TopicWriter, commits: int, of: int = 100) -> None:
 
 
 def copying(spark: SparkSession, store: str, limit: int = 50) -> DataFrame:
-    options = {"store": store, "subscribe": "from", "startingOffsets": "earliest", "maxOffsetsPerTrigger": limit}
+    options: dict[str, Any] = {
+        "store": store,
+        "subscribe": "from",
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": limit,
+    }
     return spark.readStream.format("tidelog").options(**options).load().select("key", "value")
 
 
-def run(records: DataFrame, target: Target, checkpoint: Path, **options: object) -> None:
+def run(records: DataFrame, target: Target, checkpoint: Path, **options: Any) -> None:
     writer = records.writeStream.format("tidelog").options(**target, **options)
     to_its_end(writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True))
 
@@ -101,7 +107,7 @@ def test_a_job_appends_what_kafkas_sink_takes(spark: SparkSession, target: tuple
 def test_what_is_wrong_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     """By the option's or the column's name, before anything is written."""
     store = (tmp_path / "store").as_uri()
-    TopicWriter(store, "t", config={"max.message.bytes": 100})
+    TopicWriter(store, "t", config={"max.message.bytes": "100"})
     frame = spark.createDataFrame([("v" * 200, 7)], "value string, partition int")
     cases: list[tuple[DataFrame, dict[str, str], str]] = [
         (frame, {}, "topic: is missing"),

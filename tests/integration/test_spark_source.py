@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
@@ -25,11 +26,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 START_MS = 1_763_683_200_123
 
 
-def load(spark: SparkSession, store: str, **options: object) -> DataFrame:
+def load(spark: SparkSession, store: str, **options: Any) -> DataFrame:
     return spark.read.format("tidelog").options(store=store, **options).load()
 
 
-def stream(spark: SparkSession, store: str, **options: object) -> DataFrame:
+def stream(spark: SparkSession, store: str, **options: Any) -> DataFrame:
     return spark.readStream.format("tidelog").options(store=store, startingOffsets="earliest", **options).load()
 
 
@@ -67,7 +68,7 @@ def test_batch_between_positions_and_with_filters(spark: SparkSession, tmp_path:
     for commit in range(4):
         writer.append(some(10, 0, commit * 1000) + some(10, 1, commit * 1000))
 
-    def read(**options: object) -> list[tuple[int, int]]:
+    def read(**options: Any) -> list[tuple[int, int]]:
         return [place[1:] for place in places(load(spark, store, subscribe="t", **options).collect())]
 
     given = {"startingOffsets": '{"t":{"0":5,"1":-2}}', "endingOffsets": '{"t":{"0":-1,"1":3}}'}

@@ -167,7 +167,7 @@ class World:
 
         return append
 
-    def maintainer(self) -> Callable[[], None]:
+    def maintainer(self) -> Callable[[], object]:
         store = PausingStore(self.objects, self.pause)
         job = Job(
             store=store,
@@ -178,7 +178,7 @@ class World:
             only=["t"],
             new_id=self.new_id,
         )
-        return lambda: job.run_round(collect=True) and None
+        return lambda: job.run_round(collect=True)
 
 
 @pytest.mark.parametrize("part", range(3))

@@ -55,11 +55,11 @@ async def _commits_by_memory(
 ) -> None:
     """Judges the member by what the coordinator has in memory, and writes as if nobody's."""
     if member_id is None:
-        return await _commit(self, name, offsets, member_id, generation, **arguments)
+        await _commit(self, name, offsets, member_id, generation, **arguments)
+        return
     rows = await self.rows(name, offsets, member_id, generation)
     decision = _UnjudgedCommit(group=name, offsets=rows, instead_of=arguments.get("instead_of"))
     await self._commits.decide(decision)
-    return None
 
 
 class _UnjudgedCommit(CommitOffsets):

@@ -39,19 +39,19 @@ def _quiet_gateways() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-def _acknowledges_before_the_commit(self: Committer, proposal: Any, *rest: Any) -> bool:
+def _acknowledges_before_the_commit(self: Committer[Any], proposal: Any, *rest: Any) -> bool:
     return True if proposal.operation == "WRITE" else _publish(self, proposal, *rest)
 
 
-def _says_that_nothing_happened(self: Committer, version: int) -> BackOff:
+def _says_that_nothing_happened(self: Committer[Any], version: int) -> BackOff:
     return BackOff("not committed")
 
 
-def _takes_a_412_for_its_own(self: Committer, key: str, commit_id: str) -> _Holder:
+def _takes_a_412_for_its_own(self: Committer[Any], key: str, commit_id: str) -> _Holder:
     return _Holder.OURS
 
 
-def _takes_a_412_for_foreign(self: Committer, key: str, commit_id: str) -> _Holder:
+def _takes_a_412_for_foreign(self: Committer[Any], key: str, commit_id: str) -> _Holder:
     return _Holder.FOREIGN
 
 

@@ -166,7 +166,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
     def configure(
         self, policy: str, retention_hours: int, retention_bytes: int, lag_hours: int, delete_retention_hours: int
     ) -> None:
-        config = {
+        config: dict[str, int | str | None] = {
             "cleanup.policy": policy,
             "retention.ms": retention_hours * HOUR_MS if retention_hours >= 0 else -1,
             "retention.bytes": retention_bytes,
@@ -320,7 +320,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
         )
 
 
-class TestMaintenance(MaintenanceMachine.TestCase):  # type: ignore[name-defined,misc]
+class TestMaintenance(MaintenanceMachine.TestCase):  # type: ignore[misc,valid-type]
     """Whatever maintenance does in between, every reader sees what the model allows."""
 
     # Not explained: for that Python before 3.12 traces every line, which takes longer than a test may.

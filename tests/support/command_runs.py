@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from tidelog.cli.app import app
 

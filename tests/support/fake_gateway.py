@@ -24,7 +24,8 @@ import zstandard
 from tests.support.fake_groups import FakeGroups
 from tests.support.fake_log import Asked, FakeTopic, Problem
 
-Fault = Callable[["Exchange"], None]
+DECODERS: dict[str, Callable[[bytes], bytes]] = {"": bytes, "gzip": gzip.decompress, "zstd": zstandard.decompress}
+Fault = Callable[["Exchange"], object]
 
 
 @dataclass
@@ -77,9 +78,7 @@ class FakeGateway(FakeGroups):
                 query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                body = {"gzip": gzip.decompress, "zstd": zstandard.decompress}.get(
-                    headers.get("content-encoding", ""), bytes
-                )(body)
+                body = DECODERS[headers.get("content-encoding", "")](body)
                 asked = Asked(self.command, parts.path, query, headers, body)
                 exchange = Exchange(gateway, self, asked)
                 gateway.fault_for(asked)(exchange)

@@ -34,7 +34,7 @@ class Agreement:
         """
         request = answer.request
         path = request.url.raw_path.decode().partition("?")[0]
-        methods = next((methods for pattern, methods in self._operations if pattern.fullmatch(path)), {})
+        methods: Json = next((methods for pattern, methods in self._operations if pattern.fullmatch(path)), {})
         operation = methods.get(request.method.lower())
         if operation is None:
             return

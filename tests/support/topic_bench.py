@@ -17,6 +17,7 @@ from log_format.topic.append import Append, Batch
 from log_format.topic.appended import Appended
 from log_format.topic.changes import CreateTopic
 from log_format.topic.config import TopicConfig
+from log_format.topic.state import TopicState
 from tests.support.clocks import EPOCH_MS, ManualClock
 from tests.support.faulty_store import FaultyStore
 
@@ -32,7 +33,7 @@ class TopicUser:
     """Reads and writes the topic as a gateway does."""
 
     log: TopicLog
-    committer: Committer
+    committer: Committer[TopicState]
 
 
 @dataclass
@@ -80,7 +81,7 @@ class TopicBench:
             record_bytes_max=max(map(len, flat)),
         )
 
-    def append(self, gateway: TopicUser, *batches: dict[int, list[bytes]]) -> Committed[Any]:
+    def append(self, gateway: TopicUser, *batches: dict[int, list[bytes]]) -> Committed[Any, Any]:
         """Append batches in one flush."""
         return gateway.committer.commit(Append([self.batch(gateway, values) for values in batches], self.new_id))
 

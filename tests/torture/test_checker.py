@@ -51,7 +51,8 @@ LOG: Log = {("t", 0): ["a.0", "a.1", "a.2"], ("u", 0): []}
 
 def _judged(writes: list[Write], reads: list[Read], log: Log) -> list[str]:
     history = History()
-    for event in (*writes, *reads):
+    events: list[Write | Read] = [*writes, *reads]
+    for event in events:
         history.add(event)
     return Checker(history, log).contradictions()
 

@@ -89,12 +89,13 @@ def test_by_timestamp(api: Api) -> None:
 def test_limits(api: Api) -> None:
     """At most ``max_records`` and ``max_bytes``, but one record whatever ``max_bytes`` says."""
     topic = filled(api, 30)
-    for limits, count in (
+    cases: tuple[tuple[dict[str, Any], int], ...] = (
         ({"max_records": 7}, 7),
         ({"max_bytes": 35}, 3),
         ({"max_bytes": 30}, 3),
         ({"max_bytes": 1}, 1),
-    ):
+    )
+    for limits, count in cases:
         body = api.fetch(topic, offset=5, **limits).json()
         assert len(body["records"]) == count
         assert body["next_offset"] == 5 + count

@@ -131,7 +131,7 @@ def test_timestamps(api: Api) -> None:
     """The client's, or the gateway's clock at arrival when absent or null; always the clock's with ``LogAppendTime``."""
     topic, appended = api.topic(), api.topic(message_timestamp_type="LogAppendTime")
     before = int(time.time() * 1000)
-    records = [{"value": "a", "timestamp": 0}, {"value": "b"}, {"value": "c", "timestamp": None}]
+    records: list[dict[str, Any]] = [{"value": "a", "timestamp": 0}, {"value": "b"}, {"value": "c", "timestamp": None}]
     records.append({"value": "d", "timestamp": 253402300799999})
     for name in (topic, appended):
         assert api.produce(name, *records).status_code == 200

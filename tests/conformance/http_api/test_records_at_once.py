@@ -146,7 +146,7 @@ def test_values_keep_their_text(api: Api, sender: Sender) -> None:
 def test_bad_envelopes_are_refused(api: Api) -> None:
     """Unknown, missing and repeated members, wrong types, other content types, headers that do not go with it."""
     topic = api.topic()
-    for body in (
+    bodies: tuple[Any, ...] = (
         {},
         {"topics": {}},
         {"topics": [{"topic": topic}]},
@@ -154,7 +154,8 @@ def test_bad_envelopes_are_refused(api: Api) -> None:
         {"topics": [], "x": 1},
         {"topics": [{"topic": topic, "records": [], "x": 1}]},
         {"topics": [], "group_offsets": [{"group": "g"}]},
-    ):
+    )
+    for body in bodies:
         api.refused(api.http.post("/v1/records", json=body), 400, "INVALID_REQUEST")
     json_type = {"content-type": "application/json"}
     twice = b'{"topics":[],"topics":[]}'

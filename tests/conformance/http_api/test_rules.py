@@ -121,6 +121,7 @@ def test_the_body_limit_is_enforced_while_bytes_come(api: Api) -> None:
     problem = api.refused(api.http.post(path, content=bomb, headers=headers), 413, "REQUEST_TOO_LARGE")
     assert problem["limit_bytes"] == limit
     host, port = urlsplit(api.url).hostname, urlsplit(api.url).port
+    assert host is not None
     connection = http.client.HTTPConnection(host, port, timeout=30)
     connection.putrequest("POST", path)
     connection.putheader("Content-Type", "application/octet-stream")

@@ -52,7 +52,8 @@ def test_making_it_again(api: Api) -> None:
     assert api.http.post("/v1/topics", json=given).status_code == 201
     same = {"name": name, "partition_count": 2, "config": {"flush.ms": "10", "retention.ms": 604800000}}
     assert api.http.post("/v1/topics", json=same).status_code == 200
-    for other in ({"partition_count": 3}, {"config": {"flush.ms": 11}}, {"config": {}}):
+    others: list[dict[str, Any]] = [{"partition_count": 3}, {"config": {"flush.ms": 11}}, {"config": {}}]
+    for other in others:
         api.refused(api.http.post("/v1/topics", json=given | other), 409, "TOPIC_ALREADY_EXISTS")
 
 

@@ -97,7 +97,7 @@ def test_committed_records_appear_together_and_once(api: Api, calls: Calls) -> N
     answer = calls.end(begun, "commit")
     assert answer.status_code == 200, answer.text
     place = {"partition": 0, "base_offset": 0}
-    topics = [
+    topics: list[dict[str, Any]] = [
         {"topic": first, "partitions": [place | {"last_offset": 2, "count": 3}]},
         {"topic": second, "partitions": [place | {"last_offset": 0, "count": 1}]},
     ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -62,6 +63,10 @@ def commits(store_uri: str) -> int:
     return sum(layout.commit_version(info.key) is not None for info in store.list(layout.log_prefix(TOPIC)))
 
 
+def has_more_commits(store_uri: str, before: int) -> bool:
+    return commits(store_uri) > before
+
+
 def kill(gateway: GatewayProcess) -> None:
     gateway.process.kill()
     assert gateway.end() == -signal.SIGKILL
@@ -75,7 +80,7 @@ def test_committed_but_never_answered(store_uri: str, start_gateway: Callable[..
     for sequence in range(3):
         before = commits(store_uri)
         with producer.send_and_look_away(gateway, sequence):
-            assert eventually(lambda before=before: commits(store_uri) > before, 60)
+            assert eventually(partial(has_more_commits, store_uri, before), 60)
             kill(gateway)
         gateway, next_one = next_one, start_gateway(store_uri)
         again = producer.send(gateway, sequence)

@@ -56,7 +56,7 @@ class Daemon:
 
     def kill(self) -> None:
         """As when the machine is gone: with all that it started."""
-        family = [self.process, *_children(self.process.pid)]
+        family: list[subprocess.Popen[bytes] | psutil.Process] = [self.process, *_children(self.process.pid)]
         for process in family:
             process.kill()
         self.process.wait()

@@ -45,7 +45,7 @@ def test_every_record_is_in_silver_or_a_dead_letter_once(
     flight_topic.flights(0, 60, bad_each=5)
     largest = b"x" * (TopicConfig.parse({}).integer("max.message.bytes") - 1)
     flight_topic.writer.append([(0, 1_763_683_200_000, b"k", largest)])  # with headers it is larger still
-    sent = run_module.send
+    sent = dead_letters_module.send
 
     def cut_off_before(*_arguments: Any, **_named: Any) -> None:
         raise ConnectionAbortedError("cut off behind silver")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from log_format.errors import ObjectExists, StoreError, StoreUnavailable
 from log_format.store import ObjectInfo
@@ -19,6 +19,7 @@ from tests.simulation.simulated.scheduler import Machine, MachineClock, Schedule
 
 ResultT = TypeVar("ResultT")
 
+Page = list[ObjectInfo]
 LIST_PAGE_KEYS = 7
 
 
@@ -88,7 +89,7 @@ class Client:
     def list_directories(self, prefix: str) -> Iterator[str]:
         yield from self._request("list_directories", prefix, lambda: [*self._server.objects.list_directories(prefix)])
 
-    def _page(self, prefix: str, start_after: str) -> list[ObjectInfo]:
+    def _page(self, prefix: str, start_after: str) -> Page:
         listing = self._server.objects.list(prefix, start_after=start_after)
         return [info for info, _ in zip(listing, range(LIST_PAGE_KEYS), strict=False)]
 
@@ -129,7 +130,7 @@ class Client:
             self._scheduler.note(f"{what}: {type(problem).__name__}")
             raise
         self._scheduler.note(what)
-        return result
+        return cast("ResultT", result)
 
     def _perhaps_pause(self, *, commits: bool) -> None:
         pause_ms = self._faults.pause_ms(commits=commits)

@@ -207,7 +207,7 @@ class Ledger:
             raise Violation(f"{member} committed for {place} while {holding.member} holds it")
 
     def _heirs(self, holding: Holding) -> set[str]:
-        rows = [row for row in self._rows.values() for row in row.members]
+        rows = [member for row in self._rows.values() for member in row.members]
         return {row.member_id for row in rows if row.instance_id is not None and row.instance_id == holding.instance}
 
     def _rewritten(self, add: Add, all_changes: list[GroupChanges]) -> None:

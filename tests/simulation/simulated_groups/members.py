@@ -237,7 +237,7 @@ class Member:
         reply = self._call("GET", "offsets")
         if reply is None or reply.status != 200:
             return None
-        found = {(one["topic"], one["partition"]): one["offset"] for one in reply.body["offsets"]}
+        found: dict[Key, int] = {(one["topic"], one["partition"]): one["offset"] for one in reply.body["offsets"]}
         life = self._life
         assert life is not None
         self._around.ledger.read(self._group, found, life.keys, sent_ms)

@@ -197,7 +197,7 @@ class Service:
             "root_path": "",
             "state": {},
         }
-        await self.app(scope, receive, send)  # type: ignore[arg-type]
+        await self.app(scope, receive, send)
 
 
 def _seen(task: Any) -> None:

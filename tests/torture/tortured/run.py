@@ -71,7 +71,10 @@ def torture(
             )
             assert reply.status in {200, 201}, reply
         stopping, calm = threading.Event(), threading.Event()
-        make = lambda name, until: clients.Client(name, running.urls, history, until, plan.seed)  # noqa: E731
+
+        def make(name: str, until: threading.Event) -> clients.Client:
+            return clients.Client(name, running.urls, history, until, plan.seed)
+
         writing = _start_writing(plan, lambda name: make(name, stopping), failures)
         groups = _Groups(running, plan, stopping)
         groups.start()

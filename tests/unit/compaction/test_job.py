@@ -166,8 +166,8 @@ def test_what_superseded_a_record_lies_below_the_compacted_offsets(bench: Mainte
     state, newest = TopicState.absent("t"), bench.log.refresh().version
     there, losing = set(range(len(keys))), 0
     for version in range(newest + 1):
-        key = layout.commit_key("t", version)
-        state = state.apply(decode_commit(bench.store.get(key), key), version)
+        name = layout.commit_key("t", version)
+        state = state.apply(decode_commit(bench.store.get(name), name), version)
         left = {offset for offset, _ in bench.read(state=state)}
         gone = {offset for offset in there if offset < state.high_watermark(0)} - left
         for offset in gone:

@@ -267,7 +267,7 @@ def test_asking_what_the_bill_is_made_by_writes_nothing(tmp_path: Path, option: 
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     (tmp_path / "docs").mkdir()
-    program = [sys.executable, tmp_path / "infra" / "cost.py", option]
+    program: list[str | Path] = [sys.executable, tmp_path / "infra" / "cost.py", option]
     ended = subprocess.run(program, capture_output=True, check=False, timeout=60)
     assert (ended.returncode, b"usage:" in ended.stdout + ended.stderr) == (status, True)
     assert list((tmp_path / "docs").iterdir()) == []

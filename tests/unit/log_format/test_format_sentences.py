@@ -59,7 +59,7 @@ def append(
 def append_nothing(bench: TopicBench, gateway: TopicUser, stamp: ProducerStamp) -> None:
     """A request without records, whose sequence is used up."""
     batch = Batch(
-        topic_id=gateway.log.state.topic_id,
+        topic_id=str(gateway.log.state.topic_id),
         records=BATCH_SCHEMA.empty_table(),
         partitions=np.zeros(0, np.int32),
         record_bytes_max=0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -32,7 +33,8 @@ def test_closing_hides_no_interrupt(gateway: FakeGateway, monkeypatch: pytest.Mo
                 consumer.poll(5_000, 1)
 
     monkeypatch.setattr("threading.Thread.start", interrupted_start)
-    for act in (read, lambda: read(group="g")):
+    acts: tuple[Callable[[], None], ...] = (read, lambda: read(group="g"))
+    for act in acts:
         with pytest.raises(KeyboardInterrupt):
             act()
 

@@ -144,6 +144,7 @@ def test_a_day_of_outages_loses_and_doubles_nothing(network: SimulatedNetwork) -
         started_s = clock.now_s
         numbering.enter("t", number)
         found = sender.deliver(batch)
+        assert found is not None
         numbering.leave("t", number)
         assert clock.now_s - started_s <= DELIVERY_TIMEOUT_MS / 1000 + 1
         outcomes.update(zip(values, found, strict=True))

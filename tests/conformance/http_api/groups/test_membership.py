@@ -259,7 +259,8 @@ def test_odd_requests_of_members(api: Api, group: GroupCalls) -> None:
     api.refused(group.leave_answer(nobody), 404, "UNKNOWN_MEMBER")
     api.refused(group.heartbeat_answer(member, member["generation"] + 1), 409, "STALE_GENERATION")
     url = f"{group.url}/members/{member['member_id']}/heartbeat"
-    for body in ({}, {"generation": -1}, {"generation": "1"}, {"generation": 1, "genration": 1}, []):
+    bodies: list[Any] = [{}, {"generation": -1}, {"generation": "1"}, {"generation": 1, "genration": 1}, []]
+    for body in bodies:
         api.refused(group.http.post(url, json=body), 400, "INVALID_REQUEST")
     api.refused(group.http.post(f"{url}?x=1", json={"generation": 1}), 400, "INVALID_REQUEST")
     api.refused(group.http.get(url), 405, "METHOD_NOT_ALLOWED")

@@ -65,7 +65,7 @@ def read_slowly(gateway: GatewayProcess, count: int, seconds: float) -> None:
         connection.close()
 
 
-BODIES = {
+BODIES: dict[str, tuple[str, str, Callable[[], bytes], int]] = {
     "nested lists": ("/v1/topics", "application/json", lambda: repeated(b"[]", b'{"x":[', b"]}"), 400),
     "unknown members": ("/v1/topics", "application/json", lambda: repeated(b'"a":0', b"{", b"}"), 400),
     "numbers as records": (RECORDS, "application/json", lambda: repeated(b"0", b'{"records":[', b"]}"), 400),

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from gateway.engine.following import Ended
+from gateway.engine.following import Ended, Followed
 from log_format import layout, limits
 from log_format.checkpoints import checkpoint
 from log_format.checkpoints.checkpoint import last_checkpoint_version
@@ -262,6 +262,7 @@ def test_a_stream_follows_and_says_why_it_ends() -> None:
         async def follow() -> None:
             with gateway.engine.following.follow(topic, 0, 0, gateway.memory) as stream:
                 while not isinstance(event := await stream.next(), Ended):
+                    assert isinstance(event, Followed)
                     tables = event.records.tables
                     seen.extend(offset for table in tables for offset in table.column("offset").to_pylist())
                     event.reservation.release()

@@ -11,13 +11,16 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from gateway.app import create_app
 from gateway.cluster.membership import Membership
 from gateway.groups import coordinator as coordinator_module
 from gateway.groups import groups as groups_module
 from gateway.groups.coordinator import Coordinator
 from gateway.groups.groups import Groups, Joining
 from gateway.groups.live_group import LiveGroup
-from gateway.process.server import GatewayServer
+from gateway.process.server import GatewayServer, server_config
+from gateway.settings import Settings
+from gateway.shell import make_shell
 from gateway.supervised import supervised
 from gateway.transactions import sweeping as sweeping_module
 from gateway.transactions.sweeping import Sweeping
@@ -161,10 +164,10 @@ def test_the_sweep_of_connections(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def scenario() -> None:
         counted = Failing(lambda _count: None)
-        server: Any = object.__new__(GatewayServer)
-        server.server_state = SimpleNamespace(connections=set())
-        server._shell = SimpleNamespace(metrics=SimpleNamespace(connections=SimpleNamespace(set=counted)))
-        server._trim_above_bytes = 1 << 62
+        settings = Settings(store="memory://x")
+        shell = make_shell(settings, make_gateway().engine, store_uri=settings.store)
+        monkeypatch.setattr(shell.metrics.connections, "set", counted)
+        server = GatewayServer(server_config(create_app(shell), shell), shell, lambda _url: None)
         task = asyncio.create_task(supervised(server._sweep, "the sweep of connections"))
         await counted.again.wait()
         task.cancel()

@@ -14,6 +14,11 @@ from log_format.errors import BackOff, ErrorCode, UnknownTopic
 from tests.support.engine import make_gateway, offsets_of, run, values_of
 
 
+def counts_of(answer: FetchAnswer) -> list[tuple[int, int]]:
+    """How many records of which partition, where none was refused."""
+    return [(part.partition, part.records.record_count) for part in answer.parts if isinstance(part, Fetched)]
+
+
 def test_a_commit_wakes_who_waits_for_it() -> None:
     """The moment the commit stands, well before the time is over; a poll of another partition sleeps on."""
 
@@ -157,11 +162,11 @@ def test_totals_go_over_partitions_in_the_order_asked_for() -> None:
         await gateway.append(topic, [b"x" * 10] * 9, [0, 1, 2] * 3)
         wanted = [FetchFrom(topic="t", partition=partition, offset=0) for partition in (2, 0, 1)]
         answer = await gateway.fetch_all(wanted, records=4)
-        assert [(part.partition, part.records.record_count) for part in answer.parts] == [(2, 3), (0, 1), (1, 0)]
+        assert counts_of(answer) == [(2, 3), (0, 1), (1, 0)]
         answer = await gateway.fetch_all(wanted, bytes_max=45)
-        assert [part.records.record_count for part in answer.parts] == [3, 1, 0]
+        assert [count for _, count in counts_of(answer)] == [3, 1, 0]
         answer = await gateway.fetch_all(wanted, bytes_max=5)
-        assert [part.records.record_count for part in answer.parts] == [1, 0, 0]
+        assert [count for _, count in counts_of(answer)] == [1, 0, 0]
         wrong = [wanted[0], FetchFrom(topic="none", partition=0, offset=0), FetchFrom(topic="t", partition=9, offset=0)]
         answer = await gateway.fetch_all(wrong, bytes_min=1 << 20, wait_ms=10_000)
         assert [getattr(part, "code", None) for part in answer.parts] == [None, "UNKNOWN_TOPIC", "UNKNOWN_PARTITION"]

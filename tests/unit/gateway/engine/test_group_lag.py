@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
 
@@ -47,8 +48,9 @@ async def scrape(gateway: Gateway) -> Scraped:
     watch = gateway.engine.groups.lag_watch
     watch._looking = None
     await gateway.engine.measure()
-    if watch._looking is not None:
-        await watch._looking
+    looking: asyncio.Task[None] | None = watch._looking
+    if looking is not None:
+        await looking
     return Scraped(gateway)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from compaction.job import Job
 from compaction.policy import Policy
 from compaction.report import CollectedEvents
 from compaction.workers import InThisProcess
+from gateway.engine.following import Followed
 from gateway.engine.waiting import Wakeup
 from log_format.clock import SystemClock
 from log_format.errors import BackOff, ErrorCode, UnknownTopic
@@ -21,7 +23,7 @@ from tests.support.engine import Gateway, batch_of, make_gateway, run, values_of
 BUDGET = 4_000
 """Bytes: the share of one topic is some twenty segments."""
 ENOUGH = 60
-FOR_EVER = {"retention_ms": -1, "flush_ms": 0}
+FOR_EVER: dict[str, Any] = {"retention_ms": -1, "flush_ms": 0}
 
 
 @pytest.fixture(autouse=True)
@@ -192,6 +194,7 @@ def test_what_others_append_counts() -> None:
             while seen < ENOUGH:
                 await other.append(there, [b"x"])
                 followed = await stream.next()
+                assert isinstance(followed, Followed)
                 seen += followed.records.record_count
                 followed.reservation.release()
             assert gateway.engine.topics.manifest_bytes == topic.state.manifest.memory_bytes > BUDGET

@@ -103,7 +103,9 @@ def test_a_missing_segment_is_named_and_others_are_read() -> None:
             await gateway.append(topic, [b"%d" % partition], partition)
         await gateway.append(topic, [b"again"], 0)
         gateway.forget_tail()
-        lost = topic.state.manifest.find(0, 0).segment
+        found = topic.state.manifest.find(0, 0)
+        assert found is not None
+        lost = found.segment
         gateway.store.objects.delete(f"topics/t/{lost.path}")
         with pytest.raises(CorruptData) as caught:
             await gateway.fetch(0)
@@ -196,7 +198,9 @@ def test_a_segment_that_is_cleaned_away_meanwhile_is_not_skipped() -> None:
         gateway.forget_tail()
         before, reading = topic.state, gateway.engine.reading
         limits = ReadLimits(records_max=10, bytes_max=1000)
-        lost = f"topics/t/{before.manifest.find(0, 1).segment.path}"
+        found = before.manifest.find(0, 1)
+        assert found is not None
+        lost = f"topics/t/{found.segment.path}"
         with Gate(gateway.store, "get", lost) as gate:
             reads = [asyncio.create_task(reading.read(topic, before, 0, start, limits)) for start in (0, 1)]
             await gate.wait_until_reached()
@@ -204,6 +208,7 @@ def test_a_segment_that_is_cleaned_away_meanwhile_is_not_skipped() -> None:
             gateway.store.objects.delete(lost)
             gate.open()
             first, second = await asyncio.gather(*reads, return_exceptions=True)
+        assert not isinstance(first, BaseException)
         assert (first.next_offset, first.record_count, first.is_full) == (1, 1, True)
         assert isinstance(second, OffsetOutOfRange), second
         assert second.status == 410

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -33,7 +34,7 @@ async def filled() -> tuple[Any, Any]:
     return gateway, topic
 
 
-def maintain(gateway: Gateway, **policy: float) -> None:
+def maintain(gateway: Gateway, **policy: Any) -> None:
     """Somebody else merges everything and compacts keys, and what was flushed is deleted at once, but for the newest."""
     objects = gateway.store.objects
     job = Job(
@@ -41,7 +42,7 @@ def maintain(gateway: Gateway, **policy: float) -> None:
         workers=InThisProcess(objects),
         clock=SystemClock(),
         report=CollectedEvents(),
-        policy=Policy(**{"flushed_min": 2, "sources_max": 4, "fan_in": 2, **policy}),
+        policy=replace(Policy(flushed_min=2, sources_max=4, fan_in=2), **policy),
         new_id=lambda: uuid.uuid4().hex,
     )
     assert job.run_round(collect=False).rewrites

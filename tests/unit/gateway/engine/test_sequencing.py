@@ -37,8 +37,8 @@ class Requests:
         return asyncio.create_task(self.send(sequence, **more))
 
 
-async def producer_on(gateway: Gateway, **config: int) -> Requests:
-    topic = await gateway.topic(**({"flush_ms": 0} | config))
+async def producer_on(gateway: Gateway, flush_ms: int = 0) -> Requests:
+    topic = await gateway.topic(flush_ms=flush_ms)
     return Requests(gateway, topic, await gateway.engine.producer_ids.issue())
 
 
@@ -67,7 +67,8 @@ def test_five_in_flight_share_a_flush_whatever_their_order() -> None:
             answers = [await first, *(await asyncio.gather(*others))]
         assert answers == [(Appended(0, sequence, 1),) for sequence in (0, 4, 2, 3, 1)]
         assert topic.state.version <= 3, "five requests took more than three commits"
-        assert topic.sequencing.is_idle
+        is_idle: bool = topic.sequencing.is_idle
+        assert is_idle
         assert values_of(await gateway.fetch()) == [b"0", b"1", b"2", b"3", b"4"]
         await gateway.engine.drain()
 

@@ -128,6 +128,7 @@ def test_a_reader_does_not_wait_for_what_was_dropped(monkeypatch: pytest.MonkeyP
         )
         preparing = gateway.engine.transactions._group_offsets
         await preparing.prepare(transaction_id, [offsets])
+        reads: list[asyncio.Task[Any]] = []
         for reading in (gateway, other):
             settling, asked = reading.engine.transactions._group_offsets, asyncio.Event()
 
@@ -138,11 +139,10 @@ def test_a_reader_does_not_wait_for_what_was_dropped(monkeypatch: pytest.MonkeyP
                 return found
 
             settling.finish = finish
-            reading.read = asyncio.create_task(_committed(reading))
+            reads.append(asyncio.create_task(_committed(reading)))
             await asked.wait()
         await preparing.settle(transaction_id, ["g"], is_committed=False)
-        assert await gateway.read == {}
-        assert await other.read == {}
+        assert await asyncio.gather(*reads) == [{}, {}]
 
     run(scenario)
 

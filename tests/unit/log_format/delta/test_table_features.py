@@ -18,7 +18,7 @@ from tests.support.faulty_store import FaultyStore
 from tests.support.topic_bench import TopicBench, TopicUser
 
 VECTOR = {"storageType": "u", "pathOrInlineDv": "x", "offset": 1, "sizeInBytes": 36, "cardinality": 2}
-FOREIGN = {
+FOREIGN: dict[str, tuple[str, dict[str, Any]]] = {
     "a protocol": (
         "the Delta protocol 3/7 (deletionVectors)",
         {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"]}},
@@ -38,7 +38,7 @@ def foreign_commit(bench: TopicBench, gateway: TopicUser, action: dict[str, Any]
     """Commit an action at the head, the rest of it as the table has it; the commit's key."""
     state = gateway.log.state
     path = state.manifest.segments()[0].path
-    whole = {
+    whole: dict[str, dict[str, Any]] = {
         "protocol": {},
         "metaData": {"id": state.topic_id, "schemaString": "{}", "partitionColumns": [], "configuration": {}},
         "add": {"path": path, "partitionValues": {}, "size": 1, "modificationTime": 1},

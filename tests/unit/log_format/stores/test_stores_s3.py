@@ -13,6 +13,7 @@ from typing import Any
 import boto3
 import botocore.awsrequest
 import pytest
+from botocore.compat import HTTPHeaders
 
 from log_format.errors import ObjectExists, ObjectMissing, StoreUnavailable
 from log_format.limits import STORE_ATTEMPTS_MAX
@@ -321,7 +322,8 @@ def test_an_error_keeps_to_itself_where_the_store_is(
 def test_missing_objects(store: S3Store, server: _FakeServer) -> None:
     """404 for the object is an answer, not a failure; deleting what is not there is none either."""
     server.answers = [_error(404, "NoSuchKey")]
-    for operation in (READS[0], READS[1], READS[2]):
+    reads: list[Any] = READS[:3]
+    for operation in reads:
         with pytest.raises(ObjectMissing):
             operation.values[0](store)
     store.delete("a")
@@ -354,11 +356,11 @@ def test_at_amazon(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def answer(request: botocore.awsrequest.AWSPreparedRequest, **_: object) -> botocore.awsrequest.AWSResponse:
         sent.append(request)
-        return botocore.awsrequest.AWSResponse(request.url, 200, {}, _Empty())
+        return botocore.awsrequest.AWSResponse(request.url, 200, HTTPHeaders(), _Empty())
 
     session = boto3.Session(aws_access_key_id="user", aws_secret_access_key="password", region_name="eu-central-1")
     store = S3Store("some-bucket", "prefix", session=session)
-    store._client.meta.events.register("before-send.s3.PutObject", answer)
+    store._client.meta.events.register("before-send.s3.PutObject", answer)  # type: ignore[arg-type]
     store.put_if_absent("a", b"payload")
     [request] = sent
     assert request.url == "https://some-bucket.s3.eu-central-1.amazonaws.com/prefix/a"

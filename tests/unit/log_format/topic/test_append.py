@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from log_format.errors import ErrorCode, TopicReplaced, UnknownTopic
+from log_format.errors import ErrorCode, TidelogError, TopicReplaced, UnknownTopic
 from log_format.records.schema import BATCH_SCHEMA, RECORD_SCHEMA
 from log_format.topic.append import Append, Batch
 from log_format.topic.appended import Appended
@@ -98,6 +98,7 @@ def test_a_proposal_is_pure(bench: TopicBench) -> None:
     bench.append(other, {0: [b"x"]})
     third = append.propose(other.log.state, 1)
     assert third.segment is not None
+    assert first.segment is not None
     assert third.segment.path != first.segment.path
     assert rows(append) == [(0, 1, b"a")]
 
@@ -133,6 +134,7 @@ def test_one_bad_batch_does_not_hold_up_the_others(bench: TopicBench) -> None:
     append = Append([late, good, large, last], bench.new_id)
     replaced, first, too_large, second = gateway.committer.commit(append).result
     assert isinstance(replaced, TopicReplaced)
+    assert isinstance(too_large, TidelogError)
     assert (too_large.code, too_large.fields["limit_bytes"]) == (ErrorCode.RECORD_TOO_LARGE, 49)
     assert (first, second) == ((Appended(0, 0, 1),), (Appended(0, 1, 1),))
     assert [value for _, _, value in rows(append)] == [b"good", b"last"]
@@ -208,6 +210,7 @@ def test_a_batch_without_keys_is_judged_by_the_policy_at_the_head(bench: TopicBe
         transaction=TransactionStamp("t-1", 5, 0),
     )
     refused, *stored = gateway.committer.commit(Append([keyless, keyed, decided], bench.new_id)).result
+    assert isinstance(refused, TidelogError)
     assert refused.code is ErrorCode.INVALID_RECORD
     assert stored == [(Appended(0, 0, 1),), (Appended(0, 1, 1),)]
 

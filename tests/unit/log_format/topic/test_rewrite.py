@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from log_format.delta.actions import Add, Remove
+from log_format.delta.actions import Add, Remove, Txn
 from log_format.delta.fence import Fence
 from log_format.errors import CorruptData
 from log_format.manifest.manifest import Manifest
@@ -149,7 +149,7 @@ def test_what_retention_lets_go_of() -> None:
 def rewrite(bench: TopicBench, gateway: TopicUser, sources: list[SegmentRef], new: Run) -> Rewrite:
     added = NewSegment(segment=segment("compacted/n"), run=new, modification_time_ms=1, rewritten=Rewritten(1))
     return Rewrite(
-        topic_id=gateway.log.state.topic_id,
+        topic_id=str(gateway.log.state.topic_id),
         sources=sources,
         source_record_count=new.record_count,
         added=[added],
@@ -189,6 +189,9 @@ def test_a_rewrite_that_loses_records_says_so_to_streams(bench: TopicBench) -> N
         keys_compacted={0: 2},
     )
     removed, added, txn = change.propose(state, 5).actions
+    assert isinstance(removed, Remove)
+    assert isinstance(added, Add)
+    assert isinstance(txn, Txn)
     assert (removed.data_change, added.data_change) == (True, False)
     assert (txn.app_id, txn.version) == ("keys-compacted-0", 2)
 

@@ -206,7 +206,7 @@ def test_many_dead_segments_leave_the_table_by_several_commits(
     assert gateway.log.state.version == version, "what moves nothing commits nothing"
     write_checkpoint(bench.store, "flights", version, bench.clock.now_ms())
     fresh = bench.gateway()
-    change = ApplyRetention(topic_id=fresh.log.refresh().topic_id)
+    change = ApplyRetention(topic_id=str(fresh.log.refresh().topic_id))
     removed = []
     while needs_retention(fresh.log.state, bench.clock.now_ms()):
         retained = fresh.committer.commit(change).result
@@ -223,7 +223,7 @@ def test_a_topic_is_emptied_step_by_step(bench: TopicBench, monkeypatch: pytest.
     gateway = bench.create(2)
     for number in range(5):
         bench.append(gateway, {number % 2: [b"%d" % number]})
-    change = DeleteAllRecords(topic_id=gateway.log.state.topic_id)
+    change = DeleteAllRecords(topic_id=str(gateway.log.state.topic_id))
     assert [gateway.committer.commit(change).result for _ in range(3)] == [True, True, False]
     assert gateway.log.state.log_starts.tolist() == gateway.log.state.next_offsets.tolist() == [3, 2]
     assert gateway.log.state.manifest.segment_count() == 2

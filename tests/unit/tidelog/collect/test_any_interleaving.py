@@ -178,7 +178,7 @@ class Rotations(RuleBasedStateMachine):
 
     def check(self) -> None:
         lines: list[bytes] = []
-        newest: dict[str, int] = {}
+        newest: dict[str | None, int] = {}
         for line in self.bench.topic.lines:
             if line.part is not None and line.part > 1:
                 lines[newest[line.file]] += line.value

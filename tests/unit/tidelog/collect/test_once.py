@@ -93,17 +93,17 @@ def test_bytes_that_are_all_gone_may_be_missing(bench: Workbench) -> None:
 
 
 @pytest.mark.parametrize("doubt", [False, True])
-def test_a_forgotten_producer(bench: Workbench, doubt: bool) -> None:
+def test_a_forgotten_producer(bench: Workbench, doubt: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new one is asked for; only a request that may have been stored is said to be twice in the topic, perhaps."""
     bench.write("a.log", b"1\n")
     bench.run()
     store = bench.topic.store
 
     def forget(*arguments: Any, in_doubt: bool) -> Any:
-        bench.topic.store = store
+        monkeypatch.setattr(bench.topic, "store", store)
         raise ProducerLost("forgotten", in_doubt=doubt)
 
-    bench.topic.store = forget
+    monkeypatch.setattr(bench.topic, "store", forget)
     path = bench.write("a.log", b"2\n")
     bench.run()
     assert bench.values() == [b"1", b"2"]
@@ -111,7 +111,7 @@ def test_a_forgotten_producer(bench: Workbench, doubt: bool) -> None:
     assert told == ([[f"{path}[2:4]"]] if doubt else [])
 
 
-def test_a_topic_that_takes_smaller_records_than_before(bench: Workbench) -> None:
+def test_a_topic_that_takes_smaller_records_than_before(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     """The request is made anew of the same bytes, in smaller parts."""
     bench.topic.form = TopicForm(partition_count=1, record_bytes_max=4096)
     store = bench.topic.store
@@ -122,7 +122,7 @@ def test_a_topic_that_takes_smaller_records_than_before(bench: Workbench) -> Non
             raise RecordsTooLarge("smaller")
         return store(body, *arguments, in_doubt=in_doubt)
 
-    bench.topic.store = refuse
+    monkeypatch.setattr(bench.topic, "store", refuse)
     bench.write("a.log", b"x" * 3800 + b"\nshort\n")
     bench.run()
     assert b"".join(bench.values()) == b"x" * 3800 + b"short"

@@ -200,7 +200,7 @@ def test_arrow_tables_hold_the_same_records(gateway: FakeGateway, way: str) -> N
     gateway.create("copy", 2)
     with Consumer("t", bootstrap_servers=gateway.url) as consumer, Producer(gateway.url) as producer:
         first = consumer.poll(2_000, 30)
-        tables = []
+        tables: list[pa.Table] = []
         while sum(table.num_rows for table in tables) < 370:
             tables.append(consumer.poll_arrow(2_000, max_bytes=2_000))
             assert 1 <= tables[-1].num_rows < 150
@@ -364,6 +364,6 @@ def test_settings_out_of_range_are_refused(gateway: FakeGateway) -> None:
     """Named in the error."""
     for wrong in ({"auto_offset_reset": "begin"}, {"max_poll_records": 0}, {"fetch_max_bytes": 1 << 30}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
-            Consumer("t", bootstrap_servers=gateway.url, **wrong)  # type: ignore[arg-type]
+            Consumer("t", bootstrap_servers=gateway.url, **wrong)
     with Consumer("t", bootstrap_servers=gateway.url) as consumer, pytest.raises(ValueError, match="max_records"):
         consumer.poll(0, 0)

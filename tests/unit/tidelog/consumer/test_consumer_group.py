@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,6 +17,10 @@ from tidelog.calls.groups import GroupCalls
 from tidelog.errors import ClientClosed, FencedMember, NoCommittedOffset, StaleGeneration, UnknownMember
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def _has_joined_again(consumer: Consumer) -> bool:
+    return consumer.group_metadata().member_id == "m1" or not consumer.poll(50, 1)
 
 
 def fill(gateway: FakeGateway, count: int, partition_count: int = 2) -> None:
@@ -137,7 +142,7 @@ def test_a_member_that_is_out_joins_again(gateway: FakeGateway) -> None:
             if refused_by_commit:
                 with pytest.raises(UnknownMember):
                     consumer.commit()
-            until(lambda consumer=consumer: consumer.group_metadata().member_id == "m1" or not consumer.poll(50, 1))
+            until(partial(_has_joined_again, consumer))
             again = read(consumer, 1) if consumer.positions()[P0] < 21 else None
             assert again is None or again[0].offset == 20
             assert consumer.positions()[P0] == 21
@@ -334,7 +339,7 @@ def test_calls_out_of_place(gateway: FakeGateway) -> None:
         ({"group": "g", "auto_commit_interval_ms": -1}, "auto_commit_interval_ms"),
     ):
         with pytest.raises(ValueError, match=match):
-            Consumer(bootstrap_servers=gateway.url, **settings)  # type: ignore[arg-type]
+            Consumer(bootstrap_servers=gateway.url, **settings)
     with pytest.raises(ValueError, match="exclude"):
         Consumer("t", bootstrap_servers=gateway.url, group="g", topic_pattern="t")
     with member(gateway) as consumer, pytest.raises(RuntimeError, match="assigns"):

@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -47,9 +48,14 @@ def test_connections_are_kept_and_idle_ones_are_not_trusted(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One connection serves many requests in a row; one that was idle for long is replaced: the server may be closing it."""
-    opened = []
+    opened: list[Address] = []
     connect = Address._connect
-    monkeypatch.setattr(Address, "_connect", lambda self, deadline: opened.append(1) or connect(self, deadline))
+
+    def noted(self: Address, deadline: Any) -> Any:
+        opened.append(self)
+        return connect(self, deadline)
+
+    monkeypatch.setattr(Address, "_connect", noted)
     transport = Transport(gateway.url)
     for _ in range(5):
         transport.call(READ, Deadline(1_000))
@@ -197,7 +203,8 @@ def test_addresses_as_people_write_them(monkeypatch: pytest.MonkeyPatch) -> None
     assert Endpoints(None).urls == ("http://env:9",)
     monkeypatch.delenv("TIDELOG_URL")
     assert Endpoints(None).urls == ("http://127.0.0.1:8080",)
-    for wrong in ("", "ftp://a", "http://", "http://user:secret@a", "http://a?x=1", []):
+    addresses: tuple[str | list[str], ...] = ("", "ftp://a", "http://", "http://user:secret@a", "http://a?x=1", [])
+    for wrong in addresses:
         with pytest.raises(ValueError, match=r"address|URL"):
             Endpoints(wrong)
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from log_format.errors import TidelogError
 from tests.support.fake_gateway import FakeGateway
 from tidelog import Producer
 from tidelog.errors import DeliveryTimeout, OutcomeUnknown, RecordTooLarge, UnknownTopic
@@ -73,7 +72,7 @@ def test_a_refused_request_in_front_stops_nobody(gateway: FakeGateway) -> None:
     with Producer(gateway.url, linger_ms=0, on_delivery=lambda error, record: None) as producer:
         producer.send("t", b"warm").result(timeout=10)
         gateway.topics["t"].config["max.message.bytes"] = 10  # the producer does not know yet
-        outcomes: list[int | TidelogError] = []
+        outcomes: list[int | BaseException] = []
         futures = []
         for number in range(12):
             futures.append(producer.send("t", str(number) if number % 4 else "x" * 50))

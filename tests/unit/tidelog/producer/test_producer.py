@@ -101,7 +101,7 @@ def test_one_producers_records_keep_their_order(gateway: FakeGateway, idempotent
         assert gateway.most_busy_produces[name] <= busy_max
         assert gateway.count(f"POST /v1/topics/{name}/records") > 1
         for values in gateway.values(name):
-            numbers = [int(value) for value in values]
+            numbers = [int(value or b"") for value in values]
             assert numbers == sorted(numbers)
 
 
@@ -282,7 +282,7 @@ def test_requests_above_the_gateways_limit_are_cut(gateway: FakeGateway, named: 
         futures = [producer.send("t", b"%04d" % n + b"x" * 100, partition=n % 3 if named else None) for n in range(800)]
         for number, future in enumerate(futures):
             metadata = future.result(timeout=10)
-            assert gateway.values("t")[metadata.partition][metadata.offset].startswith(b"%04d" % number)
+            assert (gateway.values("t")[metadata.partition][metadata.offset] or b"").startswith(b"%04d" % number)
 
 
 def test_an_unknown_topic_fails_its_records_only(gateway: FakeGateway) -> None:

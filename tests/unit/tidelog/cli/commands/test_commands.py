@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 import typer.main
 from typer.testing import CliRunner
@@ -44,7 +43,7 @@ def run(*arguments: str, url: str | None = None, given: bytes | str | None = Non
 
 
 def every_command() -> list[tuple[str, ...]]:
-    def below(command: click.Command, path: tuple[str, ...]) -> list[tuple[str, ...]]:
+    def below(command: Any, path: tuple[str, ...]) -> list[tuple[str, ...]]:
         commands = getattr(command, "commands", None)
         if commands is None:
             return [path]
@@ -333,7 +332,8 @@ def test_a_reader_that_has_enough(filled: FakeGateway) -> None:
     finally:
         process.kill()
         process.wait()
-        process.stderr.close()
+        if process.stderr is not None:
+            process.stderr.close()
 
 
 def test_serve_becomes_the_gateway(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ def shell(monkeypatch: pytest.MonkeyPatch, gateway: FakeGateway, capsys: pytest.
     for name in ("orders", "orders.dead", "clicks"):
         gateway.create(name)
     monkeypatch.setenv("TIDELOG_URL", gateway.url)
-    from typer.completion import completion_init
+    from typer._completion_classes import completion_init
 
     completion_init()
 
