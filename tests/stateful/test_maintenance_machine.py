@@ -20,7 +20,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from compaction.job import Job
 from compaction.policy import Policy
-from compaction.report import CollectedEvents
 from compaction.workers import InThisProcess
 from log_format import limits
 from log_format.checkpoints import checkpoint
@@ -40,6 +39,7 @@ from log_format.topic.config import TopicConfig
 from log_format.topic.live_segments import live_segments
 from log_format.topic.producers import ProducerStamp
 from tests.support.clocks import ManualClock
+from tests.support.collected_events import CollectedEvents
 
 PARTITIONS = 2
 HOUR_MS = 3_600_000

@@ -16,7 +16,7 @@ from gateway.engine.fetching import FetchAnswer, Fetched, FetchFrom, FetchLimits
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.writer import PendingBatch
 from gateway.log_engine import LogEngine
-from gateway.memory_budget import MemoryBudget
+from gateway.memory_budget import Memory, MemoryBudget
 from log_format.clock import SystemClock
 from log_format.records.schema import BATCH_SCHEMA
 from log_format.store import ObjectStore
@@ -96,15 +96,23 @@ class Gateway:
         bytes_max: int = 1 << 20,
         bytes_min: int = 1,
         wait_ms: int = 0,
+        memory: Memory | None = None,
     ) -> FetchAnswer:
         limits = FetchLimits(records_max=records, bytes_max=bytes_max, bytes_min=bytes_min, wait_ms_max=wait_ms)
-        return await self.engine.fetching.fetch(wanted, limits, self.memory, self.engine.clock.monotonic_ms())
+        return await self.engine.fetching.fetch(wanted, limits, memory or self.memory, self.engine.clock.monotonic_ms())
 
     async def fetch(
-        self, offset: int | StartWord = "earliest", partition: int = 0, topic: str = "t", **limits: int
+        self,
+        offset: int | StartWord = "earliest",
+        partition: int = 0,
+        topic: str = "t",
+        *,
+        memory: Memory | None = None,
+        **limits: int,
     ) -> Fetched:
         """One partition; raises its error."""
-        answer = await self.fetch_all([FetchFrom(topic=topic, partition=partition, offset=offset)], **limits)
+        wanted = [FetchFrom(topic=topic, partition=partition, offset=offset)]
+        answer = await self.fetch_all(wanted, memory=memory, **limits)
         answer.reservation.release()
         (part,) = answer.parts
         if not isinstance(part, Fetched):

@@ -8,8 +8,9 @@ import time
 
 import pytest
 
-from gateway.engine.bounds import FETCH_PARTITION_BYTES
+from gateway.engine.bounds import FETCH_PARTITION_BYTES, SMALL_ANSWER_BYTES
 from gateway.engine.fetching import FetchAnswer, Fetched, FetchFrom
+from gateway.memory_budget import MemoryBudget
 from log_format.errors import BackOff, ErrorCode, UnknownTopic
 from tests.support.engine import make_gateway, offsets_of, run, values_of
 
@@ -26,7 +27,7 @@ def test_a_commit_wakes_who_waits_for_it() -> None:
         gateway = make_gateway()
         topic = await gateway.topic(flush_ms=0, partition_count=2)
         poll = asyncio.create_task(gateway.fetch(0, wait_ms=10_000))
-        other = asyncio.create_task(gateway.fetch(0, partition=1, wait_ms=300))
+        other = asyncio.create_task(gateway.fetch(0, partition=1, wait_ms=2_000))
         await asyncio.sleep(0.05)
         started = time.monotonic()
         await gateway.append(topic, [b"a"])
@@ -222,6 +223,30 @@ def test_waiting_holds_no_records() -> None:
         gc.collect()
         assert not [one for one in gc.get_objects() if isinstance(one, FetchAnswer | Fetched)]
         assert len(values_of(await poll)) == 1
+        await gateway.engine.drain()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("from_store", [True, False])
+def test_an_answer_is_small_where_memory_is_short(from_store: bool) -> None:
+    """A fetch that waits for others' answers makes do with less, of old records and of new ones; the rest is for the next."""
+
+    async def scenario() -> None:
+        gateway = make_gateway()
+        topic = await gateway.topic(flush_ms=0)
+        await gateway.append(topic, [b"x" * 1_000] * 900)
+        if from_store:
+            gateway.forget_tail()
+        budget = MemoryBudget(64 << 20, "answers", kept_bytes=24 << 20)
+        memory = budget.of("balancer")
+        unread = await memory.reserve_in_turn(40 << 20, wait_ms=10)
+        part = await gateway.fetch(records=900, memory=memory)
+        assert 0 < part.records.size_bytes <= SMALL_ANSWER_BYTES
+        assert part.records.next_offset == part.records.record_count
+        unread.release()
+        assert (await gateway.fetch(records=900, memory=memory)).records.record_count == 900
+        assert budget.used_bytes == 0
         await gateway.engine.drain()
 
     run(scenario)

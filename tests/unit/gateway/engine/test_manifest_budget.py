@@ -11,13 +11,13 @@ import pytest
 
 from compaction.job import Job
 from compaction.policy import Policy
-from compaction.report import CollectedEvents
 from compaction.workers import InThisProcess
 from gateway.engine.following import Followed
 from gateway.engine.waiting import Wakeup
 from log_format.clock import SystemClock
 from log_format.errors import BackOff, ErrorCode, UnknownTopic
 from log_format.manifest.manifest import Manifest
+from tests.support.collected_events import CollectedEvents
 from tests.support.engine import Gateway, batch_of, make_gateway, run, values_of
 
 BUDGET = 4_000

@@ -12,12 +12,12 @@ import pytest
 
 from compaction.job import Job
 from compaction.policy import Policy
-from compaction.report import CollectedEvents
 from compaction.workers import InThisProcess
 from gateway.engine import maintenance_watch
 from gateway.engine.reading import ReadLimits
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
+from tests.support.collected_events import CollectedEvents
 from tests.support.engine import Gateway, make_gateway, offsets_of, run, values_of
 from tests.support.faulty_store import Gate
 

@@ -21,7 +21,6 @@ from log_format.checkpoints.checkpoint import (
     removed_paths,
     write_checkpoint,
 )
-from log_format.checkpoints.reconciliation import reconcile
 from log_format.checkpoints.state import read_checkpoint
 from log_format.delta.actions import Txn, decode_commit
 from log_format.delta.checkpoint_schema import SCHEMA
@@ -33,6 +32,7 @@ from log_format.topic.changes import AlterTopic, DeleteRecords, DeleteTopic
 from log_format.topic.producers import ProducerStamp
 from log_format.topic.state import TopicState
 from tests.support.faulty_store import FaultyStore
+from tests.support.reconciled import reconcile
 from tests.support.topic_bench import TopicBench
 
 DAY_MS = 86_400_000

@@ -331,9 +331,7 @@ def test_a_reader_that_has_enough(filled: FakeGateway) -> None:
         assert process.wait(timeout=10) == 0
     finally:
         process.kill()
-        process.wait()
-        if process.stderr is not None:
-            process.stderr.close()
+        process.communicate()
 
 
 def test_serve_becomes_the_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
