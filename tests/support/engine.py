@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 from prometheus_client import CollectorRegistry
 
+from gateway.cluster.ownership import Ownership
+from gateway.cluster.peers import Peers
 from gateway.engine.bounds import EngineBounds
 from gateway.engine.fetching import FetchAnswer, Fetched, FetchFrom, FetchLimits, StartWord
 from gateway.engine.open_topic import OpenTopic
@@ -59,6 +61,7 @@ class Gateway:
 
     store: FaultyStore
     engine: LogEngine
+    request_memory: MemoryBudget
     memory: MemoryBudget = field(default_factory=lambda: MemoryBudget(1 << 28, "answers"))
 
     async def topic(self, name: str = "t", partition_count: int = 1, **config: object) -> OpenTopic:
@@ -137,17 +140,25 @@ def offsets_of(fetched: Fetched) -> list[int]:
     return [offset for table in fetched.records.tables for offset in table.column("offset").to_pylist()]
 
 
-def make_gateway(store: FaultyStore | None = None, objects: ObjectStore | None = None, **bounds: int) -> Gateway:
+def make_gateway(
+    store: FaultyStore | None = None,
+    objects: ObjectStore | None = None,
+    ownership: Ownership | None = None,
+    **bounds: int,
+) -> Gateway:
     """A gateway of its own; several may share ``objects``."""
     store = store or FaultyStore(objects)
+    clock, request_memory = SystemClock(), MemoryBudget(1 << 30, "tests")
     engine = LogEngine(
         store,
         store,
         bounds=EngineBounds(write_threads=4, read_threads=4, **bounds),
-        clock=SystemClock(),
+        ownership=ownership or Ownership("a", Peers(clock), "preferred"),
+        clock=clock,
         registry=CollectorRegistry(),
+        request_memory=request_memory,
     )
-    return Gateway(store, engine)
+    return Gateway(store, engine, request_memory)
 
 
 def run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:

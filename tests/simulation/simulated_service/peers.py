@@ -12,7 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gateway.cluster.peer import PeerLost, PeerUnreachable
+from gateway.cluster.ownership import Mode, Ownership
+from gateway.cluster.peers import Peers
+from gateway.forwarding.connections import PeerLost, PeerUnreachable
+from log_format.clock import Clock
 from tests.simulation.simulated.faults import Faults
 from tests.simulation.simulated.scheduler import Scheduler
 
@@ -30,7 +33,7 @@ class Cluster:
     scheduler: Scheduler
     rng: random.Random
     faults: Faults
-    mode: str
+    mode: Mode
     """Of forwarding: ``off``, ``preferred``, ``random``."""
     services: dict[str, Service] = field(default_factory=dict)
     forwarded: int = 0
@@ -40,10 +43,11 @@ class Cluster:
         return f"http://{name}"
 
 
-class Members:
-    """What one gateway believes of the others (``Membership``)."""
+class Members(Peers):
+    """What one gateway believes of the others."""
 
-    def __init__(self, cluster: Cluster, own_name: str) -> None:
+    def __init__(self, cluster: Cluster, own_name: str, clock: Clock) -> None:
+        super().__init__(clock)
         self._cluster = cluster
         self._own_name = own_name
 
@@ -58,6 +62,16 @@ class Members:
 
     def rest(self, gateway_id: str) -> None:
         """One that could not be reached is asked again all the same."""
+
+
+def alone(name: str, clock: Clock) -> Ownership:
+    """Of a gateway that knows no other: it owns everything."""
+    return Ownership(name, Peers(clock), "preferred")
+
+
+def owners_of(cluster: Cluster, name: str, clock: Clock) -> Ownership:
+    """As a gateway of the cluster sees it."""
+    return Ownership(name, Members(cluster, name, clock), cluster.mode)
 
 
 class Connection:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from unittest import mock
 
+from gateway.cluster.ownership import Mode
 from log_format import layout, limits
 from log_format.errors import ObjectMissing
 from tests.simulation.simulated.faults import CALM, CROWDED, FAULTY, HOSTILE, MINUTE_MS, STORMY, Faults, Profile
@@ -80,7 +81,7 @@ class World:
         self.server.on_written = self._written
         self.faults = Faults(rng, profile)
         self.network = Network(self.scheduler, rng, self.faults)
-        mode = rng.choice(("off", "off", "preferred", "random"))
+        mode: Mode = rng.choice(("off", "off", "preferred", "random"))
         self.cluster = Cluster(scheduler=self.scheduler, rng=rng, faults=self.faults, mode=mode)
         self.judge = Judge(self._segment)
         self._outside = Machine("outside")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from gateway.app import create_app
 from gateway.cluster.membership import Membership
+from gateway.cluster.peers import Peers
 from gateway.groups import coordinator as coordinator_module
 from gateway.groups import groups as groups_module
 from gateway.groups.coordinator import Coordinator
@@ -20,13 +20,14 @@ from gateway.groups.groups import Groups, Joining
 from gateway.groups.live_group import LiveGroup
 from gateway.process.server import GatewayServer, server_config
 from gateway.settings import Settings
-from gateway.shell import make_shell
 from gateway.supervised import supervised
 from gateway.transactions import sweeping as sweeping_module
 from gateway.transactions.sweeping import Sweeping
+from log_format.clock import SystemClock
 from log_format.errors import BackOff, TidelogError
 from log_format.groups.changes import Claim
 from tests.support.engine import make_gateway, run
+from tests.support.lone_gateway import lone_gateway
 
 JOINING = Joining(
     topics=("t",), pattern=None, assignor="range", session_timeout_ms=1_000, client_id=None, instance_id=None
@@ -146,10 +147,21 @@ def test_the_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
     """It goes on: a gateway that serves is not taken for dead."""
 
     async def scenario() -> None:
-        membership = Membership(make_gateway().store, beat_ms=1, registry=CollectorRegistry())
-        failing = Failing(lambda _shell: asyncio.sleep(0))
+        clock = SystemClock()
+        membership = Membership(
+            make_gateway().store,
+            Peers(clock),
+            own_id="a",
+            url="http://a",
+            started_at_ms=0,
+            owned_topic_count=lambda: 0,
+            clock=clock,
+            beat_ms=1,
+            registry=CollectorRegistry(),
+        )
+        failing = Failing(lambda: asyncio.sleep(0))
         monkeypatch.setattr(membership, "_round", failing)
-        membership.start(SimpleNamespace())  # type: ignore[arg-type]
+        membership.start("http://a")
         await failing.again.wait()
         assert membership._looping is not None
         membership._looping.cancel()
@@ -165,9 +177,9 @@ def test_the_sweep_of_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         counted = Failing(lambda _count: None)
         settings = Settings(store="memory://x")
-        shell = make_shell(settings, make_gateway().engine, store_uri=settings.store)
-        monkeypatch.setattr(shell.metrics.connections, "set", counted)
-        server = GatewayServer(server_config(create_app(shell), shell), shell, lambda _url: None)
+        gateway = lone_gateway(settings, make_gateway().engine)
+        monkeypatch.setattr(gateway.metrics.connections, "set", counted)
+        server = GatewayServer(server_config(create_app(gateway), gateway), gateway, lambda _url, _operations: None)
         task = asyncio.create_task(supervised(server._sweep, "the sweep of connections"))
         await counted.again.wait()
         task.cancel()

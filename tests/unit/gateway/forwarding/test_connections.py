@@ -11,7 +11,7 @@ from itertools import chain, repeat
 
 import pytest
 
-from gateway.cluster.peer import PeerConnection, PeerConnections, PeerLost, PeerTrust, PeerUnreachable
+from gateway.forwarding.connections import PeerConnection, PeerConnections, PeerLost, PeerTrust, PeerUnreachable
 from tests.support.certificate_authority import Authority
 
 ENOUGH_BYTES = 2 * 1024 * 1024
