@@ -1,7 +1,7 @@
 """Topic names and settings: Kafka's names and meanings, checked on entry.
 
-Settings are table properties of the topic's Delta table, ``tidelog.<name>``. Only settings that a user changed from the default
-are stored, so that ``null`` can restore the default. Stored values are text.
+Settings are table properties of the topic's Delta table, ``tidelog.<name>``. Only settings that a user set are stored, so that
+``null`` can restore the default. Stored values are text.
 """
 
 from __future__ import annotations

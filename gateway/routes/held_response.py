@@ -1,0 +1,80 @@
+"""Answers in JSON that may be long: memory for them is reserved before they are made, and held until they are sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Final, Self
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gateway.engine.answer_memory import reserve_for_tail
+from gateway.gateway import answer_memory, gateway_of
+from gateway.http.json_response import encoded, json_response
+from gateway.memory_budget import Reservation
+
+INLINE_BYTES_MAX: Final = 32 * 1024
+"""What is longer is made in a thread, with memory reserved for it."""
+
+
+class _HeldResponse:
+    def __init__(self, body: bytes, status: int, reservation: Reservation) -> None:
+        self._body = body
+        self._status = status
+        self._reservation = reservation
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        del scope, receive
+        try:
+            headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(self._body))]
+            await send({"type": "http.response.start", "status": self._status, "headers": headers})
+            await send({"type": "http.response.body", "body": self._body})
+        finally:
+            self._reservation.release()
+
+
+class AnswerRoom:
+    """Memory for an answer, reserved before a change is made: behind the change nothing may refuse it.
+
+    Leaving the ``with`` block gives it back, unless an answer took it over.
+    """
+
+    def __init__(self, request: Request, reservation: Reservation | None) -> None:
+        self._pool = gateway_of(request).codec_pool
+        self._reservation = reservation
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._reservation is not None:
+            self._reservation.release()
+
+    async def json(self, make: Callable[[], Any], status: int = 200) -> ASGIApp:
+        """An ``application/json`` answer of what ``make`` returns, which must only read what does not change.
+
+        It is made in a thread when it may be long. Raises as ``make`` does, and nothing else.
+        """
+        if self._reservation is None:
+            return json_response(make(), status)
+        body = await asyncio.get_running_loop().run_in_executor(self._pool, lambda: encoded(make()))
+        reservation, self._reservation = self._reservation, None
+        reservation.hold(len(body))
+        return _HeldResponse(body, status, reservation)
+
+
+async def room_for_answer(request: Request, size_bytes: int) -> AnswerRoom:
+    """Room for an answer of about ``size_bytes`` at most. Raises ``BackOff`` (``OVERLOADED``)."""
+    if size_bytes <= INLINE_BYTES_MAX:
+        return AnswerRoom(request, None)
+    return AnswerRoom(request, await reserve_for_tail(answer_memory(request), size_bytes))
+
+
+async def held_json(request: Request, make: Callable[[], Any], *, size_bytes: int) -> ASGIApp:
+    """An ``application/json`` answer of what ``make`` returns, for calls that change nothing. Raises as ``room_for_answer``."""
+    with await room_for_answer(request, size_bytes) as room:
+        return await room.json(make)
