@@ -62,7 +62,7 @@ def _flush(number: int, partitions: int) -> Action:
 
 
 def log_of(segments: int, partitions: int) -> dict[str, bytes]:
-    """The objects of a log: ``segments`` segments, each with a run for each partition, behind one checkpoint."""
+    """The objects of a log: ``segments`` segments, each with a run for each partition, under one checkpoint."""
     store = MemoryStore(clock=StandingClock())
     create = CreateTopic(name="t", partition_count=partitions, config=TopicConfig.parse({}), topic_id="bench")
     actions: Sequence[Action] = create.propose(TopicState.absent("t"), 0).actions

@@ -35,7 +35,7 @@ def main(topic: str, since: str) -> None:
             while True:
                 for record in consumer.poll(timeout_ms=5_000):
                     print(record.partition, record.offset, record.key, record.value, flush=True)
-                # After the records are processed: after a crash the last few come again, and none is missing.
+                # Once the records are processed: after a crash the last few come again, and none is missing.
                 positions = {place.partition: consumer.position(place) for place in places}
                 file.write_text(json.dumps(positions))
 

@@ -207,5 +207,5 @@ def _table(load: Load) -> list[str]:
 
 
 if __name__ == "__main__":
-    argparse.ArgumentParser(description="Write docs/cost.md anew from the constants of this program.").parse_args()
+    argparse.ArgumentParser(description="Write docs/cost.md from the constants of this program.").parse_args()
     OUTPUT.write_text(document())

@@ -1,10 +1,10 @@
 """Every error that crosses a package boundary.
 
-An error's *class* says what the caller does next. Its *code* is the contract's ``error_code`` and answers three questions for
-every code: the HTTP status, whether the very same request may succeed later, and whether it may have happened. Codes are
-append-only. Only the table below has these answers; HTTP problems and the SDK's exceptions are made from it.
+An error's *class* says what the caller does next. Its *code* is the HTTP API's ``error_code`` (docs/http-api.md, section 1) and
+answers three questions: the HTTP status, whether the very same request may succeed later, and whether it may have happened.
+Codes are append-only. Only the table below has these answers; HTTP problems and the SDK's exceptions are made from it.
 
-Store errors are not part of the contract. They say what an ``ObjectStore`` operation did, and its caller translates them.
+Store errors are not part of the HTTP API. They say what an ``ObjectStore`` operation did, and its caller translates them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 
 class ErrorCode(StrEnum):
-    """The contract's ``error_code`` values. Append-only."""
+    """The HTTP API's ``error_code`` values. Append-only."""
 
     INVALID_REQUEST = "INVALID_REQUEST"
     INVALID_RECORD = "INVALID_RECORD"
@@ -124,7 +124,7 @@ ANSWERS: Mapping[ErrorCode, Answers] = MappingProxyType(
 
 
 class TidelogError(Exception):
-    """The root. ``code`` is the contract's; ``detail`` is one sentence for people; ``fields`` go into the HTTP problem.
+    """The root. ``code`` is the HTTP API's; ``detail`` is one sentence for people; ``fields`` go into the HTTP problem.
 
     ``status``, ``retryable`` and ``may_have_happened`` are those of the code unless given.
     """

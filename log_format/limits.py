@@ -74,7 +74,7 @@ LOAD_ATTEMPTS_MAX: Final = 5
 """Loads started again because clean-up deleted what was listed. Once is rare, twice is a defect."""
 
 LOAD_MS_MAX: Final = 1_200_000
-"""A load that took longer starts again: log clean-up may have begun to delete behind the checkpoint it started from."""
+"""A load that took longer starts again: log clean-up may have begun to delete commits after its checkpoint."""
 
 VERIFY_PROBLEMS_MAX: Final = 1_000
 """Problems that one verification reports: more than a person reads, few enough to keep."""
@@ -90,10 +90,10 @@ REMOVES_PER_COMMIT_MAX: Final = 10_000
 the whole commit, as objects of several times that size. The rest is removed by further commits."""
 
 PROBED_COMMITS_MAX: Final = 2_000
-"""Commits probed for behind a hinted checkpoint, where listing a log costs all of it. With more, the hint is too old."""
+"""Commits probed for after a hinted checkpoint, where listing a log costs all of it. With more, the hint is too old."""
 
 PROBES_AT_ONCE: Final = 16
-"""Versions asked for together then. A missing one shows the head; one that exists behind a missing one shows a hole."""
+"""Versions asked for together then. A missing one shows the head; one that exists after a missing one shows a hole."""
 
 assert CHECKPOINT_INTERVAL_MIN <= CHECKPOINT_INTERVAL_MAX
 assert CHECKPOINT_INTERVAL_MAX * 2 <= PROBED_COMMITS_MAX
@@ -114,13 +114,13 @@ PRODUCER_EXPIRATION_MS: Final = 86_400_000
 """Default of ``producer.id.expiration.ms``, Kafka's."""
 
 TRANSACTION_TIMEOUT_MS_MIN: Final = 1_000
-"""The contract's minimum: a shorter one would end before a slow store has staged anything."""
+"""The least of docs/http-api.md, section 5: a shorter one would end before a slow store has staged anything."""
 
 TRANSACTION_TIMEOUT_MS_MAX: Final = 900_000
 """Kafka's ``transaction.max.timeout.ms``: how long records may lie staged."""
 
 TRANSACTION_REMEMBERED_MS: Final = 86_400_000
-"""How long an ended transaction is remembered, so that a late question about its outcome gets an answer (the contract's)."""
+"""How long an ended transaction is remembered, so that a late question gets an answer (docs/http-api.md, section 5)."""
 
 TRANSACTIONS_REMEMBERED_MAX: Final = 100_000
 """Transactions remembered; past it those that ended longest ago are forgotten early."""

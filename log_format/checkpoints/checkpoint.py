@@ -1,4 +1,4 @@
-"""The reconciled log as one Parquet object: a classic Delta checkpoint (protocol, "Checkpoints", V1).
+"""The reconciled log as one Parquet object: a classic Delta checkpoint (Delta protocol, "Checkpoints", V1).
 
 The committing process writes it, since no other process would. It is made piece by piece from the checkpoint before it and the
 commits since, and takes no more memory than its own bytes and its predecessor's. The object is whole or absent. Its content
@@ -70,7 +70,7 @@ def write_table_checkpoint(store: ObjectStore, root: str, version: int, now_ms: 
 
 
 Seen = Callable[[int, Commit], None]
-"""Called with the version and content of each commit read behind the checkpoint; perhaps more than once for one commit."""
+"""Called with the version and content of each commit read after the checkpoint; perhaps more than once for one commit."""
 
 
 def reconciled_log(
@@ -97,7 +97,7 @@ def reconciled_table(
 
 @dataclass(frozen=True, slots=True)
 class _MovedOn:
-    """The bytes of a checkpoint, if there is one, moved on by the commits behind it. Both methods raise ``CorruptData``."""
+    """The bytes of a checkpoint, if there is one, moved on by the commits after it. Both methods raise ``CorruptData``."""
 
     base: CheckpointFile | None
     reconciliation: Reconciliation
@@ -139,7 +139,7 @@ def _moved_on(
 
 
 def _newest_version(store: ObjectStore, root: str, hint: int | None) -> int | None:
-    """The version of the newest checkpoint. Where a listing costs the whole log: of any checkpoint with all commits behind it.
+    """The version of the newest checkpoint. Where a listing costs the whole log: of any checkpoint with all commits after it.
 
     ``hint`` only says where to look first; it may be old.
     """

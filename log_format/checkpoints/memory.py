@@ -89,4 +89,4 @@ def _unpacked(data: bytes) -> bytes:
     try:
         return zlib.decompress(base64.b64decode(data, validate=True))
     except zlib.error as problem:
-        raise ValueError(f"what it remembers is damaged: {problem}") from problem
+        raise ValueError(f"its memory of producers or transactions is damaged: {problem}") from problem

@@ -1,4 +1,4 @@
-"""A checkpoint moved on by the commits behind it (protocol, "Action Reconciliation"), piece by piece.
+"""A checkpoint moved on by the commits after it (Delta protocol, "Action Reconciliation"), piece by piece.
 
 Segments and tombstones of the previous checkpoint stay Arrow columns, of which only some rows are in memory at a time. The
 actions of the commits become Python values: there are few.

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 
 def ranked(topic: str, gateway_ids: Iterable[str], count: int) -> list[str]:
-    """The best ``count`` gateways for ``topic``, best first; fewer when there are fewer. In any order of ``gateway_ids``."""
+    """The best ``count`` gateways for ``topic``, best first; fewer when there are fewer. Input order does not count."""
     weighed = ((_weight(gateway_id, topic), gateway_id) for gateway_id in gateway_ids)
     return [gateway_id for _, gateway_id in heapq.nlargest(count, weighed)]
 

@@ -187,7 +187,7 @@ def _refuse_features(data: bytes, lines: Sequence[_Line], key: str) -> None:
             refuse_protocol(key, protocol.min_reader_version, protocol.min_writer_version, features)
         if line.meta_data is not None:
             refuse_metadata(key, line.meta_data.partition_columns, line.meta_data.configuration)
-    if b"deletionVector" in data:  # rare: so it costs nothing to look twice
+    if b"deletionVector" in data:  # rare, so the second look costs nothing
         for text in data.split(b"\n"):
             files = _FILES_DECODER.decode(text) if text.strip() else _FilesLine()
             if any(file is not None and file.deletion_vector is not None for file in (files.add, files.remove)):

@@ -135,8 +135,8 @@ class CheckpointFile:
         try:
             first, row_count = msgspec.json.decode(text, type=tuple[int, int])
         except msgspec.DecodeError as problem:
-            raise ValueError(f"where its tombstones are is damaged: {problem}") from problem
+            raise ValueError(f"its note of where tombstones begin is damaged: {problem}") from problem
         wanted = groups[: max(0, first)]
         if sum(metadata.row_group(group).num_rows for group in wanted) != row_count:
-            raise ValueError("its tombstones are elsewhere")
+            raise ValueError("its tombstones do not begin where its note says")
         return wanted

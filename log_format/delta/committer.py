@@ -43,7 +43,7 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed(Generic[StateT, ResultT]):
-    """A change that stands in the store: a state that includes it, its result, and how many versions were tried."""
+    """A committed change: a state that includes it, its result, and how many versions were tried."""
 
     state: StateT
     result: ResultT

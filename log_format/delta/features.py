@@ -37,7 +37,7 @@ def refuse_metadata(key: str, partition_columns: Sequence[str], configuration: M
 def refusal(key: str, what: str) -> UnsupportedTable:
     """The error about an object of a log that asks for ``what``."""
     return UnsupportedTable(
-        f"Another program gave the table what Tidelog does not support: {key} asks for {what}. Nothing behind it is read or "
-        "written. Stop that program; docs/operations.md, Foreign features, says how to go on.",
+        f"Another program gave the table a feature that Tidelog does not support: {key} asks for {what}. Nothing after it "
+        "is read or written. Stop that program; docs/operations.md, Foreign features, says how to go on.",
         object=key,
     )

@@ -1,14 +1,14 @@
 """The state of one table, loaded from its log and kept fresh.
 
 Loading reads ``_last_checkpoint`` (a hint), lists the log from that checkpoint on, and reads the newest checkpoint and the
-commits behind it. Keeping fresh probes the next version.
+commits after it. Keeping fresh probes the next version.
 
 Clean-up may delete old commits between two looks of one reader. Such a log must not pass for one that ends, nor a late put
 into the hole for a commit. So when the last look is older than ``HEAD_TRUSTED_MS``, a probe's finding counts only if no
 checkpoint covers that version afterwards: clean-up deletes only what a checkpoint covers. Otherwise the log is loaded again
 (docs/format.md, section 9).
 
-Where a listing costs the whole log (``ObjectStore.lists_from_key``) none is made. The commits behind the hinted checkpoint are
+Where a listing costs the whole log (``ObjectStore.lists_from_key``) none is made. The commits after the hinted checkpoint are
 probed for. The finding counts only if ``cleaned_log`` has no note above that checkpoint afterwards. The log is listed after all
 when there is no hint, an old one, one whose checkpoint is gone, or a hole.
 """
@@ -61,7 +61,7 @@ class TableLog(Generic[StateT]):
 
     @property
     def observed_ms(self) -> int | None:
-        """When (monotonic) the look began that found ``state`` at the head, or behind it; None: never."""
+        """When (monotonic) the look began that found ``state`` at the head, or below it; None: never."""
         return self._observed_ms
 
     def refresh(self) -> StateT:
@@ -227,7 +227,7 @@ class TableLog(Generic[StateT]):
         }
 
     def _newest_checkpoint(self, hint: int | None) -> tuple[StateT, list[int]]:
-        """The state at the newest checkpoint (or nothing), and the versions of the commits behind it."""
+        """The state at the newest checkpoint (or nothing), and the versions of the commits after it."""
         prefix = layout.table_log_prefix(self.table.root)
         start_after = "" if hint is None else f"{prefix}{hint:020d}"
         keys = [info.key for info in self.store.list(prefix, start_after=start_after)]

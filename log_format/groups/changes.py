@@ -221,7 +221,7 @@ class Compact(CompactTable[GroupsState]):
 def judge_commit(
     name: str, group: Group, keys: Sequence[tuple[str, int]], member: str | None, generation: int | None
 ) -> TidelogError | None:
-    """Why the log refuses this member's commit for these partitions (None: it does not). ``member`` None: of no member."""
+    """Why the log refuses this member's commit for these partitions (None: it does not). ``member`` None: it has none."""
     members = group.row.members if group.row is not None else ()
     if member is None:
         return stale(name, "it has members, so a commit needs a member_id and its generation") if members else None

@@ -42,7 +42,7 @@ TOPICS_MAX: Final = 1_000
 SEGMENTS_MAX: Final = 10_000
 """Of one topic: they take 5 MB in each gateway, half a second to open, and as long in each batch of Spark."""
 COMMITS_MAX: Final = 2 * limits.CHECKPOINT_INTERVAL_MAX
-"""Behind the newest checkpoint. Gateways write one after half as many at the latest."""
+"""After the newest checkpoint. Gateways write one after half as many at the latest."""
 OVERDUE_MS: Final = 24 * 3_600_000
 """Maintenance enforces retention, and runs at least daily."""
 
@@ -277,12 +277,12 @@ def _topic(store: ObjectStore, clock: Clock, name: str) -> Finding | None:
 
 
 def _neglect(state: TopicState, commits: int, now_ms: int) -> str:
-    """What maintenance has left undone; empty when nothing. ``commits``: those behind the newest checkpoint."""
+    """What maintenance has left undone; empty when nothing. ``commits``: those after the newest checkpoint."""
     segments, overdue = state.manifest.segment_count(), len(expired_offsets(state, now_ms - OVERDUE_MS))
     if segments > SEGMENTS_MAX:
         return f"It has {segments:,} segments, which no maintenance merges."
     if commits > COMMITS_MAX:
-        return f"{commits:,} commits lie behind its newest checkpoint."
+        return f"{commits:,} commits came after its newest checkpoint."
     return f"{overdue} of its partitions keep records that expired more than a day ago." if overdue else ""
 
 

@@ -139,13 +139,13 @@ class Manifest:
                 self._run_count -= count
 
     def find(self, partition: int, offset: int) -> Located | None:
-        """The first run that ends behind ``offset``: it holds the offset, or the next one that exists. O(log n)."""
+        """The first run that ends after ``offset``: it holds the offset, or the next one that exists. O(log n)."""
         with self._lock:
             runs = self._partitions.get(partition)
             return None if runs is None else self._located(runs, runs.index_of(offset))
 
     def find_timestamp(self, partition: int, offset: int, timestamp_ms: int) -> Located | None:
-        """The first run that ends behind ``offset`` and whose largest timestamp is at least ``timestamp_ms``.
+        """The first run that ends after ``offset`` and whose largest timestamp is at least ``timestamp_ms``.
 
         O(log n) from the log start; from further on, O(log n) plus the runs skipped.
         """
@@ -156,7 +156,7 @@ class Manifest:
             return self._located(runs, runs.index_of_timestamp(timestamp_ms, runs.index_of(offset)))
 
     def newest_timestamp_ms(self, partition: int, offset: int) -> int | None:
-        """The largest timestamp of the first run that ends behind ``offset``; None without one. O(log n)."""
+        """The largest timestamp of the first run that ends after ``offset``; None without one. O(log n)."""
         with self._lock:
             runs = self._partitions.get(partition)
             index = 0 if runs is None else runs.index_of(offset)

@@ -77,7 +77,7 @@ def _partitions(keys: pa.Array, partition_count: int) -> npt.NDArray[np.int32]:
     _, offsets_buffer, data_buffer = keys.buffers()
     offsets = np.frombuffer(offsets_buffer, dtype=np.int32)[keys.offset : keys.offset + len(keys) + 1].astype(np.int64)
     first, last = int(offsets[0]), int(offsets[-1])
-    # Four zero bytes behind the last key, so that its last, perhaps partial word can be read as a whole one.
+    # Four zero bytes after the last key: its last, perhaps partial word is then read as a whole one.
     padded = (bytes(data_buffer[first:last]) if data_buffer is not None else b"") + bytes(4)
     starts = offsets[:-1] - first
     lengths = np.diff(offsets)

@@ -27,7 +27,7 @@ BATCH_SCHEMA: Final = pa.schema(
     ]
 )
 """Records before they have a place. ``timestamp`` is never null; ``key`` and ``value`` may be. ``headers`` is null, or a list
-without null elements whose keys are not null."""
+whose elements and their keys are not null."""
 
 RECORD_SCHEMA: Final = pa.schema([pa.field("partition", pa.int32()), pa.field("offset", pa.int64()), *BATCH_SCHEMA])
 """Records in their place: the columns of a topic's table, in order. ``partition`` and ``offset`` are never null."""

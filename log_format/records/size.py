@@ -1,4 +1,4 @@
-"""The size of a record, as every limit of the contract counts it: the bytes of key, value and headers.
+"""The size of a record, as every limit counts it: the bytes of key, value and headers (docs/format.md, section 3).
 
 A null and an empty value both count nothing. A header counts its key's UTF-8 bytes and its value's. Empty headers take memory,
 too: beyond the first ``HEADERS_FREE`` of a record the headers count at least ``HEADER_BYTES_MIN`` for each.

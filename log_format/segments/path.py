@@ -10,7 +10,7 @@ from log_format import limits
 from log_format.errors import CorruptData
 
 _UNFIT: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:|[\x00-\x1f\x7f]")
-"""Never in a path of Tidelog: a scheme, which would make it absolute, and control characters."""
+"""In no path of Tidelog's: a scheme, which would make it absolute, and control characters."""
 _SHOWN_CHARACTERS: Final = 200
 
 

@@ -233,7 +233,7 @@ def _span(footer: Footer, indices: range, start_offset: int, bytes_max: int, rec
 
     A row group that is too large to decode whole is alone.
 
-    A row group that begins before ``start_offset`` counts only by its share behind it. A low guess costs another request, a
+    A row group that begins before ``start_offset`` counts only with its share from there on. A low guess costs another request, a
     high one costs bytes.
     """
     start, _ = _bytes_of(footer, indices)

@@ -1,9 +1,9 @@
 """Records <-> one Parquet object: what a flush writes, and readers read by ranges.
 
-Layout (``docs/format.md``, section Segments, is normative)::
+Layout (``docs/format.md`` section 4 is normative)::
 
     [0, 4)                          "PAR1"
-    [4, footer_start)               row groups, one directly behind another
+    [4, footer_start)               row groups, one directly after another
     [footer_start, size_bytes)      Parquet's FileMetaData (Thrift), its length, "PAR1"
 
 1. Records are in order of (partition, offset). A run, the records of one partition, fills one row group or more of its own.

@@ -266,7 +266,7 @@ def _mismatch(batch: Batch, next_offsets: Offsets, counts: dict[int, int]) -> Ti
 
 
 def _places(batch: Batch, state: TopicState, ends: dict[int, int]) -> tuple[Appended, ...]:
-    """The places of the batch's records, behind those at ``ends``, which moves on."""
+    """The places of the batch's records, from ``ends`` on; moves ``ends`` past them."""
     places = []
     for partition, count in batch.counts:
         base = ends.get(partition)

@@ -80,7 +80,7 @@ SETTINGS: Final[Mapping[str, IntegerSetting | ChoiceSetting]] = MappingProxyType
 )
 
 OWN_SETTINGS: Final = frozenset({"producer.id.expiration.ms", "owners", "deleted.file.retention.ms"})
-"""Settings beyond those that the contract lists."""
+"""Tidelog's own settings, which are shown only where a user set them."""
 
 
 def check_topic_name(name: object) -> str:
@@ -161,7 +161,7 @@ class TopicConfig:
         return {PROPERTY_PREFIX + name: str(value) for name, value in self.overrides.items()}
 
     def effective(self) -> dict[str, ConfigValue]:
-        """Every setting of the contract with its value, in the contract's order; Tidelog's own settings where set."""
+        """Every setting with its value, in the order of docs/http-api.md, section 3; Tidelog's own only where set."""
         return {
             name: self.overrides.get(name, setting.default)
             for name, setting in SETTINGS.items()

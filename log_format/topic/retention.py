@@ -1,7 +1,7 @@
 """Deleting the oldest records: ``retention.ms`` and ``retention.bytes``, as in Kafka.
 
 Each partition loses whole runs from its beginning: those whose largest timestamp is too old, and those without which
-``retention.bytes`` remain. Log starts move behind them. The same commit removes segments without readable records, and further
+``retention.bytes`` remain. Log starts move past them. The same commit removes segments without readable records, and further
 commits do when there are many; but never the newest segment of a partition. Segments that a deletion of records left over go,
 too. A topic whose ``cleanup.policy`` lacks ``delete`` keeps everything.
 """
