@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from tidelog.calls.producers import ProducerIdentity
 from tidelog.collect.position import Position, Tail
 
 FORMAT: Final = 1
@@ -59,14 +60,6 @@ class Range:
     def size_bytes(self) -> int:
         """How many bytes."""
         return self.end.offset - self.start.offset
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerIdentity:
-    """As a gateway issued it."""
-
-    producer_id: str
-    epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

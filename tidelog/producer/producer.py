@@ -21,6 +21,7 @@ from tidelog import limits
 from tidelog.bodies.encode import Compression
 from tidelog.bodies.record_columns import CHOOSE
 from tidelog.bodies.table_chunk import ArrowStream, TableChunk, TableDelivery, as_table, cut
+from tidelog.calls.producers import issue_producer
 from tidelog.deadline import Deadline
 from tidelog.errors import BufferFull, DeliveryFailed
 from tidelog.http.transport import Transport
@@ -110,7 +111,7 @@ class Producer:
         if staging is not None:
             numbering: Numbering | None = staging.numbering
         else:
-            numbering = Numbering(transport) if enable_idempotence else None
+            numbering = _numbering(transport) if enable_idempotence else None
         self._buffer = SendBuffer(
             linger_ms=linger_ms,
             batch_bytes=batch_bytes,
@@ -345,6 +346,10 @@ class Producer:
     def _refuse_fork(self) -> None:
         if os.getpid() != self._process_id:
             raise RuntimeError("this producer was made before a fork: make a new one in the child process")
+
+
+def _numbering(transport: Transport) -> Numbering:
+    return Numbering(lambda _topic, deadline: issue_producer(transport, deadline), renews=True)
 
 
 def _check_at_least(least: float, **given: float) -> None:

@@ -15,7 +15,7 @@ import itertools
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from log_format.errors import TidelogError
 from log_format.limits import REQUEST_BYTES_MAX
@@ -23,6 +23,7 @@ from tidelog.bodies.encode import ARROW, Compression, encode, encode_table
 from tidelog.bodies.record_columns import RecordColumns
 from tidelog.bodies.table_chunk import TableChunk
 from tidelog.calls.produce import produce
+from tidelog.calls.producers import Stamp
 from tidelog.calls.topic_facts import TopicFacts, TopicFactsCache
 from tidelog.errors import (
     DeliveryTimeout,
@@ -158,20 +159,21 @@ class Sender:
         """One request, under the batch's next number where requests are numbered."""
 
         def post(
-            producer: Mapping[str, str] | None = None,
+            stamp: Stamp | None = None,
             is_final: Callable[[GatewayError], bool] = lambda _error: False,
         ) -> ProduceResult:
-            return produce(
+            stored = produce(
                 self._transport,
                 batch.topic,
                 body,
                 content_type,
                 deadline=batch.deadline,
                 compression=self._compression,
-                producer=producer,
+                stamp=stamp,
                 is_final=is_final,
-                learn=self._facts.learn,
             )
+            self._facts.learn(batch.topic, stored.partition_count)
+            return stored.result
 
         if self._numbering is None:
             return post()

@@ -13,6 +13,7 @@ import pytest
 
 from log_format.errors import TidelogError
 from tidelog.bodies.record_columns import CHOOSE
+from tidelog.calls.producers import issue_producer
 from tidelog.deadline import Deadline
 from tidelog.errors import DeliveryTimeout, OutcomeUnknown
 from tidelog.http.connection import Answer, AnswerLost, NeverSent
@@ -132,7 +133,7 @@ def test_a_day_of_outages_loses_and_doubles_nothing(network: SimulatedNetwork) -
     clock, log = network.clock, network.log
     log.carry_out(Asked("POST", "/v1/topics", {}, {}, b'{"name":"t","partition_count":1,"config":{}}'))
     transport = Transport(["http://one", "http://two"], request_timeout_ms=REQUEST_TIMEOUT_MS)
-    numbering = Numbering(transport)
+    numbering = Numbering(lambda _topic, deadline: issue_producer(transport, deadline), renews=True)
     sender = Sender(transport, compression=None, numbering=numbering)
     outcomes: dict[bytes, int | TidelogError] = {}
     end_s, number = clock.now_s + DAY_S, 0
