@@ -7,8 +7,7 @@
 ``stage``              one task, straight to the store: its records as staged objects of a transaction
 ``commit``             the driver, straight on the store: decides the transaction, brings it to its end
 ``carry``              one task, through gateways: its records on their way to the driver
-``commit_by_gateway``  the driver, through gateways: a transaction of the HTTP API
-``gateway_calls``      calls of that API, repeated until they are answered
+``commit_by_gateway``  the driver, through gateways: a transaction of the HTTP API, by the calls of ``tidelog``
 ``writers``            what Spark calls
 =====================  =================================================================================
 
