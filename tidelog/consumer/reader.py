@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, Protocol
 
+from log_format import limits as contract
 from tidelog import limits
 from tidelog.bodies.encode import arrow_available
 from tidelog.calls.fetch import Fetched, FetchLimits
@@ -190,7 +191,7 @@ class Reader:
         if order is None:
             active = self._assignment.active()
             behind = [(place, progress) for place, progress in active if progress.behind]
-            wait_ms = 0 if behind else int(min(poll_deadline.remaining_ms(), limits.FETCH_WAIT_MS_MAX))
+            wait_ms = 0 if behind else int(min(poll_deadline.remaining_ms(), contract.FETCH_WAIT_MS_MAX))
             order = self._order(behind or active, wait_ms)
             order.fetch(call_deadline)
         if isinstance(order.found, Exception):
@@ -214,7 +215,7 @@ class Reader:
         if as_arrow:
             wanted = wanted[:1]
             self._assignment.had_turn(wanted[0][0])
-        records_max = limits.FETCH_RECORDS_MAX if as_arrow else limits.JSON_FETCH_RECORDS_MAX
+        records_max = contract.FETCH_RECORDS_MAX if as_arrow else limits.JSON_FETCH_RECORDS_MAX
         return FetchOrder(
             self._transport,
             wanted,

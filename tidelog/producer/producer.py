@@ -16,6 +16,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from log_format import limits as contract
 from log_format.errors import TidelogError
 from tidelog import limits
 from tidelog.bodies.encode import Compression
@@ -95,7 +96,7 @@ class Producer:
         value_serializer: Serializer | None = None,
         on_delivery: OnDelivery | None = None,
         transactional_id: str | None = None,
-        transaction_timeout_ms: int = limits.TRANSACTION_TIMEOUT_MS,
+        transaction_timeout_ms: int = contract.TRANSACTION_TIMEOUT_MS_DEFAULT,
         ca_file: str | None = None,
     ) -> None:
         """Nothing is sent or connected yet. Raises ``ValueError`` for a value out of its range."""
@@ -118,7 +119,7 @@ class Producer:
             buffer_bytes=buffer_bytes,
             max_block_ms=max_block_ms,
             delivery_timeout_ms=delivery_timeout_ms,
-            in_flight_per_topic=1 if numbering is None else limits.IN_FLIGHT_PER_TOPIC_MAX,
+            in_flight_per_topic=1 if numbering is None else contract.PRODUCER_REQUESTS_REMEMBERED,
             on_taken=lambda batch: None if numbering is None else numbering.enter(batch.topic, batch.number),
         )
         self._threads = SendingThreads(
@@ -186,12 +187,12 @@ class Producer:
             size_bytes += headers_bytes(pairs)
         if partition is None:
             partition = CHOOSE
-        elif not 0 <= partition <= limits.PARTITION_MAX:
-            raise ValueError(f"partition is {partition}, not 0 to {limits.PARTITION_MAX}")
+        elif not 0 <= partition < contract.PARTITION_COUNT_MAX:
+            raise ValueError(f"partition is {partition}, not 0 to {contract.PARTITION_COUNT_MAX - 1}")
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // 1_000_000
-        elif not 0 <= timestamp_ms <= limits.TIMESTAMP_MS_MAX:
-            raise ValueError(f"timestamp_ms is {timestamp_ms}, not 0 to {limits.TIMESTAMP_MS_MAX}")
+        elif not 0 <= timestamp_ms <= contract.TIMESTAMP_MS_MAX:
+            raise ValueError(f"timestamp_ms is {timestamp_ms}, not 0 to {contract.TIMESTAMP_MS_MAX}")
         future, opened = self._append(topic, key, value, pairs, partition, timestamp_ms, size_bytes)
         if opened:
             self._threads.ensure()
@@ -365,10 +366,10 @@ def _check_words(
         raise ValueError(f"compression is {compression!r}, not 'gzip', 'zstd' or None")
     if transactional_id is not None and not enable_idempotence:
         raise ValueError("transactions need enable_idempotence")
-    if not limits.TRANSACTION_TIMEOUT_MS_MIN <= transaction_timeout_ms <= limits.TRANSACTION_TIMEOUT_MS_MAX:
+    if not contract.TRANSACTION_TIMEOUT_MS_MIN <= transaction_timeout_ms <= contract.TRANSACTION_TIMEOUT_MS_MAX:
         raise ValueError(
             f"transaction_timeout_ms is {transaction_timeout_ms}, not "
-            f"{limits.TRANSACTION_TIMEOUT_MS_MIN} to {limits.TRANSACTION_TIMEOUT_MS_MAX}"
+            f"{contract.TRANSACTION_TIMEOUT_MS_MIN} to {contract.TRANSACTION_TIMEOUT_MS_MAX}"
         )
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from log_format.limits import TIMESTAMP_MS_MAX
 from tidelog.bodies.encode import arrow_available
 from tidelog.cli.sources.lines import Place
 from tidelog.cli.terminal.console import CommandFailed
 from tidelog.cli.terminal.where import milliseconds
-from tidelog.limits import TIMESTAMP_MS_MAX
 
 if TYPE_CHECKING:
     import pyarrow as pa
