@@ -25,7 +25,12 @@ def positive_murmur2(key: bytes) -> int:
         mixed = (word * MULTIPLIER) & MASK
         mixed = ((mixed ^ (mixed >> SHIFT)) * MULTIPLIER) & MASK
         hash_ = ((hash_ * MULTIPLIER) & MASK) ^ mixed
-    if length & 3:
-        hash_ = ((hash_ ^ int.from_bytes(key[word_count << 2 :], "little")) * MULTIPLIER) & MASK
+    return finish(hash_, key[word_count << 2 :])
+
+
+def finish(hash_: int, rest: bytes) -> int:
+    """The positive hash of a key whose whole words made ``hash_``; ``rest`` is the up to three bytes behind them."""
+    if rest:
+        hash_ = ((hash_ ^ int.from_bytes(rest, "little")) * MULTIPLIER) & MASK
     hash_ = ((hash_ ^ (hash_ >> 13)) * MULTIPLIER) & MASK
     return (hash_ ^ (hash_ >> 15)) & POSITIVE

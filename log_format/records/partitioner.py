@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from log_format.limits import PARTITION_COUNT_MAX
-from log_format.records.murmur2 import MASK, MULTIPLIER, POSITIVE, SEED, SHIFT, positive_murmur2
+from log_format.records.murmur2 import MASK, MULTIPLIER, POSITIVE, SEED, SHIFT, finish, positive_murmur2
 
 _LONG_KEY_BYTES: Final = 128
 """A key from this length on is hashed faster with numpy."""
@@ -41,7 +41,8 @@ def partition_for_key(key: bytes, partition_count: int) -> int:
     _check_partition_count(partition_count)
     if len(key) < _LONG_KEY_BYTES:
         return positive_murmur2(key) % partition_count
-    return int(_partitions(pa.array([key], pa.binary()), partition_count)[0])
+    words_end = len(key) & ~3
+    return finish(_finish_words(SEED ^ len(key), key[:words_end]), key[words_end:]) % partition_count
 
 
 def partition_for_keys(keys: pa.Array | pa.ChunkedArray, partition_count: int) -> npt.NDArray[np.int32]:
