@@ -1,6 +1,6 @@
 """Who a producer is to gateways, and how they know one of its requests again.
 
-Source: HTTP API, sections 4 and 5.
+Source: docs/http-api.md sections 4 and 5.
 """
 
 from __future__ import annotations

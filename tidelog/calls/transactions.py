@@ -1,6 +1,6 @@
 """The calls about one transaction: begin, add offsets, commit, abort. Records go into it by ``produce.stage``.
 
-All but ``begin`` may be repeated: done twice they are as if done once. Source: HTTP API, section 5.
+All but ``begin`` may be repeated: done twice they are as if done once. Source: docs/http-api.md section 5.
 """
 
 from __future__ import annotations
