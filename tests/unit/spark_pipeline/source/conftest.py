@@ -32,8 +32,9 @@ from log_format.topic.changes import CreateTopic, DeleteRecords, DeleteTopic
 from log_format.topic.config import TopicConfig
 from log_format.topic.rewrite import NewSegment, Rewrite, RewriteOutcome, Uploaded
 from log_format.topic.segment_tags import Rewritten, add_segment
+from spark_pipeline import store_access
 from spark_pipeline.schemas import KAFKA_SOURCE
-from spark_pipeline.source import batch, store_access, stream, task
+from spark_pipeline.source import batch, stream, task
 from spark_pipeline.source.batch import BatchReader
 from spark_pipeline.source.options import parse_options
 from spark_pipeline.source.stream import StreamReader
