@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import Any, Self, Unpack
 
 import tidelog.producer.producer
 from log_format.errors import TidelogError
 from tidelog import limits
 from tidelog.aio.in_thread import in_thread
 from tidelog.aio.settings import ProducerSettings
+from tidelog.bodies.table_chunk import ArrowStream
 from tidelog.deadline import Deadline
 from tidelog.errors import BufferFull, DeliveryFailed
+from tidelog.producer.producer import HeadersArgument
 from tidelog.types.group import GroupMetadata
 from tidelog.types.record import ProduceResult, RecordMetadata, TopicPartition
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tidelog.bodies.table_chunk import ArrowStream
-    from tidelog.producer.producer import HeadersArgument
 
 
 class Producer:

@@ -12,7 +12,7 @@ from log_format.limits import RECORD_BYTES_DEFAULT
 from tidelog.bodies.encode import ARROW, Compression
 from tidelog.calls import produce
 from tidelog.calls.producers import ProducerIdentity, Stamp, issue_producer
-from tidelog.calls.topic_facts import describe_topic
+from tidelog.calls.topics import describe_topic
 from tidelog.collect import limits
 from tidelog.collect.batch import TopicForm
 from tidelog.collect.journal import Journal, Level

@@ -133,7 +133,7 @@ class Consumer(GroupPositions):
             reset=auto_offset_reset,
             bytes_max=fetch_max_bytes,
             api_timeout_ms=api_timeout_ms,
-            starts=reading,
+            group=reading,
         )
         super().__init__(transport, assignment, reader, reading, api_timeout_ms=api_timeout_ms)
         self._records_max = max_poll_records

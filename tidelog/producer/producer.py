@@ -109,30 +109,26 @@ class Producer:
         _check_words(compression, transactional_id, transaction_timeout_ms, enable_idempotence=enable_idempotence)
         transport = Transport(bootstrap_servers, request_timeout_ms=request_timeout_ms, ca_file=ca_file)
         staging = None if transactional_id is None else TransactionalSender(transport, compression=compression)
-        if staging is not None:
-            numbering: Numbering | None = staging.numbering
-        else:
-            numbering = _numbering(transport) if enable_idempotence else None
+        numbering = _numbering(transport) if enable_idempotence else None
+        sender = staging or Sender(transport, compression=compression, numbering=numbering)
         self._buffer = SendBuffer(
             linger_ms=linger_ms,
             batch_bytes=batch_bytes,
             buffer_bytes=buffer_bytes,
             max_block_ms=max_block_ms,
             delivery_timeout_ms=delivery_timeout_ms,
-            in_flight_per_topic=1 if numbering is None else contract.PRODUCER_REQUESTS_REMEMBERED,
-            on_taken=lambda batch: None if numbering is None else numbering.enter(batch.topic, batch.number),
+            in_flight_per_topic=sender.in_flight_per_topic,
+            on_taken=sender.enter,
         )
         self._threads = SendingThreads(
             transport,
             self._buffer,
-            staging or Sender(transport, compression=compression, numbering=numbering),
+            sender,
             max_in_flight=max_in_flight,
             delivery_timeout_ms=delivery_timeout_ms,
             on_delivery=on_delivery,
-            numbering=numbering,
-            on_failure=None if staging is None else staging.fail,
         )
-        self._staging = staging
+        self._sender = sender
         self._append = self._buffer.append
         self._transactions: Transactions | None = None
         if transactional_id is not None and staging is not None:
@@ -297,8 +293,7 @@ class Producer:
                 if index == 0:
                     raise
                 delivery.fail(error)
-                if self._staging is not None:
-                    self._staging.fail(error)
+                self._sender.fail(error)
                 break
             self._threads.ensure()
 

@@ -18,13 +18,12 @@ from collections import Counter
 from collections.abc import Callable
 
 from log_format.errors import TidelogError
-from log_format.limits import REQUEST_BYTES_MAX
+from log_format.limits import PRODUCER_REQUESTS_REMEMBERED, REQUEST_BYTES_MAX
 from tidelog.bodies.encode import ARROW, Compression, encode, encode_table
 from tidelog.bodies.record_columns import RecordColumns
 from tidelog.bodies.table_chunk import TableChunk
 from tidelog.calls.produce import produce
 from tidelog.calls.producers import Stamp
-from tidelog.calls.topic_facts import TopicFacts, TopicFactsCache
 from tidelog.errors import (
     DeliveryTimeout,
     GatewayError,
@@ -38,6 +37,7 @@ from tidelog.http.transport import Transport
 from tidelog.limits import RECORD_OVERHEAD_BYTES
 from tidelog.producer.delivery import Outcome, RecordBatch
 from tidelog.producer.numbering import Numbering
+from tidelog.producer.topic_facts import TopicFacts, TopicFactsCache
 from tidelog.types.record import ProduceResult
 
 
@@ -47,13 +47,31 @@ class Sender:
     def __init__(
         self, transport: Transport, *, compression: Compression | None, numbering: Numbering | None = None
     ) -> None:
-        """``numbering``: of idempotent requests; every batch has entered it."""
+        """``numbering``: of idempotent requests; None: they are not numbered."""
         self._transport = transport
         self._numbering = numbering
         self._compression = compression
         self._facts = TopicFactsCache(transport)
         self._request_bytes_max = REQUEST_BYTES_MAX
         self._round_robin = itertools.count(random.randrange(1 << 16))  # noqa: S311
+
+    @property
+    def in_flight_per_topic(self) -> int:
+        """How many batches of a topic may be on their way: where none is numbered two could be committed in either order."""
+        return 1 if self._numbering is None else PRODUCER_REQUESTS_REMEMBERED
+
+    def enter(self, batch: RecordBatch | TableChunk) -> None:
+        """The batch is on its way, behind all of its topic that entered before. To be called before it is delivered."""
+        if self._numbering is not None:
+            self._numbering.enter(batch.topic, batch.number)
+
+    def leave(self, batch: RecordBatch | TableChunk) -> None:
+        """The batch has its outcome."""
+        if self._numbering is not None:
+            self._numbering.leave(batch.topic, batch.number)
+
+    def fail(self, error: TidelogError) -> None:
+        """Records were not stored, or will not be."""
 
     def deliver(self, batch: RecordBatch) -> list[Outcome] | None:
         """The outcome of each record, in order; None: it comes later, and somebody else tells it."""

@@ -30,13 +30,13 @@ class TransactionalSender(Sender):
     """A ``Sender`` whose requests belong to the transaction that ``begin`` was given. Safe from any thread."""
 
     def __init__(self, transport: Transport, *, compression: Compression | None) -> None:
-        self.numbering = Numbering(self._issue, renews=False)
-        super().__init__(transport, compression=compression, numbering=self.numbering)
+        self._numbers = Numbering(self._issue, renews=False)
+        super().__init__(transport, compression=compression, numbering=self._numbers)
         self._transaction: Transaction | None = None
 
     def begin(self, transaction: Transaction) -> None:
         """From now on. Nothing may be on its way."""
-        self.numbering.start_over()
+        self._numbers.start_over()
         self._transaction = transaction
 
     def fail(self, error: TidelogError) -> None:
@@ -105,7 +105,7 @@ class TransactionalSender(Sender):
                 is_final=is_final,
             )
 
-        partition_count = self.numbering.send(batch.topic, batch.number, batch.deadline, post, is_last=is_last)
+        partition_count = self._numbers.send(batch.topic, batch.number, batch.deadline, post, is_last=is_last)
         self._facts.learn(batch.topic, partition_count)
 
     def _issue(self, topic: str, _deadline: Deadline) -> ProducerIdentity:

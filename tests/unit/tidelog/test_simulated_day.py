@@ -107,7 +107,7 @@ def network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """The clients of this test are on it, and on its clock."""
     clock, rng = Clock(), random.Random(request.param)
     network = SimulatedNetwork(clock, rng)
-    for module in ("deadline", "http.endpoints", "producer.sender", "calls.topic_facts"):
+    for module in ("deadline", "http.endpoints", "producer.sender", "producer.topic_facts"):
         monkeypatch.setattr(f"tidelog.{module}.time", clock)
     monkeypatch.setattr("tidelog.http.endpoints.random", rng)
     monkeypatch.setattr(
@@ -144,9 +144,9 @@ def test_a_day_of_outages_loses_and_doubles_nothing(network: SimulatedNetwork) -
         for value in values:
             batch.add(None, value, (), CHOOSE, 1_763_683_200_000, 100)
         started_s = clock.now_s
-        numbering.enter("t", number)
+        sender.enter(batch)
         found = sender.deliver(batch)
-        numbering.leave("t", number)
+        sender.leave(batch)
         assert clock.now_s - started_s <= DELIVERY_TIMEOUT_MS / 1000 + 1
         outcomes.update(zip(values, found, strict=True))
         number += 1
