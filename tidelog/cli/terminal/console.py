@@ -54,6 +54,16 @@ class CommandFailed(Exception):
 
 
 @contextlib.contextmanager
+def reading_a_store() -> Iterator[None]:
+    """Around imports. Raises ``CommandFailed``, which says how to install what a store is read with, where that is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        needed = "pip install 'tidelog[arrow]' (for s3:// too: 'tidelog[arrow,s3]')"
+        raise CommandFailed(f"Reading a store needs {error.name}: {needed}") from None
+
+
+@contextlib.contextmanager
 def reporting(*, as_json: bool, tells_waiting: bool = True) -> Iterator[None]:
     """Turn what goes wrong inside into a message on standard error and an exit code.
 
