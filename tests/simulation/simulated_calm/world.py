@@ -14,17 +14,17 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
-from simulated.faults import Faults, Profile
-from simulated.scheduler import Machine, Scheduler
-from simulated.store import Client, Server
-from simulated_calm.clients import Client as ApiClient
-from simulated_calm.clients import prepare
-from simulated_service.network import Network, Reply
-from simulated_service.peers import Cluster
-from simulated_service.service import Service
-
 import gateway.groups.groups
+from gateway.cluster.ownership import Mode
 from log_format import limits
+from tests.simulation.simulated.faults import Faults, Profile
+from tests.simulation.simulated.scheduler import Machine, Scheduler
+from tests.simulation.simulated.store import Client, Server
+from tests.simulation.simulated_calm.clients import Client as ApiClient
+from tests.simulation.simulated_calm.clients import prepare
+from tests.simulation.simulated_service.network import Network, Reply
+from tests.simulation.simulated_service.peers import Cluster
+from tests.simulation.simulated_service.service import Service
 
 STEPS_MAX = 3_000_000
 LATE_MS = 4_900
@@ -66,7 +66,7 @@ class World:
         self._network = Network(self.scheduler, rng, self._faults)
         self._outside = Machine("outside")
         self._busy = 0
-        mode = rng.choice(("preferred", "random"))
+        mode: Mode = rng.choice(("preferred", "random"))
         cluster = Cluster(scheduler=self.scheduler, rng=rng, faults=self._faults, mode=mode)
         self._services = [self._start_service(number, cluster) for number in range(rng.randrange(1, 4))]
 
@@ -135,16 +135,14 @@ class World:
     def _start_service(self, number: int, cluster: Cluster) -> Service:
         machine = Machine(f"gateway-{number}")
         client = Client(self.scheduler, self._server, self._faults, machine)
-        service = Service(self.scheduler, client, machine, with_groups=True, cluster=cluster)
-        service.engine.groups.coordinator.is_preferred = service.app.state.shell.forwarding.should_coordinate
-        return service
+        return Service(self.scheduler, client, machine, with_groups=True, cluster=cluster)
 
     def _uuid(self) -> uuid.UUID:
         return uuid.UUID(int=self.rng.getrandbits(128), version=4)
 
     def _check_rest(self, service: Service) -> None:
-        shell = service.app.state.shell
-        for memory in (shell.answer_memory, shell.request_memory):
+        gateway = service.app.state.gateway
+        for memory in (gateway.answer_memory, gateway.request_memory):
             if memory.used_bytes:
                 self.findings.wrong.append(f"{memory.used_bytes} bytes of {memory.purpose} were never given back")
         self.findings.wrong += [f"nobody caught {failure}" for failure in service.loop.failures]

@@ -20,21 +20,9 @@ from log_format.errors import TidelogError
 from log_format.groups.changes import Claim, GroupDecision, Regroup
 from log_format.groups.row import GroupChanges, GroupRow, MemberRow, OffsetRow, PendingOffsets
 from log_format.groups.state import Group, GroupsState
+from tests.support.clocks import ManualClock
 
 NOW_MS = 1_763_683_200_000
-
-
-class _Clock:
-    elapsed_ms = 0
-
-    def now_ms(self) -> int:
-        return NOW_MS + self.elapsed_ms
-
-    def monotonic_ms(self) -> int:
-        return self.elapsed_ms
-
-    def sleep_ms(self, duration_ms: int) -> None:
-        raise AssertionError(duration_ms)
 
 
 class _Commits:
@@ -77,11 +65,23 @@ class _Topics:
         return [Subscriptions(topics={}, counts={}) for _ in groups]
 
 
-def _coordinator(commits: _Commits, clock: _Clock | None = None) -> Any:
+class _Ownership:
+    """Of everything but what is ``another's``; ``adopts_groups``."""
+
+    def __init__(self, *, anothers: str = "", adopts_groups: bool = True) -> None:
+        self._anothers = anothers
+        self.adopts_groups = adopts_groups
+
+    def coordinates(self, group: str) -> bool:
+        return group != self._anothers
+
+
+def _coordinator(commits: _Commits, clock: ManualClock | None = None, ownership: _Ownership | None = None) -> Any:
     return Coordinator(
         commits,  # type: ignore[arg-type]
         _Topics(),  # type: ignore[arg-type]
-        clock=clock or _Clock(),
+        ownership=ownership or _Ownership(),  # type: ignore[arg-type]
+        clock=clock or ManualClock(),
         coordinator_id="me",
         metrics=GroupMetrics(CollectorRegistry()),
     )
@@ -141,8 +141,7 @@ def test_what_nobody_uses_is_forgotten_after_seven_days(monkeypatch: pytest.Monk
     monkeypatch.setattr(module, "EXPIRY_MS", 1)
 
     async def run() -> None:
-        coordinator = _coordinator(commits)
-        coordinator.is_preferred = lambda name: name != "another's"
+        coordinator = _coordinator(commits, ownership=_Ownership(anothers="another's"))
         coordinator.start()
         async with asyncio.timeout(60):
             await commits.are_gone.wait()
@@ -163,8 +162,7 @@ def test_groups_are_taken_over_only_where_requests_about_them_come(
     monkeypatch.setattr(module, "EXPIRY_MS", 2)
 
     async def run() -> None:
-        coordinator = _coordinator(commits)
-        coordinator.adopts = adopts
+        coordinator = _coordinator(commits, ownership=_Ownership(adopts_groups=adopts))
         rounds, enough = 0, asyncio.Event()
         adopt = coordinator._adopt
 
@@ -190,7 +188,7 @@ def test_groups_are_taken_over_only_where_requests_about_them_come(
 def test_a_member_whose_client_left_while_it_joined_is_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody heard that it is a member, and nobody else comes: its session ends all the same, and its partitions are free."""
     commits = _Commits(GroupsState(version=0), set())
-    clock = _Clock()
+    clock = ManualClock()
     monkeypatch.setattr(module, "TICK_MS", 1)
     monkeypatch.setattr(module, "PAUSE_MS_MIN", 10_000_000)
 
