@@ -32,7 +32,7 @@ BACKOFF_LAST_MS: Final = 3_000
 """Longest rest, unless the gateway asks for a longer one by ``Retry-After``."""
 
 LATE_MS_MAX: Final = 100
-"""A request that changes something is not begun with less time left: cut off, nobody would know whether it happened."""
+"""A request that changes something is not begun with less time left: cut off, its outcome would be unknown."""
 
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 """An answer without records that is above this, as it comes or decompressed, is given up: a page of topics has some megabytes."""

@@ -1,9 +1,9 @@
 """The driver's part of a write through gateways: one transaction for the batch, over all topics.
 
-1. The transaction's beginning fences every other process of the query, and tells which batch was committed last: behind it nobody
-   else can commit one. So a batch that is in the log already is known, and not sent again.
-2. Nothing is visible before the commit, all of it behind; where the driver dies the transaction ends by its time-out, or is
-   finished by the gateways, and the next beginning waits for that.
+1. To begin the transaction fences every other process of the query, and tells which batch was committed last. No other
+   process can commit one behind it. So a batch that is in the log already is known, and not sent again.
+2. Nothing is visible before the commit, all of it behind. Where the driver dies the transaction ends by its time-out, or gateways
+   finish it, and the next beginning waits for that.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ class Producer:
             await self.close()
 
     async def _room(self, size_bytes: int, deadline: Deadline) -> None:
-        """Wait for room, a slice at a time: a thread that nobody awaits any more is soon over."""
+        """Wait for room, a slice at a time: a thread that is no longer awaited is soon over."""
         slice_ms = min(deadline.remaining_ms(), limits.AIO_SLICE_MS)
         with contextlib.suppress(BufferFull):
             await in_thread(lambda: self._producer.wait_for_room(size_bytes, slice_ms))

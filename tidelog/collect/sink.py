@@ -50,12 +50,12 @@ class Sink(Protocol):
         """How the topic is now."""
 
     def open_producer(self) -> ProducerIdentity:
-        """A producer that nobody else has."""
+        """A producer that no other client has."""
 
     def store(self, body: bytes, producer: ProducerIdentity, sequence: int, *, in_doubt: bool) -> Stored:
         """Store a request once, however often it is tried; return when it is in the topic.
 
-        Raises ``ProducerLost``, ``RecordsTooLarge``, and what nobody but an operator can mend as ``GatewayError``.
+        Raises ``ProducerLost``, ``RecordsTooLarge``, and what only an operator can mend as ``GatewayError``.
         """
 
 

@@ -2,7 +2,8 @@
 
 1. ``files`` has the position up to which each file's lines are in the topic for certain.
 2. ``intent`` is a request that may have been sent: which bytes of which files it holds, and under which producer id, epoch and
-   sequence. It is written down before the request is sent, so whoever finds it sends the same bytes under the same sequence.
+   sequence. It is written down before the request is sent, so the process that finds it sends the same bytes under the
+   same sequence.
 3. The bytes end in a checksum; what is damaged is refused, never guessed at.
 """
 

@@ -268,7 +268,7 @@ class Consumer(GroupPositions):
             return
         self._closed = True
         self._group.stop()
-        # A poll under way in another thread ends now; without it the positions are nobody else's.
+        # A poll under way in another thread ends now; without it no other thread moves the positions.
         is_alone = self._thread_lock.acquire(timeout=limits.CLOSE_MS / 1000)
         try:
             if is_alone:

@@ -3,7 +3,7 @@
 All of it happens in the consumer's thread, while it asks for records:
 
 1. What the member lost is read no more; its positions are committed under the old generation, ``on_revoked`` is told; only then
-   the new generation is acknowledged, and with that the partitions may go to others. So nobody else reads a partition
+   the new generation is acknowledged, and with that the partitions may go to others. So no other member reads a partition
    while its records are handed out here.
 2. What it gained is read from the committed offset, else by the reset policy. A position found by that policy is committed at
    once where it is the end: a consumer that dies before its first commit has skipped nothing.
@@ -82,7 +82,7 @@ class GroupReading:
 
     @property
     def may_hand_out(self) -> bool:
-        """Whether nobody else reads what is assigned here."""
+        """Whether no other member reads what is assigned here."""
         return not self.membership.is_out
 
     def serve(self, deadline: Deadline) -> None:

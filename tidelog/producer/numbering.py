@@ -154,7 +154,7 @@ class Numbering:
                 raise DeliveryTimeout("Records before these took all the time for delivery. These were not sent.")
             if lane.identity is not None and not lane.identity.retired:
                 return self._next(lane, lane.identity, batch, is_last=is_last)
-        # Nobody else does the same: this batch is the first, and the others wait until it has a number.
+        # No other batch does the same: this one is the first, and the others wait until it has a number.
         identity = _Identity(self._issue(topic, deadline))
         with self._changed:
             lane.identity = identity

@@ -55,7 +55,7 @@ class Producer:
     Promises: an acknowledged record (its future has a result) is durable and has this offset, and it is in the log once:
     requests are numbered, so that one whose answer was lost is repeated, by any gateway, until its outcome is known, and
     never doubled. One producer's records keep their order in each partition; different topics don't wait for each other.
-    Only when ``delivery_timeout_ms`` is over and nobody could say, a record fails with ``OutcomeUnknown``: then it may or
+    Only when ``delivery_timeout_ms`` is over and no gateway could say, a record fails with ``OutcomeUnknown``: then it may or
     may not be in the log. Every other error says that it is not.
 
     Safe from any thread. A forked child must make its own; the parent's raises ``RuntimeError`` there.
@@ -233,7 +233,7 @@ class Producer:
         self.commit_transaction()
 
     def init_transactions(self) -> None:
-        """Fence whoever used the transactional id before: nothing that they left open can be committed after this.
+        """Fence every earlier producer of the transactional id: nothing that it left open can be committed after this.
 
         Call it before you read where to go on from what they committed. Otherwise it may be left out: beginning a transaction
         does the same. Raises as ``begin_transaction``.
@@ -249,7 +249,7 @@ class Producer:
         self._transactional().begin()
 
     def commit_transaction(self) -> None:
-        """Return when everything sent in the transaction is in the log and everybody sees it, with the offsets of groups.
+        """Return when everything sent in the transaction is in the log and visible to every reader, with the offsets of groups.
 
         Repeated by itself until the outcome is known. Raises ``OutcomeUnknown`` when ``delivery_timeout_ms`` is over before
         that: call it again. Any other error says that the transaction is aborted and nothing of it will ever appear:

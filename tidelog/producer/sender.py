@@ -74,7 +74,7 @@ class Sender:
         """Records were not stored, or will not be."""
 
     def deliver(self, batch: RecordBatch) -> list[Outcome] | None:
-        """The outcome of each record, in order; None: it comes later, and somebody else tells it."""
+        """The outcome of each record, in order; None: it comes later, with the transaction's end."""
         if batch.deadline.near:
             error = DeliveryTimeout(
                 "Others were in the way until the time for delivery was over. The record was not sent."

@@ -100,7 +100,7 @@ class SendingThreads:
         self._raise_failures()
 
     def close_forgotten(self) -> None:
-        """Close what nobody will close any more; failures are in the log, since there is nobody to raise them to."""
+        """Close what its user forgot; failures are in the log, since no caller is there to raise them to."""
         if threading.current_thread() in self._threads:
             self._buffer.close()
             return
@@ -124,7 +124,7 @@ class SendingThreads:
             outcomes = self._sender.deliver(batch)
         except TidelogError as error:
             self._fail(batch, error)
-        except Exception as error:  # the top of this thread: nobody else would finish these records
+        except Exception as error:  # the top of this thread: else these records would never be finished
             _logger.exception("a defect of the producer")
             defect = OutcomeUnknown(f"A defect of the producer: {error!r}")
             defect.__cause__ = error

@@ -58,7 +58,7 @@ class Transaction:
             self._held.append(batch)
 
     def commit(self, committed: Committed, on_delivery: OnDelivery | None) -> None:
-        """Tell everybody where their records are."""
+        """Tell each record's future where the record is."""
         topics = {result.topic: result for result in committed.topics}
         by_topic: dict[str, list[Sendable]] = {}
         for batch in sorted(self._take_held(), key=lambda batch: batch.number):
@@ -67,7 +67,7 @@ class Transaction:
             _tell_places(topic, batches, topics.get(topic), on_delivery)
 
     def abort(self, error: TidelogError, on_delivery: OnDelivery | None) -> None:
-        """Tell everybody that nothing of it is, or that nobody knows."""
+        """Tell each record's future that nothing of it is stored, or that this is unknown."""
         for batch in self._take_held():
             _fail(batch, error, on_delivery)
 

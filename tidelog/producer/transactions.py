@@ -84,7 +84,7 @@ class Transactions:
         self._entered_count = 0
 
     def initialize(self) -> None:
-        """Fence whoever used the transactional id before, and abort what they left open. Raises as ``begin``."""
+        """Fence every earlier producer of the transactional id, and abort what it left open. Raises as ``begin``."""
         with self._changed:
             self._check_none()
         self._take_epoch(lambda deadline: raise_epoch(self._transport, self._transactional_id, deadline))
@@ -227,7 +227,7 @@ class Transactions:
         return calls.begin(self._transport, self._transactional_id, self._timeout_ms, deadline, repeatable=False)
 
     def _take_epoch(self, take: Callable[[Deadline], _T]) -> _T:
-        """Raise the epoch, and see that nobody else did meanwhile. Raises ``FencedProducer``, ``GatewayError``."""
+        """Raise the epoch, and see that no other producer did meanwhile. Raises ``FencedProducer``, ``GatewayError``."""
         doubtful_count = 0
         deadline = self._deadline()
         while True:
@@ -259,7 +259,7 @@ class Transactions:
             raise
 
     def _give_up(self, transaction: Transaction, failure: TidelogError) -> None:
-        """It can't be committed: tell the gateway, if it listens, and everybody else."""
+        """It can't be committed: tell the gateway, if it listens, and every future of its records."""
         try:
             calls.abort(self._transport, transaction.transaction_id, self._deadline())
         except GatewayError as error:

@@ -79,7 +79,7 @@ def reporting(*, as_json: bool, tells_waiting: bool = True) -> Iterator[None]:
         _report(str(error), as_json, {"error": {"detail": str(error)}})
         raise typer.Exit(ExitCode.USAGE) from None
     except BrokenPipeError:
-        # Whoever read our output has enough. Nothing may be written behind it, not even by the interpreter's end.
+        # The reader of our output has enough. Nothing may be written behind it, not even by the interpreter's end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(ExitCode.OK) from None
     except (CommandFailed, OSError) as error:
