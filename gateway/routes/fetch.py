@@ -43,16 +43,17 @@ from gateway.openapi.document import request_body as body_of
 from gateway.openapi.schemas import OFFSET, PARTITION, RECORD_EXAMPLE, TOPIC_NAME, list_of, object_of, ref
 from gateway.problem import problem_bytes, refused, request_id
 from gateway.routes.json_members import json_parsed
+from log_format import limits
 from log_format.errors import ErrorCode, TidelogError
 from log_format.records.schema import RECORD_SCHEMA, TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 
 router = APIRouter(route_class=DirectRoute)
 
 RECORDS_DEFAULT: Final = 500
-RECORDS_MAX: Final = 100_000
+RECORDS_MAX: Final = limits.FETCH_RECORDS_MAX
 BYTES_DEFAULT: Final = 1024 * 1024
-BYTES_MAX: Final = 64 * 1024 * 1024
-WAIT_MS_MAX: Final = 60_000
+BYTES_MAX: Final = limits.FETCH_BYTES_MAX
+WAIT_MS_MAX: Final = limits.FETCH_WAIT_MS_MAX
 PARTITIONS_MAX: Final = 10_000
 """Partitions of one fetch."""
 _RECORD_TEXT_BYTES: Final = 96

@@ -28,7 +28,7 @@ from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
 
 router = APIRouter(route_class=DirectRoute)
 
-TIMEOUT_MS_DEFAULT: Final = 60_000
+TIMEOUT_MS_DEFAULT: Final = limits.TRANSACTION_TIMEOUT_MS_DEFAULT
 NUMBER_MAX: Final = 2**53 - 1
 """What every JSON parser keeps exactly."""
 
