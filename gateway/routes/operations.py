@@ -5,34 +5,34 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from typing import Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter
+from pydantic import Field
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
+from typing_extensions import TypedDict
 
 from gateway import metrics
 from gateway.codec.media_type import negotiate
-from gateway.http.direct_route import DirectRoute
+from gateway.http.control_route import ControlRoute
 from gateway.http.dispatch import no_such_route
+from gateway.http.fields import Count, Timestamp
 from gateway.http.home_page import HOME_HEADERS, HOME_PAGE, HTML
-from gateway.http.json_response import json_response
-from gateway.http.parameters import NO_PARAMETERS, accepted
-from gateway.openapi import document as openapi
+from gateway.http.parameters import accepted
 from gateway.openapi.docs_page import DOCS_HEADERS, DOCS_PAGE
-from gateway.openapi.document import answer, operation
-from gateway.openapi.schemas import COUNT, TIMESTAMP, list_of, object_of
+from gateway.openapi.document import control
 from gateway.problem import MEDIA_TYPE, as_tidelog_error
 from gateway.shell import Shell, shell_of
 from log_format import limits
 from log_format.errors import BackOff, ErrorCode, StoreError, TidelogError
 from log_format.version import __version__
 
-probes = APIRouter(route_class=DirectRoute)
+probes = APIRouter(route_class=ControlRoute)
 """On both listeners."""
-router = APIRouter(route_class=DirectRoute)
+router = APIRouter(route_class=ControlRoute)
 """On the clients' listener only."""
-operators = APIRouter(route_class=DirectRoute)
+operators = APIRouter(route_class=ControlRoute)
 """On the operations listener only: the same paths, and what clients need not know."""
 
 STORE_CHECK_TRUSTED_MS: Final = 1_000
@@ -40,7 +40,6 @@ STORE_CHECK_TRUSTED_MS: Final = 1_000
 STORE_CHECK_TIMEOUT_MS: Final = 5_000
 """A store that needs longer does not answer."""
 
-_STATUS: Final = object_of({"status": {"type": "string"}})
 _LIMITS: Final = (
     "request_bytes_max",
     "in_flight_bytes_max",
@@ -53,6 +52,37 @@ _LIMITS: Final = (
 _STORE_DIGITS: Final = 16
 """Of a digest in hexadecimal: 64 bits, for stores that one client may meet."""
 _log = logging.getLogger("gateway.readiness")
+
+
+class Status(TypedDict):
+    """How it is."""
+
+    status: str
+
+
+class ClusterGateway(TypedDict):
+    """A live gateway."""
+
+    id: str
+    url: str
+    started_at: Timestamp
+    owned_topics: Count
+
+
+class Cluster(TypedDict):
+    """The live gateways of one store; ``limits`` are this gateway's settings of the same name, and the format's."""
+
+    gateways: list[ClusterGateway]
+    store: Annotated[
+        str,
+        Field(
+            description=(
+                "Its kind and a digest of its URI: the same for gateways of one store. Operators see the URI itself"
+            )
+        ),
+    ]
+    version: str
+    limits: dict[str, Count]
 
 
 class StoreCheck:
@@ -85,29 +115,23 @@ class StoreCheck:
 
 @probes.get(
     "/healthz",
-    **operation(
-        summary="The process is alive",
-        tag="operations",
-        answers={200: answer("It is", _STATUS, example={"status": "alive"})},
-    ),
+    **control(summary="The process is alive", tag="operations", answer="It is"),
 )
-async def healthz(request: Request) -> Response:
+async def healthz() -> Status:
     """Answer as long as the event loop turns."""
-    NO_PARAMETERS.parse(request)
-    return json_response({"status": "alive"})
+    return {"status": "alive"}
 
 
 @probes.get(
     "/readyz",
-    **operation(
+    **control(
         summary="The gateway can serve: the store answers and it is not shutting down",
         tag="operations",
-        answers={200: answer("It can", _STATUS, example={"status": "ready"})},
+        answer="It can",
     ),
 )
-async def readyz(request: Request) -> Response:
-    """503 ``DRAINING`` or ``UNAVAILABLE`` tells a balancer to send others."""
-    NO_PARAMETERS.parse(request)
+async def readyz(request: Request) -> Status:
+    """503 `DRAINING` or `UNAVAILABLE` tells a balancer to send requests elsewhere."""
     shell = shell_of(request)
     if shell.draining:
         raise BackOff("The gateway is shutting down.", code=ErrorCode.DRAINING)
@@ -115,20 +139,16 @@ async def readyz(request: Request) -> Response:
     error = await check.error(shell)
     if error is not None:
         raise BackOff(error.detail, code=error.code)
-    return json_response({"status": "ready"})
+    return {"status": "ready"}
 
 
 @probes.get(
     "/metrics",
-    **operation(
-        summary="Metrics in Prometheus' text format",
-        tag="operations",
-        answers={200: answer("The metrics", {"text/plain": openapi.media({"type": "string"})})},
-    ),
+    response_class=PlainTextResponse,
+    **control(summary="Metrics in Prometheus' text format", tag="operations", answer="The metrics"),
 )
 async def scrape(request: Request) -> Response:
     """Everything in the registry."""
-    NO_PARAMETERS.parse(request)
     shell = shell_of(request)
     shell.metrics.request_memory.set(shell.request_memory.used_bytes)
     shell.metrics.answer_memory.set(shell.answer_memory.used_bytes)
@@ -136,44 +156,21 @@ async def scrape(request: Request) -> Response:
     return Response(shell.metrics.exposition(), headers={"content-type": metrics.CONTENT_TYPE})
 
 
-_CLUSTER: Final = object_of(
-    {
-        "gateways": list_of(
-            object_of(
-                {"id": {"type": "string"}, "url": {"type": "string"}, "started_at": TIMESTAMP, "owned_topics": COUNT}
-            )
-        ),
-        "store": {
-            "type": "string",
-            "description": "Its kind and a digest of its URI: the same for gateways of one store. Operators see the URI itself",
-        },
-        "version": {"type": "string"},
-        "limits": {"type": "object", "additionalProperties": COUNT},
-    }
-)
-
-
 @router.get(
     "/v1/cluster",
-    **operation(
-        summary="The gateways of this store, and the limits of this one",
-        tag="operations",
-        answers={200: answer("The cluster", _CLUSTER)},
-    ),
+    **control(summary="The gateways of this store, and the limits of this one", tag="operations", answer="The cluster"),
 )
-async def cluster(request: Request) -> Response:
+async def cluster(request: Request) -> Cluster:
     """The live gateways as this one sees them; limits are its settings of the same name, and the format's."""
-    NO_PARAMETERS.parse(request)
     shell = shell_of(request)
-    return json_response(_cluster(shell, store=_store_name(shell.store_uri)))
+    return _cluster(shell, store=_store_name(shell.store_uri))
 
 
 @operators.get("/v1/cluster", include_in_schema=False)
-async def cluster_of_operators(request: Request) -> Response:
+async def cluster_of_operators(request: Request) -> Cluster:
     """The same with the store's URI, which says where to attack and what to guess."""
-    NO_PARAMETERS.parse(request)
     shell = shell_of(request)
-    return json_response(_cluster(shell, store=shell.store_uri))
+    return _cluster(shell, store=shell.store_uri)
 
 
 def _store_name(uri: str) -> str:
@@ -182,7 +179,7 @@ def _store_name(uri: str) -> str:
     return f"{uri.partition(':')[0]}:{digest[:_STORE_DIGITS]}"
 
 
-def _cluster(shell: Shell, *, store: str) -> dict[str, Any]:
+def _cluster(shell: Shell, *, store: str) -> Cluster:
     return {
         "gateways": _gateways(shell),
         "store": store,
@@ -192,8 +189,8 @@ def _cluster(shell: Shell, *, store: str) -> dict[str, Any]:
     }
 
 
-def _gateways(shell: Shell) -> list[dict[str, Any]]:
-    own = {
+def _gateways(shell: Shell) -> list[ClusterGateway]:
+    own: ClusterGateway = {
         "id": shell.settings.gateway_id,
         "url": shell.url,
         "started_at": shell.started_at_ms,
@@ -210,14 +207,14 @@ def _gateways(shell: Shell) -> list[dict[str, Any]]:
 @router.get("/openapi.json", include_in_schema=False)
 async def openapi_document(request: Request) -> Response:
     """The OpenAPI document of all routes; it does not change while the gateway runs."""
-    NO_PARAMETERS.parse(request)
-    return Response(request.app.state.openapi_document, media_type="application/json")
+    loop, pool = asyncio.get_running_loop(), shell_of(request).codec_pool
+    made: bytes = await loop.run_in_executor(pool, lambda: request.app.openapi_document)
+    return Response(made, media_type="application/json")
 
 
 @router.get("/", include_in_schema=False)
 async def home(request: Request) -> Response:
     """A page for people who open the gateway's address in a browser; for programs there is no such route."""
-    NO_PARAMETERS.parse(request)
     wanted = accepted(request) or ""
     if HTML not in wanted or negotiate(wanted, (MEDIA_TYPE, HTML)) != HTML:
         raise no_such_route()
@@ -225,7 +222,6 @@ async def home(request: Request) -> Response:
 
 
 @router.get("/docs", include_in_schema=False)
-async def docs(request: Request) -> Response:
+async def docs() -> Response:
     """A page that renders the OpenAPI document; it loads nothing from elsewhere."""
-    NO_PARAMETERS.parse(request)
     return Response(DOCS_PAGE, headers=DOCS_HEADERS, media_type="text/html")
