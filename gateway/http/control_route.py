@@ -1,6 +1,7 @@
 """A FastAPI route whose endpoint declares by types what it takes and gives, and is called with what was read strictly.
 
-FastAPI takes the endpoint's signature apart and describes it. Its request handler is not used: that one forgives a member that
+FastAPI takes the endpoint's signature apart and describes it; the docstrings of the endpoint and of its answer's type are the
+words of the OpenAPI document. FastAPI's request handler is not used: that one forgives a member that
 is named twice, and parses a body of any size on the event loop. In its place, the cheapest first:
 
 1. The query: a parameter that is not declared, or is given twice, is refused.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from inspect import cleandoc
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -26,13 +28,19 @@ from gateway.http.json_body import checked, json_body
 from gateway.http.json_response import json_response
 from gateway.http.parameters import GIVEN_TWICE, NO_PARAMETERS, path_text, query_pairs, query_refused
 from gateway.http.validation import query_faults
+from gateway.openapi.problems import problems
 
 
 class ControlRoute(DirectRoute):
     """``async def endpoint(request: Request, group: GroupPath, query: Annotated[Model, Query()], body: Model) -> Answer``."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        super().__init__(path, endpoint, **options)
+        super().__init__(path, endpoint, **options | {"responses": options["responses"] or problems()})
+        self.summary, _, self.description = cleandoc(endpoint.__doc__ or "").partition("\n\n")
+        if self.status_code == 204:
+            self.response_description = "Done"
+        elif self.response_model is not None:
+            self.response_description = cleandoc(self.response_model.__doc__ or "")
         self.app = direct(self._answer)
 
     async def _answer(self, request: Request) -> ASGIApp:

@@ -17,46 +17,18 @@ from starlette.routing import BaseRoute
 from gateway.http.control_route import ControlRoute
 from gateway.http.direct_route import DirectRoute
 from gateway.http.parameters import INT64_MAX, NO_PARAMETERS, QueryParameters
-from gateway.openapi.schemas import COMPONENT_SCHEMAS, PATH_PARAMETERS, ref
-from gateway.problem import MEDIA_TYPE, TYPE_PREFIX
-from log_format.errors import ANSWERS, ErrorCode
+from gateway.openapi.problems import problems
+from gateway.openapi.schemas import COMPONENT_SCHEMAS, PATH_PARAMETERS
+from log_format.errors import ErrorCode
 from log_format.version import __version__
 
 JSON: Final = "application/json"
-
-_STATUSES_OF: Final[Mapping[ErrorCode, tuple[int, ...]]] = {ErrorCode.OFFSET_OUT_OF_RANGE: (410, 416)}
-_ALWAYS: Final = (ErrorCode.INVALID_REQUEST, ErrorCode.INTERNAL, ErrorCode.OVERLOADED, ErrorCode.UNAVAILABLE)
-"""What any route may answer."""
-BODY_ERRORS: Final = (ErrorCode.REQUEST_TOO_LARGE, ErrorCode.UNSUPPORTED_MEDIA_TYPE)
-"""What any route with a body may answer."""
 
 _DESCRIPTION: Final = """\
 A partitioned, ordered, replayable log on object storage; every topic is a Delta table.
 
 Errors are `application/problem+json` with `error_code`, `retryable` (the very same request may succeed later) and
 `may_have_happened` (false promises that nothing changed)."""
-
-
-def control(
-    *,
-    summary: str,
-    tag: str,
-    answer: str,
-    errors: Sequence[ErrorCode] = (),
-    also: Mapping[int, tuple[str, Any]] | None = None,
-) -> dict[str, Any]:
-    """Keyword arguments of a route decorator, beside ``status_code``, that describe a control call.
-
-    ``answer`` describes the answer of the route's status; ``also`` has further ones: status -> description and type. ``errors``
-    are those beside ``INVALID_REQUEST``, ``INTERNAL``, ``OVERLOADED`` and ``UNAVAILABLE``.
-    """
-    further = {status: {"description": text, "model": model} for status, (text, model) in (also or {}).items()}
-    return {
-        "summary": summary,
-        "tags": [tag],
-        "response_description": answer,
-        "responses": further | _error_responses(errors),
-    }
 
 
 def operation(
@@ -79,11 +51,12 @@ def operation(
     parameters: list[Mapping[str, Any]] = [PATH_PARAMETERS[name] for name in path]
     parameters += [_query_parameter(parameter) for parameter in query.parameters]
     parameters += headers
+    errors_by_status = {str(status): value for status, value in problems(*errors).items()}
     described: dict[str, Any] = {
         "summary": summary,
         "tags": [tag],
         "parameters": parameters,
-        "responses": {str(status): dict(value) for status, value in answers.items()} | _error_responses(errors),
+        "responses": {str(status): dict(value) for status, value in answers.items()} | errors_by_status,
     }
     if description is not None:
         described["description"] = description
@@ -184,43 +157,4 @@ def _query_parameter(parameter: Any) -> dict[str, Any]:
     }
     if parameter.example is not None:
         described["example"] = parameter.example
-    return described
-
-
-def _error_responses(errors: Sequence[ErrorCode]) -> dict[str, Any]:
-    by_status: dict[int, list[ErrorCode]] = {}
-    for code in dict.fromkeys((*errors, *_ALWAYS, ErrorCode.DRAINING)):
-        for status in _STATUSES_OF.get(code, (ANSWERS[code].status,)):
-            by_status.setdefault(status, []).append(code)
-    return {str(status): _error_response(status, codes) for status, codes in sorted(by_status.items())}
-
-
-def _error_response(status: int, codes: Sequence[ErrorCode]) -> dict[str, Any]:
-    first = ANSWERS[codes[0]]
-    described: dict[str, Any] = {
-        "description": "; ".join(f"`{code}`: {ANSWERS[code].title}" for code in codes),
-        "content": {
-            MEDIA_TYPE: {
-                "schema": {
-                    "allOf": [
-                        ref("Problem"),
-                        {"properties": {"error_code": {"enum": [str(code) for code in codes]}}},
-                    ]
-                },
-                "example": {
-                    "type": TYPE_PREFIX + codes[0],
-                    "title": first.title,
-                    "status": status,
-                    "detail": f"{first.title}.",
-                    "error_code": str(codes[0]),
-                    "retryable": first.retryable,
-                    "may_have_happened": first.may_have_happened,
-                },
-            }
-        },
-    }
-    if status in (429, 503):
-        described["headers"] = {
-            "Retry-After": {"description": "Seconds to stay away", "schema": {"type": "integer", "minimum": 1}}
-        }
     return described

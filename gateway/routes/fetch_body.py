@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, Field
 
 from gateway.engine.fetching import FetchFrom, FetchLimits
-from gateway.http.fields import Between, Body, Offset, PartitionKey, Says, each_partition_once
+from gateway.http import fields
 from gateway.http.parameters import INT64_MAX, integer
 
 RECORDS_DEFAULT: Final = 500
@@ -19,13 +19,13 @@ PARTITIONS_MAX: Final = 10_000
 """Partitions of one fetch."""
 
 
-class Limits(Body):
+class Limits(fields.Body):
     """How much of it, and how long to wait for it."""
 
-    max_records: Annotated[int, Between(1, RECORDS_MAX), Field(description="At most so many")] = RECORDS_DEFAULT
-    max_bytes: Annotated[int, Between(1, BYTES_MAX), Field(description="Keys, values, headers")] = BYTES_DEFAULT
-    min_bytes: Annotated[int, Between(0), Field(description="Wait for so many")] = 1
-    max_wait_ms: Annotated[int, Between(0, WAIT_MS_MAX), Field(description="Wait so long")] = 0
+    max_records: Annotated[int, fields.Between(1, RECORDS_MAX), Field(description="At most so many")] = RECORDS_DEFAULT
+    max_bytes: Annotated[int, fields.Between(1, BYTES_MAX), Field(description="Keys, values, headers")] = BYTES_DEFAULT
+    min_bytes: Annotated[int, fields.Between(0), Field(description="Wait for so many")] = 1
+    max_wait_ms: Annotated[int, fields.Between(0, WAIT_MS_MAX), Field(description="Wait so long")] = 0
 
     def limits(self) -> FetchLimits:
         """For the engine."""
@@ -41,21 +41,23 @@ LIMITS: Final = tuple(
     integer(name, field.description or "", minimum=one.minimum, maximum=one.maximum, default=field.default)
     for name, field in Limits.model_fields.items()
     for one in field.metadata
-    if isinstance(one, Between)
+    if isinstance(one, fields.Between)
 )
 """The same as parameters of a query."""
 
 
-class Start(PartitionKey):
+class Start(fields.PartitionKey):
     """A partition, and where to begin."""
 
-    offset: Annotated[Offset | Literal["earliest", "latest"], Says(f"must be an integer from 0 to {INT64_MAX}")]
+    offset: Annotated[
+        fields.Offset | Literal["earliest", "latest"], fields.Says(f"must be an integer from 0 to {INT64_MAX}")
+    ]
 
 
 class FetchBody(Limits):
     """Of which partitions; limits are totals."""
 
-    partitions: Annotated[list[Start], Field(max_length=PARTITIONS_MAX), AfterValidator(each_partition_once)]
+    partitions: Annotated[list[Start], Field(max_length=PARTITIONS_MAX), AfterValidator(fields.each_partition_once)]
 
     def wanted(self) -> list[FetchFrom]:
         """For the engine."""

@@ -3,43 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Final, Self
+from typing import Annotated, Final, Literal, Self
 
 from fastapi import APIRouter
-from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 from starlette.requests import Request
 from starlette.types import ASGIApp
 from typing_extensions import TypedDict
 
 from gateway.groups.bounds import METADATA_BYTES_MAX, OFFSETS_PER_REQUEST_MAX
 from gateway.groups.committed import NextOffset, PartitionLag, ResetTo
+from gateway.http import fields
 from gateway.http.control_route import ControlRoute
 from gateway.http.disconnect import still_connected
 from gateway.http.engine_access import engine_of
-from gateway.http.fields import (
-    Between,
-    Body,
-    Count,
-    GroupPath,
-    NotNull,
-    Offset,
-    OneOf,
-    Opaque,
-    Partition,
-    PartitionKey,
-    Timestamp,
-    TopicName,
-    each_partition_once,
-)
 from gateway.http.held_response import held_json, room_for_answer
 from gateway.http.parameters import INT64_MIN
 from gateway.http.validation import faults
-from gateway.openapi.document import BODY_ERRORS, control
+from gateway.openapi.problems import BODY_ERRORS, problems
 from gateway.routes.groups import MEMBER_ERRORS, Generation, TopicNames
 from log_format.errors import ErrorCode
 from log_format.groups.row import OffsetRow
 
-router = APIRouter(route_class=ControlRoute)
+router = APIRouter(route_class=ControlRoute, tags=["groups"])
 
 _OFFSET_TEXT_BYTES: Final = 400
 """About what an offset takes as an object and as JSON, beside its metadata."""
@@ -59,10 +45,10 @@ def _metadata(text: str) -> str:
 Metadata = Annotated[str, AfterValidator(_metadata), Field(json_schema_extra={"maxLength": METADATA_BYTES_MAX})]
 
 
-class Position(PartitionKey):
+class Position(fields.PartitionKey):
     """The next offset to read of a partition."""
 
-    offset: Offset
+    offset: fields.Offset
 
 
 class OffsetToCommit(Position):
@@ -76,14 +62,14 @@ class OffsetToCommit(Position):
 
 
 Offsets = Annotated[
-    list[OffsetToCommit], Field(max_length=OFFSETS_PER_REQUEST_MAX), AfterValidator(each_partition_once)
+    list[OffsetToCommit], Field(max_length=OFFSETS_PER_REQUEST_MAX), AfterValidator(fields.each_partition_once)
 ]
 
 
-class Committing(Body):
+class Committing(fields.Body):
     """``member_id`` and ``generation``, both or none: they are needed while the group has members."""
 
-    member_id: Opaque | None = None
+    member_id: fields.Opaque | None = None
     generation: Generation | None = None
 
     @model_validator(mode="after")
@@ -100,35 +86,24 @@ class OffsetsToCommit(Committing, example={"offsets": [{"topic": "flights", "par
     offsets: Offsets
 
 
-class ToTimestamp(Body):
-    """To the first record, in offset order, of this time or later."""
+class ResetPosition(fields.Body):
+    """The first record, in offset order, of a time or later; an offset; or so many records forwards, or backwards."""
 
-    timestamp: Timestamp
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
-
-class ToOffset(Body):
-    """To this offset."""
-
-    offset: Offset
-
-
-class Shift(Body):
-    """By so many records, backwards when it is negative."""
-
-    shift: Annotated[int, Between(INT64_MIN)]
+    timestamp: Annotated[fields.Timestamp | None, fields.NotNull()] = None
+    offset: Annotated[fields.Offset | None, fields.NotNull()] = None
+    shift: Annotated[Annotated[int, fields.Between(INT64_MIN)] | None, fields.NotNull()] = None
 
 
 def _kind_of_target(value: object) -> str | None:
     if isinstance(value, dict):
-        return next(iter(value)) if len(value) == 1 and value.keys() <= {"timestamp", "offset", "shift"} else None
+        return "position" if len(value) == 1 and value.keys() <= ResetPosition.model_fields.keys() else None
     return "word" if value in ("earliest", "latest") else None
 
 
 Target = Annotated[
-    Annotated[str, OneOf("earliest", "latest"), Tag("word")]
-    | Annotated[ToTimestamp, Tag("timestamp")]
-    | Annotated[ToOffset, Tag("offset")]
-    | Annotated[Shift, Tag("shift")],
+    Annotated[Literal["earliest", "latest"], Tag("word")] | Annotated[ResetPosition, Tag("position")],
     Discriminator(
         _kind_of_target,
         custom_error_type="target",
@@ -137,12 +112,12 @@ Target = Annotated[
 ]
 
 
-class Reset(Body, example={"topics": ["flights"], "to": "earliest"}):
+class Reset(fields.Body, example={"topics": ["flights"], "to": "earliest"}):
     """`topics`, or `partitions` of them."""
 
-    topics: Annotated[TopicNames | None, NotNull()] = None
+    topics: Annotated[TopicNames | None, fields.NotNull()] = None
     partitions: Annotated[
-        Annotated[list[PartitionKey], Field(max_length=OFFSETS_PER_REQUEST_MAX)] | None, NotNull()
+        Annotated[list[fields.PartitionKey], Field(max_length=OFFSETS_PER_REQUEST_MAX)] | None, fields.NotNull()
     ] = None
     to: Target
 
@@ -154,23 +129,19 @@ class Reset(Body, example={"topics": ["flights"], "to": "earliest"}):
 
     def target(self) -> ResetTo:
         """For the engine."""
-        if isinstance(self.to, ToTimestamp):
-            return ResetTo(timestamp_ms=self.to.timestamp)
-        if isinstance(self.to, ToOffset):
-            return ResetTo(offset=self.to.offset)
-        if isinstance(self.to, Shift):
-            return ResetTo(shift=self.to.shift)
-        return ResetTo(word="earliest" if self.to == "earliest" else "latest")
+        if isinstance(self.to, str):
+            return ResetTo(word=self.to)
+        return ResetTo(timestamp_ms=self.to.timestamp, offset=self.to.offset, shift=self.to.shift)
 
 
 class CommittedOffset(TypedDict):
     """The next offset to read of a partition."""
 
-    topic: TopicName
-    partition: Partition
-    offset: Offset
+    topic: fields.TopicName
+    partition: fields.Partition
+    offset: fields.Offset
     metadata: Metadata | None
-    committed_at: Timestamp
+    committed_at: fields.Timestamp
 
 
 class CommittedOffsets(TypedDict):
@@ -182,17 +153,17 @@ class CommittedOffsets(TypedDict):
 class LagOfPartition(TypedDict):
     """Null where nothing is committed."""
 
-    partition: Partition
-    committed_offset: Count | None
-    high_watermark: Count
-    lag: Count | None
-    lag_ms: Count | None
+    partition: fields.Partition
+    committed_offset: fields.Count | None
+    high_watermark: fields.Count
+    lag: fields.Count | None
+    lag_ms: fields.Count | None
 
 
 class LagOfTopic(TypedDict):
     """Of all partitions of a topic."""
 
-    topic: TopicName
+    topic: fields.TopicName
     partitions: list[LagOfPartition]
 
 
@@ -200,21 +171,16 @@ class Lag(TypedDict):
     """Of every partition that the group subscribes to or has offsets for."""
 
     topics: list[LagOfTopic]
-    total: Count
+    total: fields.Count
 
 
 @router.put(
     "/v1/groups/{group}/offsets",
     response_model=CommittedOffsets,
-    **control(
-        summary="Commit offsets, all of them or none",
-        tag="groups",
-        answer="All offsets of the group",
-        errors=(*MEMBER_ERRORS, *OFFSET_ERRORS, *BODY_ERRORS),
-    ),
+    responses=problems(*MEMBER_ERRORS, *OFFSET_ERRORS, *BODY_ERRORS),
 )
-async def commit_offsets(request: Request, group: GroupPath, wanted: OffsetsToCommit) -> ASGIApp:
-    """Commit; `member_id` and `generation` are needed while the group has members."""
+async def commit_offsets(request: Request, group: fields.GroupPath, wanted: OffsetsToCommit) -> ASGIApp:
+    """Commit offsets, all of them or none; `member_id` and `generation` are needed while the group has members."""
     groups = engine_of(request).groups
     if wanted.member_id is not None:
         # So that the coordinator's memory is asked too: it knows what was acknowledged just now.
@@ -231,15 +197,10 @@ async def commit_offsets(request: Request, group: GroupPath, wanted: OffsetsToCo
 @router.get(
     "/v1/groups/{group}/offsets",
     response_model=CommittedOffsets,
-    **control(
-        summary="Committed offsets of a group",
-        tag="groups",
-        answer="In order of topic and partition",
-        errors=(ErrorCode.UNKNOWN_GROUP, ErrorCode.OUTCOME_UNKNOWN),
-    ),
+    responses=problems(ErrorCode.UNKNOWN_GROUP, ErrorCode.OUTCOME_UNKNOWN),
 )
-async def get_offsets(request: Request, group: GroupPath) -> ASGIApp:
-    """The next offset to read of each partition."""
+async def get_offsets(request: Request, group: fields.GroupPath) -> ASGIApp:
+    """Committed offsets of a group: the next to read of each partition."""
     rows = await engine_of(request).groups.committed.offsets(group)
     return await held_json(request, lambda: _offsets(rows), size_bytes=_text_bytes(rows))
 
@@ -247,22 +208,17 @@ async def get_offsets(request: Request, group: GroupPath) -> ASGIApp:
 @router.post(
     "/v1/groups/{group}/offsets:reset",
     response_model=CommittedOffsets,
-    **control(
-        summary="Move the offsets of a group without members, clamped to what there is",
-        tag="groups",
-        answer="All offsets of the group",
-        errors=(
-            ErrorCode.UNKNOWN_GROUP,
-            ErrorCode.GROUP_NOT_EMPTY,
-            ErrorCode.NO_COMMITTED_OFFSET,
-            ErrorCode.OUTCOME_UNKNOWN,
-            *OFFSET_ERRORS,
-            *BODY_ERRORS,
-        ),
+    responses=problems(
+        ErrorCode.UNKNOWN_GROUP,
+        ErrorCode.GROUP_NOT_EMPTY,
+        ErrorCode.NO_COMMITTED_OFFSET,
+        ErrorCode.OUTCOME_UNKNOWN,
+        *OFFSET_ERRORS,
+        *BODY_ERRORS,
     ),
 )
-async def reset_offsets(request: Request, group: GroupPath, wanted: Reset) -> ASGIApp:
-    """Replay, or skip."""
+async def reset_offsets(request: Request, group: fields.GroupPath, wanted: Reset) -> ASGIApp:
+    """Move the offsets of a group without members, clamped to what there is: replay, or skip."""
     committed = engine_of(request).groups.committed
     known = await committed.now(group)
     partitions = None if wanted.partitions is None else [one.key for one in wanted.partitions]
@@ -272,17 +228,10 @@ async def reset_offsets(request: Request, group: GroupPath, wanted: Reset) -> AS
 
 
 @router.get(
-    "/v1/groups/{group}/lag",
-    response_model=Lag,
-    **control(
-        summary="How far behind a group is",
-        tag="groups",
-        answer="Of every partition that it subscribes to or has offsets for",
-        errors=(ErrorCode.UNKNOWN_GROUP, ErrorCode.OUTCOME_UNKNOWN),
-    ),
+    "/v1/groups/{group}/lag", response_model=Lag, responses=problems(ErrorCode.UNKNOWN_GROUP, ErrorCode.OUTCOME_UNKNOWN)
 )
-async def group_lag(request: Request, group: GroupPath) -> ASGIApp:
-    """Records and time between what is committed and the end."""
+async def group_lag(request: Request, group: fields.GroupPath) -> ASGIApp:
+    """How far behind a group is: records and time between what is committed and the end."""
     found = await engine_of(request).groups.committed.lag(group)
     return await held_json(request, lambda: _lag(found), size_bytes=_LAG_TEXT_BYTES * len(found))
 

@@ -15,15 +15,15 @@ from gateway.codec.media_type import JSON, negotiate
 from gateway.groups.bounds import OFFSETS_PER_REQUEST_MAX
 from gateway.groups.groups import Joining
 from gateway.groups.polling import AutoReset, Polled, PollWish
+from gateway.http import fields
 from gateway.http.control_route import ControlRoute
 from gateway.http.disconnect import still_connected, unless_disconnected
 from gateway.http.engine_access import engine_of
-from gateway.http.fields import GroupPath, Opaque, Says, each_partition_once
 from gateway.http.parameters import accepted
 from gateway.http.validation import Fault, faults
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import Memory
-from gateway.openapi.document import BODY_ERRORS, control
+from gateway.openapi.problems import BODY_ERRORS, problems
 from gateway.openapi.schemas import PARTITION, TOPIC_NAME, object_of, ref
 from gateway.problem import request_id
 from gateway.routes.fetch import many_response
@@ -33,7 +33,7 @@ from gateway.routes.groups import MEMBER_ERRORS, Generation, Subscription
 from gateway.shell import answer_memory, shell_of
 from log_format.errors import ErrorCode
 
-router = APIRouter(route_class=ControlRoute)
+router = APIRouter(route_class=ControlRoute, tags=["groups"])
 
 _FAILED: Final = object_of({"topic": TOPIC_NAME, "partition": PARTITION, "error": ref("Problem")})
 
@@ -41,13 +41,14 @@ _FAILED: Final = object_of({"topic": TOPIC_NAME, "partition": PARTITION, "error"
 class Poll(Limits, Subscription, example={"topics": ["flights"], "max_wait_ms": 1000}):
     """Without `member_id` the call joins; what says how goes without it only."""
 
-    member_id: Opaque | None = None
+    member_id: fields.Opaque | None = None
     generation: Generation | None = None
     commit: Offsets | None = None
     positions: (
-        Annotated[list[Position], Field(max_length=OFFSETS_PER_REQUEST_MAX), AfterValidator(each_partition_once)] | None
+        Annotated[list[Position], Field(max_length=OFFSETS_PER_REQUEST_MAX), AfterValidator(fields.each_partition_once)]
+        | None
     ) = None
-    auto_offset_reset: Annotated[AutoReset, Says("must be one of earliest, latest, none")] = "earliest"
+    auto_offset_reset: Annotated[AutoReset, fields.Says("must be one of earliest, latest, none")] = "earliest"
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -80,7 +81,7 @@ class Poll(Limits, Subscription, example={"topics": ["flights"], "max_wait_ms": 
 class PolledPartitions(TypedDict):
     """What every partition that the member may read gave."""
 
-    member_id: Opaque
+    member_id: fields.Opaque
     generation: Generation
     rebalanced: bool
     partitions: list[Annotated[Any, WithJsonSchema({"anyOf": [ref("Fetched"), _FAILED]})]]
@@ -89,23 +90,18 @@ class PolledPartitions(TypedDict):
 @router.post(
     "/v1/groups/{group}/poll",
     response_model=PolledPartitions,
-    **control(
-        summary="Join, commit, acknowledge and read in one call",
-        tag="groups",
-        answer="What every partition that the member may read gave",
-        errors=(
-            *MEMBER_ERRORS,
-            *BODY_ERRORS,
-            ErrorCode.INCONSISTENT_ASSIGNOR,
-            ErrorCode.UNKNOWN_TOPIC,
-            ErrorCode.UNKNOWN_PARTITION,
-            ErrorCode.INVALID_TOPIC_NAME,
-            ErrorCode.NOT_ACCEPTABLE,
-        ),
+    responses=problems(
+        *MEMBER_ERRORS,
+        *BODY_ERRORS,
+        ErrorCode.INCONSISTENT_ASSIGNOR,
+        ErrorCode.UNKNOWN_TOPIC,
+        ErrorCode.UNKNOWN_PARTITION,
+        ErrorCode.INVALID_TOPIC_NAME,
+        ErrorCode.NOT_ACCEPTABLE,
     ),
 )
-async def poll(request: Request, group: GroupPath, asked: Poll) -> ASGIApp:
-    """For clients that keep no state: what they processed goes into `commit` of the next call."""
+async def poll(request: Request, group: fields.GroupPath, asked: Poll) -> ASGIApp:
+    """Join, commit, acknowledge and read in one call, for clients that keep no state."""
     negotiate(accepted(request), (JSON,))
     wish = asked.wish()
     joining = asked.joining() if asked.member_id is None else None

@@ -19,28 +19,12 @@ from gateway.groups.bounds import (
     SUBSCRIBED_TOPICS_MAX,
 )
 from gateway.groups.groups import GroupDescription, Joining, heartbeat_interval_ms
+from gateway.http import fields
 from gateway.http.control_route import ControlRoute
 from gateway.http.engine_access import engine_of
-from gateway.http.fields import (
-    LIST_LIMIT,
-    Between,
-    Body,
-    Count,
-    GroupPath,
-    Identifier,
-    Limit,
-    MemberPath,
-    NotNull,
-    OneOf,
-    Opaque,
-    Parameters,
-    Partition,
-    Says,
-    TopicName,
-)
 from gateway.http.held_response import held_json
 from gateway.http.validation import Fault, faults
-from gateway.openapi.document import BODY_ERRORS, control
+from gateway.openapi.problems import BODY_ERRORS, problems
 from gateway.problem import refused
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.groups.holdings import keys_of
@@ -48,7 +32,7 @@ from log_format.groups.memory import row_bytes
 from log_format.groups.row import Partitions
 from log_format.topic.config import check_topic_name
 
-router = APIRouter(route_class=ControlRoute)
+router = APIRouter(route_class=ControlRoute, tags=["groups"])
 
 MEMBER_ERRORS: Final = (
     ErrorCode.UNKNOWN_GROUP,
@@ -58,9 +42,11 @@ MEMBER_ERRORS: Final = (
     ErrorCode.OUTCOME_UNKNOWN,
 )
 
-TopicNames = Annotated[list[TopicName], Says("must be a list of strings"), Field(max_length=SUBSCRIBED_TOPICS_MAX)]
-Generation = Annotated[int, Between(0)]
-State = Annotated[str, OneOf("Empty", "Reconciling", "Stable")]
+TopicNames = Annotated[
+    list[fields.TopicName], fields.Says("must be a list of strings"), Field(max_length=SUBSCRIBED_TOPICS_MAX)
+]
+Generation = Annotated[int, fields.Between(0)]
+State = Annotated[str, fields.OneOf("Empty", "Reconciling", "Stable")]
 
 
 def _pattern(text: str) -> str:
@@ -79,17 +65,17 @@ Pattern = Annotated[
 ]
 
 
-class Subscription(Body):
+class Subscription(fields.Body):
     """What a member brings along when it joins: `topics` or `topic_pattern`."""
 
-    topics: Annotated[TopicNames | None, NotNull(), Field(json_schema_extra={"minItems": 1})] = None
-    topic_pattern: Annotated[Pattern | None, NotNull()] = None
-    assignor: Annotated[str, OneOf(*ASSIGNORS)] = "range"
-    session_timeout_ms: Annotated[int, Between(SESSION_TIMEOUT_MS_MIN, SESSION_TIMEOUT_MS_MAX)] = (
+    topics: Annotated[TopicNames | None, fields.NotNull(), Field(json_schema_extra={"minItems": 1})] = None
+    topic_pattern: Annotated[Pattern | None, fields.NotNull()] = None
+    assignor: Annotated[str, fields.OneOf(*ASSIGNORS)] = "range"
+    session_timeout_ms: Annotated[int, fields.Between(SESSION_TIMEOUT_MS_MIN, SESSION_TIMEOUT_MS_MAX)] = (
         SESSION_TIMEOUT_MS_DEFAULT
     )
-    client_id: Identifier | None = None
-    instance_id: Identifier | None = None
+    client_id: fields.Identifier | None = None
+    instance_id: fields.Identifier | None = None
 
     def subscription_faults(self) -> list[Fault]:
         """What is wrong with the members together."""
@@ -121,24 +107,24 @@ class Join(Subscription, example={"topics": ["flights"]}):
         return self
 
 
-class Beat(Body, example={"generation": 1}):
+class Beat(fields.Body, example={"generation": 1}):
     """The generation that the member acknowledges."""
 
     generation: Generation
 
 
-class GroupsQuery(Parameters):
+class GroupsQuery(fields.Parameters):
     """Which groups of the list."""
 
-    limit: Limit = LIST_LIMIT
+    limit: fields.Limit = fields.LIST_LIMIT
     after: Annotated[str, Field(max_length=255, description="Go on after this name")] = ""
 
 
 class AssignedPartition(TypedDict):
     """One that a member may read now."""
 
-    topic: TopicName
-    partition: Partition
+    topic: fields.TopicName
+    partition: fields.Partition
 
 
 class Heard(TypedDict):
@@ -146,22 +132,22 @@ class Heard(TypedDict):
 
     generation: Generation
     assignment: list[AssignedPartition]
-    heartbeat_interval_ms: Annotated[int, Between(1)]
+    heartbeat_interval_ms: Annotated[int, fields.Between(1)]
 
 
 class Member(Heard):
     """A new member."""
 
-    member_id: Opaque
+    member_id: fields.Opaque
 
 
 class GroupSummary(TypedDict):
     """A group in a list."""
 
-    group: Identifier
+    group: fields.Identifier
     state: State
     generation: Generation
-    member_count: Count
+    member_count: fields.Count
 
 
 class GroupPage(TypedDict):
@@ -174,17 +160,17 @@ class GroupPage(TypedDict):
 class GroupMember(TypedDict):
     """A member of a group, and what it may read now."""
 
-    member_id: Opaque
+    member_id: fields.Opaque
     client_id: str | None
     instance_id: str | None
     assignment: list[AssignedPartition]
-    topics: list[TopicName]
+    topics: list[fields.TopicName]
 
 
 class Group(TypedDict):
     """A group and its members."""
 
-    group: Identifier
+    group: fields.Identifier
     state: State
     generation: Generation
     assignor: str | None
@@ -194,21 +180,16 @@ class Group(TypedDict):
 @router.post(
     "/v1/groups/{group}/members",
     status_code=201,
-    **control(
-        summary="Join a group",
-        tag="groups",
-        answer="A member; what it may read now",
-        errors=(
-            *BODY_ERRORS,
-            ErrorCode.INCONSISTENT_ASSIGNOR,
-            ErrorCode.UNKNOWN_MEMBER,
-            ErrorCode.INVALID_TOPIC_NAME,
-            ErrorCode.OUTCOME_UNKNOWN,
-        ),
+    responses=problems(
+        *BODY_ERRORS,
+        ErrorCode.INCONSISTENT_ASSIGNOR,
+        ErrorCode.UNKNOWN_MEMBER,
+        ErrorCode.INVALID_TOPIC_NAME,
+        ErrorCode.OUTCOME_UNKNOWN,
     ),
 )
-async def join_group(request: Request, group: GroupPath, wanted: Join) -> Member:
-    """Join; a static member that comes back takes its old place."""
+async def join_group(request: Request, group: fields.GroupPath, wanted: Join) -> Member:
+    """Join a group; a static member that comes back has what it had."""
     _, joined = await engine_of(request).groups.join(group, wanted.joining())
     member = joined.member
     return {
@@ -219,17 +200,12 @@ async def join_group(request: Request, group: GroupPath, wanted: Join) -> Member
     }
 
 
-@router.post(
-    "/v1/groups/{group}/members/{member}/heartbeat",
-    **control(
-        summary="Say that a member is alive, and acknowledge a generation",
-        tag="groups",
-        answer="The newest generation, and what the member may read now",
-        errors=(*MEMBER_ERRORS, *BODY_ERRORS),
-    ),
-)
-async def heartbeat(request: Request, group: GroupPath, member: MemberPath, beat: Beat) -> Heard:
-    """A newer generation than the one that was sent: stop reading what was lost, commit for it, acknowledge."""
+@router.post("/v1/groups/{group}/members/{member}/heartbeat", responses=problems(*MEMBER_ERRORS, *BODY_ERRORS))
+async def heartbeat(request: Request, group: fields.GroupPath, member: fields.MemberPath, beat: Beat) -> Heard:
+    """Say that a member is alive, and acknowledge a generation.
+
+    A newer generation than the one that was sent: stop reading what was lost, commit for it, acknowledge.
+    """
     live = await engine_of(request).groups.existing(group)
     heard = await live.heartbeat(member, beat.generation)
     live.told(member, heard.generation)
@@ -240,24 +216,15 @@ async def heartbeat(request: Request, group: GroupPath, member: MemberPath, beat
     }
 
 
-@router.delete(
-    "/v1/groups/{group}/members/{member}",
-    status_code=204,
-    **control(
-        summary="Leave a group; what the member had goes to others at once",
-        tag="groups",
-        answer="It is out",
-        errors=MEMBER_ERRORS,
-    ),
-)
-async def leave_group(request: Request, group: GroupPath, member: MemberPath) -> None:
-    """Leave."""
+@router.delete("/v1/groups/{group}/members/{member}", status_code=204, responses=problems(*MEMBER_ERRORS))
+async def leave_group(request: Request, group: fields.GroupPath, member: fields.MemberPath) -> None:
+    """Leave a group; what the member had goes to others at once."""
     await engine_of(request).groups.leave(group, member)
 
 
-@router.get("/v1/groups", **control(summary="List groups, by name", tag="groups", answer="A page of them"))
+@router.get("/v1/groups")
 async def list_groups(request: Request, query: Annotated[GroupsQuery, Query()]) -> GroupPage:
-    """A page; `next` is there when there is more."""
+    """List groups, by name; `next` is there when there is more."""
     found, more = await engine_of(request).groups.page(query.after, query.limit)
     page: GroupPage = {
         "groups": [
@@ -271,17 +238,10 @@ async def list_groups(request: Request, query: Annotated[GroupsQuery, Query()]) 
 
 
 @router.get(
-    "/v1/groups/{group}",
-    response_model=Group,
-    **control(
-        summary="Describe a group",
-        tag="groups",
-        answer="The group and its members",
-        errors=(ErrorCode.UNKNOWN_GROUP, ErrorCode.OUTCOME_UNKNOWN),
-    ),
+    "/v1/groups/{group}", response_model=Group, responses=problems(ErrorCode.UNKNOWN_GROUP, ErrorCode.OUTCOME_UNKNOWN)
 )
-async def describe_group(request: Request, group: GroupPath) -> ASGIApp:
-    """The group, its members, and what each may read now."""
+async def describe_group(request: Request, group: fields.GroupPath) -> ASGIApp:
+    """Describe a group: its members, and what each may read now."""
     found = await engine_of(request).groups.describe(group)
     return await held_json(request, lambda: _described(group, found), size_bytes=row_bytes(found.row))
 
@@ -289,15 +249,10 @@ async def describe_group(request: Request, group: GroupPath) -> ASGIApp:
 @router.delete(
     "/v1/groups/{group}",
     status_code=204,
-    **control(
-        summary="Delete a group without members, offsets included",
-        tag="groups",
-        answer="It is gone",
-        errors=(ErrorCode.UNKNOWN_GROUP, ErrorCode.GROUP_NOT_EMPTY, ErrorCode.OUTCOME_UNKNOWN),
-    ),
+    responses=problems(ErrorCode.UNKNOWN_GROUP, ErrorCode.GROUP_NOT_EMPTY, ErrorCode.OUTCOME_UNKNOWN),
 )
-async def delete_group(request: Request, group: GroupPath) -> None:
-    """Delete."""
+async def delete_group(request: Request, group: fields.GroupPath) -> None:
+    """Delete a group without members, offsets included."""
     await engine_of(request).groups.delete(group)
 
 

@@ -9,22 +9,22 @@ from pydantic import Field
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
+from gateway.http import fields
 from gateway.http.control_route import ControlRoute
 from gateway.http.engine_access import engine_of
-from gateway.http.fields import Digits, NotNull, Offset, Parameters, PartitionPath, Timestamp, TopicPath
-from gateway.openapi.document import control
+from gateway.openapi.problems import problems
 from log_format.errors import ErrorCode
 
-router = APIRouter(route_class=ControlRoute)
+router = APIRouter(route_class=ControlRoute, tags=["fetch"])
 
 
-class OffsetsQuery(Parameters):
+class OffsetsQuery(fields.Parameters):
     """Of which time, too."""
 
     timestamp: Annotated[
-        Timestamp | None,
-        NotNull(),
-        Digits,
+        fields.Timestamp | None,
+        fields.NotNull(),
+        fields.Digits,
         Field(description="Adds `offset`: the first record, in offset order, with this time or later"),
     ] = None
 
@@ -32,29 +32,21 @@ class OffsetsQuery(Parameters):
 class PartitionOffsets(TypedDict):
     """``offset`` is there with ``timestamp``; null: none that late."""
 
-    log_start_offset: Offset
-    high_watermark: Offset
-    offset: NotRequired[Offset | None]
+    log_start_offset: fields.Offset
+    high_watermark: fields.Offset
+    offset: NotRequired[fields.Offset | None]
 
 
 @router.get(
     "/v1/topics/{topic}/partitions/{partition}/offsets",
-    **control(
-        summary="Where a partition's log starts and ends",
-        tag="fetch",
-        answer="The offsets",
-        errors=(
-            ErrorCode.UNKNOWN_TOPIC,
-            ErrorCode.UNKNOWN_PARTITION,
-            ErrorCode.CORRUPT_SEGMENT,
-            ErrorCode.UNSUPPORTED_TABLE,
-        ),
+    responses=problems(
+        ErrorCode.UNKNOWN_TOPIC, ErrorCode.UNKNOWN_PARTITION, ErrorCode.CORRUPT_SEGMENT, ErrorCode.UNSUPPORTED_TABLE
     ),
 )
 async def partition_offsets(
-    request: Request, topic: TopicPath, partition: PartitionPath, query: Annotated[OffsetsQuery, Query()]
+    request: Request, topic: fields.TopicPath, partition: fields.PartitionPath, query: Annotated[OffsetsQuery, Query()]
 ) -> PartitionOffsets:
-    """Log start, high watermark, and the offset of a time."""
+    """Where a partition's log starts and ends, and where a time is in it."""
     engine = engine_of(request)
     opened = await engine.topics.fresh(topic, engine.clock.monotonic_ms())
     state = opened.existing_with(partition)

@@ -15,24 +15,23 @@ from typing_extensions import TypedDict
 
 from gateway import metrics
 from gateway.codec.media_type import negotiate
+from gateway.http import fields
 from gateway.http.control_route import ControlRoute
 from gateway.http.dispatch import no_such_route
-from gateway.http.fields import Count, Timestamp
 from gateway.http.home_page import HOME_HEADERS, HOME_PAGE, HTML
 from gateway.http.parameters import accepted
 from gateway.openapi.docs_page import DOCS_HEADERS, DOCS_PAGE
-from gateway.openapi.document import control
 from gateway.problem import MEDIA_TYPE, as_tidelog_error
 from gateway.shell import Shell, shell_of
 from log_format import limits
 from log_format.errors import BackOff, ErrorCode, StoreError, TidelogError
 from log_format.version import __version__
 
-probes = APIRouter(route_class=ControlRoute)
+probes = APIRouter(route_class=ControlRoute, tags=["operations"])
 """On both listeners."""
-router = APIRouter(route_class=ControlRoute)
+router = APIRouter(route_class=ControlRoute, tags=["operations"])
 """On the clients' listener only."""
-operators = APIRouter(route_class=ControlRoute)
+operators = APIRouter(route_class=ControlRoute, tags=["operations"])
 """On the operations listener only: the same paths, and what clients need not know."""
 
 STORE_CHECK_TRUSTED_MS: Final = 1_000
@@ -65,8 +64,8 @@ class ClusterGateway(TypedDict):
 
     id: str
     url: str
-    started_at: Timestamp
-    owned_topics: Count
+    started_at: fields.Timestamp
+    owned_topics: fields.Count
 
 
 class Cluster(TypedDict):
@@ -82,7 +81,7 @@ class Cluster(TypedDict):
         ),
     ]
     version: str
-    limits: dict[str, Count]
+    limits: dict[str, fields.Count]
 
 
 class StoreCheck:
@@ -113,25 +112,18 @@ class StoreCheck:
         return None
 
 
-@probes.get(
-    "/healthz",
-    **control(summary="The process is alive", tag="operations", answer="It is"),
-)
+@probes.get("/healthz")
 async def healthz() -> Status:
-    """Answer as long as the event loop turns."""
+    """The process is alive: its event loop turns."""
     return {"status": "alive"}
 
 
-@probes.get(
-    "/readyz",
-    **control(
-        summary="The gateway can serve: the store answers and it is not shutting down",
-        tag="operations",
-        answer="It can",
-    ),
-)
+@probes.get("/readyz")
 async def readyz(request: Request) -> Status:
-    """503 `DRAINING` or `UNAVAILABLE` tells a balancer to send requests elsewhere."""
+    """The gateway can serve: the store answers and it is not shutting down.
+
+    503 `DRAINING` or `UNAVAILABLE` tells a balancer to send requests elsewhere.
+    """
     shell = shell_of(request)
     if shell.draining:
         raise BackOff("The gateway is shutting down.", code=ErrorCode.DRAINING)
@@ -142,13 +134,9 @@ async def readyz(request: Request) -> Status:
     return {"status": "ready"}
 
 
-@probes.get(
-    "/metrics",
-    response_class=PlainTextResponse,
-    **control(summary="Metrics in Prometheus' text format", tag="operations", answer="The metrics"),
-)
+@probes.get("/metrics", response_class=PlainTextResponse)
 async def scrape(request: Request) -> Response:
-    """Everything in the registry."""
+    """Metrics in Prometheus' text format."""
     shell = shell_of(request)
     shell.metrics.request_memory.set(shell.request_memory.used_bytes)
     shell.metrics.answer_memory.set(shell.answer_memory.used_bytes)
@@ -156,12 +144,9 @@ async def scrape(request: Request) -> Response:
     return Response(shell.metrics.exposition(), headers={"content-type": metrics.CONTENT_TYPE})
 
 
-@router.get(
-    "/v1/cluster",
-    **control(summary="The gateways of this store, and the limits of this one", tag="operations", answer="The cluster"),
-)
+@router.get("/v1/cluster")
 async def cluster(request: Request) -> Cluster:
-    """The live gateways as this one sees them; limits are its settings of the same name, and the format's."""
+    """The live gateways of this store, as this one sees them, and its limits."""
     shell = shell_of(request)
     return _cluster(shell, store=_store_name(shell.store_uri))
 

@@ -9,43 +9,36 @@ from starlette.requests import Request
 from typing_extensions import TypedDict
 
 from gateway.engine.producer_ids import PLAIN_EPOCH
+from gateway.http import fields
 from gateway.http.control_route import ControlRoute
 from gateway.http.engine_access import engine_of
-from gateway.http.fields import Body, Count, Identifier, NotNull, Opaque
-from gateway.openapi.document import BODY_ERRORS, control
-from log_format.errors import ErrorCode
+from gateway.openapi.problems import CHANGE_ERRORS, problems
 
-router = APIRouter(route_class=ControlRoute)
+router = APIRouter(route_class=ControlRoute, tags=["produce"])
 
 
-class NewProducer(Body, example={}):
+class NewProducer(fields.Body, example={}):
     """Nothing is needed; with `transactional_id` it is the id of that one, and older epochs are fenced."""
 
-    transactional_id: Annotated[Identifier | None, NotNull()] = None
+    transactional_id: Annotated[fields.Identifier | None, fields.NotNull()] = None
 
 
 class Producer(TypedDict):
     """What the headers of its requests say."""
 
-    producer_id: Opaque
-    epoch: Count
+    producer_id: fields.Opaque
+    epoch: fields.Count
 
 
 _ANY: Final = NewProducer()
 
 
-@router.post(
-    "/v1/producers",
-    status_code=201,
-    **control(
-        summary="Get a producer id, with which requests to append are in the log once however often they are sent",
-        tag="produce",
-        answer="An id that no other producer has",
-        errors=(*BODY_ERRORS, ErrorCode.OUTCOME_UNKNOWN),
-    ),
-)
+@router.post("/v1/producers", status_code=201, responses=problems(*CHANGE_ERRORS))
 async def create_producer(request: Request, wanted: NewProducer = _ANY) -> Producer:
-    """Without a transactional id nothing is written: the id proves itself. With one, older epochs are fenced."""
+    """Get a producer id, with which requests to append are in the log once however often they are sent.
+
+    Without a transactional id nothing is written: the id proves itself. With one, older epochs are fenced.
+    """
     if wanted.transactional_id is None:
         return {"producer_id": await engine_of(request).producer_ids.issue(), "epoch": PLAIN_EPOCH}
     row = await engine_of(request).transactions.new_epoch(wanted.transactional_id)

@@ -19,16 +19,17 @@ from gateway.codec.json_body import check_utf8, decode_json, object_members
 from gateway.codec.json_structure import elements, elements_exceed
 from gateway.codec.media_type import JSON, content_type
 from gateway.engine.registry import is_topic_name
+from gateway.http import fields
 from gateway.http.body import request_body
 from gateway.http.direct_route import DirectRoute
 from gateway.http.engine_access import engine_of
-from gateway.http.fields import Body, NotNull, Says, TopicName
 from gateway.http.json_body import checked
 from gateway.http.json_response import json_response
 from gateway.http.parameters import NO_PARAMETERS
 from gateway.http.producer_headers import NONE, PARAMETERS, producer_headers
-from gateway.openapi.document import BODY_ERRORS, answer, operation
+from gateway.openapi.document import answer, operation
 from gateway.openapi.document import request_body as body_of
+from gateway.openapi.problems import BODY_ERRORS
 from gateway.openapi.schemas import NEW_RECORD_EXAMPLE, TOPIC_NAME, list_of, object_of, ref
 from gateway.problem import refused
 from gateway.routes.group_offsets import OFFSET_ERRORS
@@ -58,18 +59,20 @@ _BODY: Final = object_of(
 )
 
 
-class TopicRecords(Body):
+class TopicRecords(fields.Body):
     """The records of a topic; they are decoded by themselves."""
 
-    topic: TopicName
-    records: Annotated[list[Any], Says("must be a list of records")]
+    topic: fields.TopicName
+    records: Annotated[list[Any], fields.Says("must be a list of records")]
 
 
-class AtOnce(Body):
+class AtOnce(fields.Body):
     """The body without its records."""
 
     topics: Annotated[list[TopicRecords], Field(max_length=limits.TRANSACTION_REQUESTS_MAX)]
-    group_offsets: Annotated[Annotated[list[GroupOffsets], Field(max_length=GROUPS_MAX)] | None, NotNull()] = None
+    group_offsets: Annotated[Annotated[list[GroupOffsets], Field(max_length=GROUPS_MAX)] | None, fields.NotNull()] = (
+        None
+    )
 
 
 @router.post(

@@ -12,32 +12,18 @@ from starlette.requests import Request
 from starlette.types import ASGIApp
 from typing_extensions import TypedDict
 
+from gateway.http import fields
 from gateway.http.control_route import ControlRoute
 from gateway.http.engine_access import engine_of
-from gateway.http.fields import (
-    LIST_LIMIT,
-    Between,
-    Body,
-    Count,
-    Limit,
-    NotNull,
-    Offset,
-    Parameters,
-    Partition,
-    Timestamp,
-    TopicName,
-    TopicPath,
-    each_once,
-)
 from gateway.http.held_response import held_json, room_for_answer
-from gateway.openapi.document import BODY_ERRORS, control
+from gateway.openapi.problems import CHANGE_ERRORS, problems
 from gateway.shell import shell_of
 from log_format import layout, limits
 from log_format.errors import ErrorCode
 from log_format.topic.config import SETTINGS, ChoiceSetting, IntegerSetting
 from log_format.topic.state import TopicState
 
-router = APIRouter(route_class=ControlRoute)
+router = APIRouter(route_class=ControlRoute, tags=["topics"])
 
 _TOPIC_TEXT_BYTES: Final = 2_048
 _PARTITION_TEXT_BYTES: Final = 160
@@ -64,45 +50,45 @@ Config = Annotated[
     ),
 ]
 """``TopicConfig`` parses it, whose refusals have a code of their own."""
-PartitionCount = Annotated[int, Between(1, limits.PARTITION_COUNT_MAX)]
+PartitionCount = Annotated[int, fields.Between(1, limits.PARTITION_COUNT_MAX)]
 
 
-class NewTopic(Body, example={"name": "flights", "partition_count": 8, "config": {"retention.ms": -1}}):
+class NewTopic(fields.Body, example={"name": "flights", "partition_count": 8, "config": {"retention.ms": -1}}):
     """A topic to make."""
 
-    name: TopicName
+    name: fields.TopicName
     partition_count: PartitionCount = 1
     config: Config = Field(default_factory=dict)
 
 
-class TopicChange(Body, example={"partition_count": 16, "config": {"flush.ms": None}}):
+class TopicChange(fields.Body, example={"partition_count": 16, "config": {"flush.ms": None}}):
     """What is to be otherwise."""
 
-    partition_count: Annotated[PartitionCount | None, NotNull()] = None
+    partition_count: Annotated[PartitionCount | None, fields.NotNull()] = None
     config: Config = Field(default_factory=dict)
 
 
-class RecordsBefore(Body):
+class RecordsBefore(fields.Body):
     """-1: the high watermark."""
 
-    partition: Partition
-    offset: Annotated[int, Between(-1)]
+    partition: fields.Partition
+    offset: Annotated[int, fields.Between(-1)]
 
 
 def _each_once(entries: list[RecordsBefore]) -> list[RecordsBefore]:
-    return each_once(entries, [entry.partition for entry in entries], "is named twice")
+    return fields.each_once(entries, [entry.partition for entry in entries], "is named twice")
 
 
-class DeletedRecords(Body, example={"before": [{"partition": 0, "offset": 100}]}):
+class DeletedRecords(fields.Body, example={"before": [{"partition": 0, "offset": 100}]}):
     """Where the logs are to start."""
 
     before: Annotated[list[RecordsBefore], Field(max_length=limits.PARTITION_COUNT_MAX), AfterValidator(_each_once)]
 
 
-class TopicsQuery(Parameters):
+class TopicsQuery(fields.Parameters):
     """Which topics of the list."""
 
-    limit: Limit = LIST_LIMIT
+    limit: fields.Limit = fields.LIST_LIMIT
     after: Annotated[str, Field(max_length=1024, description="Go on behind a page: its `next`")] = ""
     prefix: Annotated[
         str, Field(max_length=limits.TOPIC_NAME_CHARACTERS_MAX, description="Only names that start so")
@@ -112,22 +98,22 @@ class TopicsQuery(Parameters):
 class TopicPartition(TypedDict):
     """``size_bytes``: stored, compressed."""
 
-    partition: Partition
-    log_start_offset: Offset
-    high_watermark: Offset
-    size_bytes: Count
+    partition: fields.Partition
+    log_start_offset: fields.Offset
+    high_watermark: fields.Offset
+    size_bytes: fields.Count
 
 
 class Topic(TypedDict):
     """A topic; ``config`` has all settings, defaults included."""
 
-    name: TopicName
+    name: fields.TopicName
     partition_count: PartitionCount
     partitions: list[TopicPartition]
     config: dict[str, int | str]
     table_uri: str
-    table_version: Count
-    created_at: Timestamp
+    table_version: fields.Count
+    created_at: fields.Timestamp
 
 
 class TopicPage(TypedDict):
@@ -140,8 +126,8 @@ class TopicPage(TypedDict):
 class LogStart(TypedDict):
     """Where the log of a partition starts."""
 
-    partition: Partition
-    log_start_offset: Offset
+    partition: fields.Partition
+    log_start_offset: fields.Offset
 
 
 class LogStarts(TypedDict):
@@ -154,22 +140,13 @@ class LogStarts(TypedDict):
     "/v1/topics",
     status_code=201,
     response_model=Topic,
-    **control(
-        summary="Make a topic",
-        tag="topics",
-        answer="It was made",
-        also={200: ("One with the same partition count and settings exists", Topic)},
-        errors=(
-            ErrorCode.INVALID_TOPIC_NAME,
-            ErrorCode.INVALID_CONFIG,
-            ErrorCode.TOPIC_ALREADY_EXISTS,
-            *BODY_ERRORS,
-            ErrorCode.OUTCOME_UNKNOWN,
-        ),
-    ),
+    responses=problems(
+        ErrorCode.INVALID_TOPIC_NAME, ErrorCode.INVALID_CONFIG, ErrorCode.TOPIC_ALREADY_EXISTS, *CHANGE_ERRORS
+    )
+    | {200: {"description": "The same exists", "model": Topic}},
 )
 async def create_topic(request: Request, wanted: NewTopic) -> ASGIApp:
-    """201 when it was made, 200 when the same exists."""
+    """Make a topic: 201 when it was made, 200 when the same exists."""
     administration = engine_of(request).administration
     config = administration.parse_config(wanted.config)
     with await room_for_answer(request, _described_bytes(wanted.partition_count)) as room:
@@ -177,13 +154,9 @@ async def create_topic(request: Request, wanted: NewTopic) -> ASGIApp:
         return await room.json(lambda: _described(request, state), 201 if made else 200)
 
 
-@router.get(
-    "/v1/topics",
-    response_model=TopicPage,
-    **control(summary="List topics, by name", tag="topics", answer="A page of them"),
-)
+@router.get("/v1/topics", response_model=TopicPage)
 async def list_topics(request: Request, query: Annotated[TopicsQuery, Query()]) -> ASGIApp:
-    """A page; `next` is there when there is more."""
+    """List topics, by name; `next` is there when there is more."""
     page = await engine_of(request).administration.page(query.prefix, query.after, query.limit)
 
     def made() -> TopicPage:
@@ -197,13 +170,9 @@ async def list_topics(request: Request, query: Annotated[TopicsQuery, Query()]) 
     )
 
 
-@router.get(
-    "/v1/topics/{topic}",
-    response_model=Topic,
-    **control(summary="Describe a topic", tag="topics", answer="The topic", errors=(ErrorCode.UNKNOWN_TOPIC,)),
-)
-async def describe_topic(request: Request, topic: TopicPath) -> ASGIApp:
-    """Partitions, settings, where the table is."""
+@router.get("/v1/topics/{topic}", response_model=Topic, responses=problems(ErrorCode.UNKNOWN_TOPIC))
+async def describe_topic(request: Request, topic: fields.TopicPath) -> ASGIApp:
+    """Describe a topic: partitions, settings, where the table is."""
     state = await engine_of(request).administration.describe(topic)
     size_bytes = _described_bytes(state.partition_count)
     return await held_json(request, lambda: _described(request, state), size_bytes=size_bytes)
@@ -212,15 +181,10 @@ async def describe_topic(request: Request, topic: TopicPath) -> ASGIApp:
 @router.patch(
     "/v1/topics/{topic}",
     response_model=Topic,
-    **control(
-        summary="Add partitions, change settings",
-        tag="topics",
-        answer="The topic as it is now",
-        errors=(ErrorCode.UNKNOWN_TOPIC, ErrorCode.INVALID_CONFIG, *BODY_ERRORS, ErrorCode.OUTCOME_UNKNOWN),
-    ),
+    responses=problems(ErrorCode.UNKNOWN_TOPIC, ErrorCode.INVALID_CONFIG, *CHANGE_ERRORS),
 )
-async def alter_topic(request: Request, topic: TopicPath, change: TopicChange) -> ASGIApp:
-    """All of it or nothing."""
+async def alter_topic(request: Request, topic: fields.TopicPath, change: TopicChange) -> ASGIApp:
+    """Add partitions, change settings: all of it or nothing."""
     # How many partitions it will have is known behind the change only.
     with await room_for_answer(request, _described_bytes(limits.PARTITION_COUNT_MAX)) as room:
         state = await engine_of(request).administration.alter(topic, change.partition_count, change.config)
@@ -228,37 +192,21 @@ async def alter_topic(request: Request, topic: TopicPath, change: TopicChange) -
 
 
 @router.delete(
-    "/v1/topics/{topic}",
-    status_code=204,
-    **control(
-        summary="Delete a topic and its records",
-        tag="topics",
-        answer="It is gone",
-        errors=(ErrorCode.UNKNOWN_TOPIC, ErrorCode.OUTCOME_UNKNOWN),
-    ),
+    "/v1/topics/{topic}", status_code=204, responses=problems(ErrorCode.UNKNOWN_TOPIC, ErrorCode.OUTCOME_UNKNOWN)
 )
-async def delete_topic(request: Request, topic: TopicPath) -> None:
-    """A topic made anew under the name shares nothing with it."""
+async def delete_topic(request: Request, topic: fields.TopicPath) -> None:
+    """Delete a topic and its records; one made anew under the name shares nothing with it."""
     await engine_of(request).administration.delete(topic)
 
 
 @router.post(
     "/v1/topics/{topic}:delete-records",
-    **control(
-        summary="Delete the oldest records of partitions",
-        tag="topics",
-        answer="Where the logs start now",
-        errors=(
-            ErrorCode.UNKNOWN_TOPIC,
-            ErrorCode.UNKNOWN_PARTITION,
-            ErrorCode.OFFSET_OUT_OF_RANGE,
-            *BODY_ERRORS,
-            ErrorCode.OUTCOME_UNKNOWN,
-        ),
+    responses=problems(
+        ErrorCode.UNKNOWN_TOPIC, ErrorCode.UNKNOWN_PARTITION, ErrorCode.OFFSET_OUT_OF_RANGE, *CHANGE_ERRORS
     ),
 )
-async def delete_records(request: Request, topic: TopicPath, wanted: DeletedRecords) -> LogStarts:
-    """Offsets below the one given can't be read any more; -1: all there are now."""
+async def delete_records(request: Request, topic: fields.TopicPath, wanted: DeletedRecords) -> LogStarts:
+    """Delete the oldest records of partitions: those below the offset given, or all there are now (-1)."""
     before = {entry.partition: entry.offset for entry in wanted.before}
     starts = await engine_of(request).administration.delete_records(topic, before)
     return {

@@ -9,22 +9,10 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
+from gateway.http import fields
 from gateway.http.control_route import ControlRoute
 from gateway.http.engine_access import engine_of
-from gateway.http.fields import (
-    Between,
-    Body,
-    Count,
-    Identifier,
-    NotNull,
-    Offset,
-    OneOf,
-    Opaque,
-    Partition,
-    TopicName,
-    TransactionPath,
-)
-from gateway.openapi.document import BODY_ERRORS, control
+from gateway.openapi.problems import BODY_ERRORS, CHANGE_ERRORS, problems
 from gateway.routes.group_offsets import OFFSET_ERRORS, Committing, Offsets
 from gateway.routes.groups import MEMBER_ERRORS
 from log_format import limits
@@ -32,20 +20,22 @@ from log_format.errors import ErrorCode
 from log_format.transactions.row import NO_NUMBER, TransactionRow
 from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
 
-router = APIRouter(route_class=ControlRoute)
+router = APIRouter(route_class=ControlRoute, tags=["transactions"])
 
 TIMEOUT_MS_DEFAULT: Final = 60_000
 NUMBER_MAX: Final = 2**53 - 1
 """What every JSON parser keeps exactly."""
-_TIMEOUTS: Final = Between(limits.TRANSACTION_TIMEOUT_MS_MIN, limits.TRANSACTION_TIMEOUT_MS_MAX)
+_TIMEOUTS: Final = fields.Between(limits.TRANSACTION_TIMEOUT_MS_MIN, limits.TRANSACTION_TIMEOUT_MS_MAX)
 
 
-class NewTransaction(Body, example={"transactional_id": "billing-7", "timeout_ms": TIMEOUT_MS_DEFAULT, "number": 42}):
+class NewTransaction(
+    fields.Body, example={"transactional_id": "billing-7", "timeout_ms": TIMEOUT_MS_DEFAULT, "number": 42}
+):
     """A transaction to begin; `number` is the client's own, and is kept with it."""
 
-    transactional_id: Identifier
+    transactional_id: fields.Identifier
     timeout_ms: Annotated[int, _TIMEOUTS] = TIMEOUT_MS_DEFAULT
-    number: Annotated[Annotated[int, Between(0, NUMBER_MAX)] | None, NotNull()] = None
+    number: Annotated[Annotated[int, fields.Between(0, NUMBER_MAX)] | None, fields.NotNull()] = None
 
 
 class GroupOffsets(
@@ -53,7 +43,7 @@ class GroupOffsets(
 ):
     """Offsets of a group, to be committed with the transaction."""
 
-    group: Identifier
+    group: fields.Identifier
     offsets: Offsets
 
     def staged(self) -> StagedOffsets:
@@ -65,64 +55,64 @@ class GroupOffsets(
         return StagedOffsets(group=self.group, member_id=self.member_id, generation=self.generation, offsets=offsets)
 
 
-class Nothing(Body, example={}):
+class Nothing(fields.Body, example={}):
     """There is nothing to say."""
 
 
 class BegunTransaction(TypedDict):
     """``last_number`` comes to a client that sent a ``number``; null: nothing was committed yet."""
 
-    transaction_id: Opaque
-    producer_id: Opaque
-    epoch: Count
-    expires_at: Count
-    last_number: NotRequired[Count | None]
+    transaction_id: fields.Opaque
+    producer_id: fields.Opaque
+    epoch: fields.Count
+    expires_at: fields.Count
+    last_number: NotRequired[fields.Count | None]
 
 
 class AppendedPartition(TypedDict):
     """Where the records of one partition are."""
 
-    partition: Partition
-    base_offset: Offset
-    last_offset: Offset
-    count: Count
+    partition: fields.Partition
+    base_offset: fields.Offset
+    last_offset: fields.Offset
+    count: fields.Count
 
 
 class AppendedTopic(TypedDict):
     """Where the records of one topic are."""
 
-    topic: TopicName
+    topic: fields.TopicName
     partitions: list[AppendedPartition]
 
 
 class Committed(TypedDict):
     """Every record is visible."""
 
-    state: Annotated[str, OneOf("committed")]
+    state: Annotated[str, fields.OneOf("committed")]
     topics: list[AppendedTopic]
 
 
 class Aborted(TypedDict):
     """Nothing of it will ever be visible."""
 
-    state: Annotated[str, OneOf("aborted")]
+    state: Annotated[str, fields.OneOf("aborted")]
 
 
 class Transaction(TypedDict):
     """A transaction as it is now; ``topics`` when it is committed."""
 
-    state: Annotated[str, OneOf("open", "committing", "committed", "aborted")]
+    state: Annotated[str, fields.OneOf("open", "committing", "committed", "aborted")]
     transactional_id: str
-    producer_id: Opaque
-    epoch: Count
-    expires_at: Count
+    producer_id: fields.Opaque
+    epoch: fields.Count
+    expires_at: fields.Count
     topics: NotRequired[list[AppendedTopic]]
 
 
 class StagedCount(TypedDict):
     """How many offsets the request brought."""
 
-    staged: Count
+    staged: fields.Count
 
 
 _NOTHING: Final = Nothing()
@@ -134,18 +124,9 @@ _ENDED_ERRORS: Final = (
 )
 
 
-@router.post(
-    "/v1/transactions",
-    status_code=201,
-    **control(
-        summary="Begin a transaction; an older one of the same transactional id is fenced and aborted",
-        tag="transactions",
-        answer="It is open",
-        errors=(*BODY_ERRORS, ErrorCode.OUTCOME_UNKNOWN),
-    ),
-)
+@router.post("/v1/transactions", status_code=201, responses=problems(*CHANGE_ERRORS))
 async def begin_transaction(request: Request, wanted: NewTransaction) -> BegunTransaction:
-    """Begin a transaction.
+    """Begin a transaction; an older one of the same transactional id is fenced and aborted.
 
     A client that sends a `number` is told `last_number`, the newest that the transactional id has committed. Nothing of an older
     epoch is committed after this answer. So a client that repeats a piece of work knows whether an earlier try has committed it.
@@ -164,16 +145,10 @@ async def begin_transaction(request: Request, wanted: NewTransaction) -> BegunTr
 
 
 @router.get(
-    "/v1/transactions/{transaction}",
-    **control(
-        summary="What became of a transaction",
-        tag="transactions",
-        answer="As it is now",
-        errors=(ErrorCode.UNKNOWN_TRANSACTION, ErrorCode.OUTCOME_UNKNOWN),
-    ),
+    "/v1/transactions/{transaction}", responses=problems(ErrorCode.UNKNOWN_TRANSACTION, ErrorCode.OUTCOME_UNKNOWN)
 )
-async def describe_transaction(request: Request, transaction: TransactionPath) -> Transaction:
-    """Describe a transaction."""
+async def describe_transaction(request: Request, transaction: fields.TransactionPath) -> Transaction:
+    """What became of a transaction."""
     row = await engine_of(request).transactions.look(transaction)
     described: Transaction = {
         "state": row.state,
@@ -189,30 +164,17 @@ async def describe_transaction(request: Request, transaction: TransactionPath) -
 
 @router.post(
     "/v1/transactions/{transaction}:commit",
-    **control(
-        summary="Make every record of the transaction visible, all or none",
-        tag="transactions",
-        answer="Every record is visible",
-        errors=(*_ENDED_ERRORS, ErrorCode.STALE_GENERATION, ErrorCode.FENCED_MEMBER, *BODY_ERRORS),
-    ),
+    responses=problems(*_ENDED_ERRORS, ErrorCode.STALE_GENERATION, ErrorCode.FENCED_MEMBER, *BODY_ERRORS),
 )
-async def commit_transaction(request: Request, transaction: TransactionPath, _: Nothing = _NOTHING) -> Committed:
-    """Commit a transaction; again: the same answer."""
+async def commit_transaction(request: Request, transaction: fields.TransactionPath, _: Nothing = _NOTHING) -> Committed:
+    """Make every record of the transaction visible, all or none; again: the same answer."""
     row = await engine_of(request).transactions.commit(transaction)
     return {"state": "committed", "topics": topics_of(row)}
 
 
-@router.post(
-    "/v1/transactions/{transaction}:abort",
-    **control(
-        summary="Drop every record of the transaction",
-        tag="transactions",
-        answer="Nothing of it will ever be visible",
-        errors=(*_ENDED_ERRORS, *BODY_ERRORS),
-    ),
-)
-async def abort_transaction(request: Request, transaction: TransactionPath, _: Nothing = _NOTHING) -> Aborted:
-    """Abort a transaction; idempotent."""
+@router.post("/v1/transactions/{transaction}:abort", responses=problems(*_ENDED_ERRORS, *BODY_ERRORS))
+async def abort_transaction(request: Request, transaction: fields.TransactionPath, _: Nothing = _NOTHING) -> Aborted:
+    """Drop every record of the transaction; idempotent."""
     await engine_of(request).transactions.abort(transaction)
     return {"state": "aborted"}
 
@@ -220,15 +182,10 @@ async def abort_transaction(request: Request, transaction: TransactionPath, _: N
 @router.post(
     "/v1/transactions/{transaction}/offsets",
     status_code=202,
-    **control(
-        summary="Offsets of a group, committed with the transaction",
-        tag="transactions",
-        answer="They are part of the transaction",
-        errors=(*_ENDED_ERRORS, *MEMBER_ERRORS, *OFFSET_ERRORS, *BODY_ERRORS),
-    ),
+    responses=problems(*_ENDED_ERRORS, *MEMBER_ERRORS, *OFFSET_ERRORS, *BODY_ERRORS),
 )
-async def add_offsets(request: Request, transaction: TransactionPath, wanted: GroupOffsets) -> StagedCount:
-    """The group's rules are checked now, and again when the transaction is committed."""
+async def add_offsets(request: Request, transaction: fields.TransactionPath, wanted: GroupOffsets) -> StagedCount:
+    """Offsets of a group, committed with the transaction; the group's rules are checked now, and again then."""
     await engine_of(request).transactions.stage_offsets(transaction, wanted.staged())
     return {"staged": len(wanted.offsets)}
 
