@@ -96,11 +96,6 @@ class OpenTopic:
         """What is known of the topic; absent before the first look."""
         return self.log.state
 
-    @property
-    def is_loaded(self) -> bool:
-        """Whether the log was ever looked at."""
-        return self.log.observed_ms is not None
-
     def next_in_turn(self) -> int:
         """A number that counts requests: sticky round-robin over partitions."""
         self._turn += 1

@@ -14,6 +14,7 @@ from gateway.codec.arrow_answer import arrow_pieces
 from gateway.codec.event_stream import PING, end_event, record_events
 from gateway.codec.json_answer import Positions, failed_partition, json_pieces, ndjson_pieces
 from gateway.codec.media_type import ARROW_STREAM, EVENT_STREAM, JSON, NDJSON, negotiate
+from gateway.engine.answer_memory import AROUND_BYTES
 from gateway.engine.bounds import EVENTS_BYTES_MAX
 from gateway.engine.fetching import FetchAnswer, Fetched, FetchFrom, FetchLimits
 from gateway.engine.following import Ended, Silence
@@ -22,7 +23,7 @@ from gateway.engine.reading import Records
 from gateway.http.direct_route import DirectRoute
 from gateway.http.disconnect import unless_disconnected
 from gateway.http.engine_access import engine_of
-from gateway.http.fetch_response import EventStreamResponse, RecordsResponse
+from gateway.http.fetch_response import PIECE_TEXT_BYTES, EventStreamResponse, RecordsResponse
 from gateway.http.json_body import checked, json_body
 from gateway.http.parameters import (
     INT64_MAX,
@@ -41,7 +42,7 @@ from gateway.openapi.document import answer, integer_header, media, operation
 from gateway.openapi.document import request_body as body_of
 from gateway.openapi.schemas import OFFSET, PARTITION, RECORD_EXAMPLE, TOPIC_NAME, list_of, object_of, ref
 from gateway.problem import problem_bytes, refused, request_id
-from gateway.routes.fetch_body import LIMITS, FetchBody
+from gateway.routes.fetch_body import LIMITS, RECORDS_MAX, FetchBody
 from gateway.shell import Shell, answer_memory, shell_of
 from log_format.errors import ErrorCode, TidelogError
 from log_format.records.schema import RECORD_SCHEMA, TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
@@ -52,6 +53,9 @@ _RECORD_TEXT_BYTES: Final = 96
 """About what JSON adds to a record's own bytes."""
 _PART_TEXT_BYTES: Final = 512
 """And about what it has for each partition, or the time that takes: more of them are encoded in a thread."""
+
+# What an answer covers when it is sent in pieces was reserved before it was read.
+assert RECORDS_MAX * _RECORD_TEXT_BYTES + PIECE_TEXT_BYTES <= AROUND_BYTES
 
 _NO_RECORDS: Final = RECORD_SCHEMA.empty_table()
 _START_WORDS: Final = ("earliest", "latest")

@@ -220,10 +220,10 @@ async def get_offsets(request: Request, group: fields.GroupPath) -> ASGIApp:
 async def reset_offsets(request: Request, group: fields.GroupPath, wanted: Reset) -> ASGIApp:
     """Move the offsets of a group without members, clamped to what there is: replay, or skip."""
     committed = engine_of(request).groups.committed
-    known = await committed.now(group)
+    found = await committed.group(group)
     partitions = None if wanted.partitions is None else [one.key for one in wanted.partitions]
-    with await room_for_answer(request, _text_bytes(known.offsets.values())) as room:
-        rows = await committed.reset(group, wanted.topics, partitions, wanted.target())
+    with await room_for_answer(request, _text_bytes(found.offsets.values())) as room:
+        rows = await committed.reset(found, group, wanted.topics, partitions, wanted.target())
         return await room.json(lambda: _offsets(rows))
 
 
