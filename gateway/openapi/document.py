@@ -14,7 +14,6 @@ from fastapi.openapi.utils import get_openapi
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from gateway.http.control_route import ControlRoute
 from gateway.http.direct_route import DirectRoute
 from gateway.http.parameters import INT64_MAX, NO_PARAMETERS, QueryParameters
 from gateway.openapi.problems import problems
@@ -113,11 +112,7 @@ def integer_header(description: str) -> dict[str, Any]:
 
 def document(routes: Sequence[BaseRoute]) -> dict[str, Any]:
     """The OpenAPI 3.1 document of the routes that say what they are."""
-    said = [
-        route
-        for route in routes
-        if isinstance(route, ControlRoute) or (isinstance(route, DirectRoute) and route.openapi_extra)
-    ]
+    said = [route for route in routes if isinstance(route, DirectRoute) and (route.openapi_extra or route.responses)]
     made = get_openapi(
         title="Tidelog",
         version=__version__,

@@ -11,17 +11,17 @@ from starlette.requests import Request
 from starlette.types import ASGIApp
 from typing_extensions import TypedDict
 
+from gateway.gateway import engine_of
 from gateway.groups.bounds import METADATA_BYTES_MAX, OFFSETS_PER_REQUEST_MAX
 from gateway.groups.committed import NextOffset, PartitionLag, ResetTo
 from gateway.http import fields
-from gateway.http.control_route import ControlRoute
 from gateway.http.disconnect import still_connected
-from gateway.http.engine_access import engine_of
-from gateway.http.held_response import held_json, room_for_answer
 from gateway.http.parameters import INT64_MIN
 from gateway.http.validation import faults
 from gateway.openapi.problems import BODY_ERRORS, problems
+from gateway.routes.control_route import ControlRoute
 from gateway.routes.groups import MEMBER_ERRORS, Generation, TopicNames
+from gateway.routes.held_response import held_json, room_for_answer
 from log_format.errors import ErrorCode
 from log_format.groups.row import OffsetRow
 

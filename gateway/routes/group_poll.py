@@ -12,13 +12,12 @@ from starlette.types import ASGIApp
 from typing_extensions import TypedDict
 
 from gateway.codec.media_type import JSON, negotiate
+from gateway.gateway import answer_memory, engine_of, gateway_of
 from gateway.groups.bounds import OFFSETS_PER_REQUEST_MAX
 from gateway.groups.groups import Joining
 from gateway.groups.polling import AutoReset, Polled, PollWish
 from gateway.http import fields
-from gateway.http.control_route import ControlRoute
 from gateway.http.disconnect import still_connected, unless_disconnected
-from gateway.http.engine_access import engine_of
 from gateway.http.parameters import accepted
 from gateway.http.validation import Fault, faults
 from gateway.log_engine import LogEngine
@@ -26,11 +25,11 @@ from gateway.memory_budget import Memory
 from gateway.openapi.problems import BODY_ERRORS, problems
 from gateway.openapi.schemas import PARTITION, TOPIC_NAME, object_of, ref
 from gateway.problem import request_id
+from gateway.routes.control_route import ControlRoute
 from gateway.routes.fetch import many_response
 from gateway.routes.fetch_body import Limits
 from gateway.routes.group_offsets import Offsets, Position
 from gateway.routes.groups import MEMBER_ERRORS, Generation, Subscription
-from gateway.shell import answer_memory, shell_of
 from log_format.errors import ErrorCode
 
 router = APIRouter(route_class=ControlRoute, tags=["groups"])
@@ -112,7 +111,7 @@ async def poll(request: Request, group: fields.GroupPath, asked: Poll) -> ASGIAp
     opening = msgspec.json.encode(
         {"member_id": polled.member_id, "generation": polled.generation, "rebalanced": polled.rebalanced}
     )
-    return many_response(shell_of(request), opening[:-1] + b",", polled.keys, polled.answer, request_id(request))
+    return many_response(gateway_of(request), opening[:-1] + b",", polled.keys, polled.answer, request_id(request))
 
 
 async def _polled(memory: Memory, engine: LogEngine, name: str, wish: PollWish, joining: Joining | None) -> Polled:

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp
 from typing_extensions import TypedDict
 
+from gateway.gateway import engine_of
 from gateway.groups.assignors import ASSIGNORS
 from gateway.groups.bounds import (
     PATTERN_CHARACTERS_MAX,
@@ -20,12 +21,11 @@ from gateway.groups.bounds import (
 )
 from gateway.groups.groups import GroupDescription, Joining, heartbeat_interval_ms
 from gateway.http import fields
-from gateway.http.control_route import ControlRoute
-from gateway.http.engine_access import engine_of
-from gateway.http.held_response import held_json
 from gateway.http.validation import Fault, faults
 from gateway.openapi.problems import BODY_ERRORS, problems
 from gateway.problem import refused
+from gateway.routes.control_route import ControlRoute
+from gateway.routes.held_response import held_json
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.groups.holdings import keys_of
 from log_format.groups.memory import row_bytes

@@ -9,10 +9,10 @@ from pydantic import Field
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
+from gateway.gateway import engine_of
 from gateway.http import fields
-from gateway.http.control_route import ControlRoute
-from gateway.http.engine_access import engine_of
 from gateway.openapi.problems import problems
+from gateway.routes.control_route import ControlRoute
 from log_format.errors import ErrorCode
 
 router = APIRouter(route_class=ControlRoute, tags=["fetch"])

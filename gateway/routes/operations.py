@@ -15,14 +15,14 @@ from typing_extensions import TypedDict
 
 from gateway import metrics
 from gateway.codec.media_type import negotiate
+from gateway.gateway import Gateway, gateway_of
 from gateway.http import fields
-from gateway.http.control_route import ControlRoute
 from gateway.http.dispatch import no_such_route
 from gateway.http.home_page import HOME_HEADERS, HOME_PAGE, HTML
 from gateway.http.parameters import accepted
 from gateway.openapi.docs_page import DOCS_HEADERS, DOCS_PAGE
 from gateway.problem import MEDIA_TYPE, as_tidelog_error
-from gateway.shell import Shell, shell_of
+from gateway.routes.control_route import ControlRoute
 from log_format import limits
 from log_format.errors import BackOff, ErrorCode, StoreError, TidelogError
 from log_format.version import __version__
@@ -91,18 +91,18 @@ class StoreCheck:
         self._asking: asyncio.Task[TidelogError | None] | None = None
         self._asked_at_ms = -STORE_CHECK_TRUSTED_MS
 
-    async def error(self, shell: Shell) -> TidelogError | None:
+    async def error(self, gateway: Gateway) -> TidelogError | None:
         """Why the store does not answer; None when it does."""
-        now_ms = shell.clock.monotonic_ms()
+        now_ms = gateway.clock.monotonic_ms()
         if self._asking is None or (self._asking.done() and now_ms - self._asked_at_ms >= STORE_CHECK_TRUSTED_MS):
             self._asked_at_ms = now_ms
-            self._asking = asyncio.create_task(self._ask(shell))
+            self._asking = asyncio.create_task(self._ask(gateway))
         return await asyncio.shield(self._asking)
 
-    async def _ask(self, shell: Shell) -> TidelogError | None:
+    async def _ask(self, gateway: Gateway) -> TidelogError | None:
         try:
             async with asyncio.timeout(STORE_CHECK_TIMEOUT_MS / 1000):
-                await shell.engine.store_answers()
+                await gateway.engine.store_answers()
         except TimeoutError:
             return BackOff(f"The store did not answer within {STORE_CHECK_TIMEOUT_MS} ms.")
         except (StoreError, TidelogError, OSError) as error:
@@ -124,11 +124,11 @@ async def readyz(request: Request) -> Status:
 
     503 `DRAINING` or `UNAVAILABLE` tells a balancer to send requests elsewhere.
     """
-    shell = shell_of(request)
-    if shell.draining:
+    gateway = gateway_of(request)
+    if gateway.engine.draining:
         raise BackOff("The gateway is shutting down.", code=ErrorCode.DRAINING)
     check: StoreCheck = request.app.state.store_check
-    error = await check.error(shell)
+    error = await check.error(gateway)
     if error is not None:
         raise BackOff(error.detail, code=error.code)
     return {"status": "ready"}
@@ -137,25 +137,25 @@ async def readyz(request: Request) -> Status:
 @probes.get("/metrics", response_class=PlainTextResponse)
 async def scrape(request: Request) -> Response:
     """Metrics in Prometheus' text format."""
-    shell = shell_of(request)
-    shell.metrics.request_memory.set(shell.request_memory.used_bytes)
-    shell.metrics.answer_memory.set(shell.answer_memory.used_bytes)
-    await shell.engine.measure()
-    return Response(shell.metrics.exposition(), headers={"content-type": metrics.CONTENT_TYPE})
+    gateway = gateway_of(request)
+    gateway.metrics.request_memory.set(gateway.request_memory.used_bytes)
+    gateway.metrics.answer_memory.set(gateway.answer_memory.used_bytes)
+    await gateway.engine.measure()
+    return Response(gateway.metrics.exposition(), headers={"content-type": metrics.CONTENT_TYPE})
 
 
 @router.get("/v1/cluster")
 async def cluster(request: Request) -> Cluster:
     """The live gateways of this store, as this one sees them, and its limits."""
-    shell = shell_of(request)
-    return _cluster(shell, store=_store_name(shell.store_uri))
+    gateway = gateway_of(request)
+    return _cluster(gateway, store=_store_name(gateway.store_uri))
 
 
 @operators.get("/v1/cluster", include_in_schema=False)
 async def cluster_of_operators(request: Request) -> Cluster:
     """The same with the store's URI, which says where to attack and what to guess."""
-    shell = shell_of(request)
-    return _cluster(shell, store=shell.store_uri)
+    gateway = gateway_of(request)
+    return _cluster(gateway, store=gateway.store_uri)
 
 
 def _store_name(uri: str) -> str:
@@ -164,35 +164,27 @@ def _store_name(uri: str) -> str:
     return f"{uri.partition(':')[0]}:{digest[:_STORE_DIGITS]}"
 
 
-def _cluster(shell: Shell, *, store: str) -> Cluster:
+def _cluster(gateway: Gateway, *, store: str) -> Cluster:
     return {
-        "gateways": _gateways(shell),
+        "gateways": _gateways(gateway),
         "store": store,
         "version": __version__,
-        "limits": {name: getattr(shell.settings, name) for name in _LIMITS}
+        "limits": {name: getattr(gateway.settings, name) for name in _LIMITS}
         | {"partition_count_max": limits.PARTITION_COUNT_MAX},
     }
 
 
-def _gateways(shell: Shell) -> list[ClusterGateway]:
-    own: ClusterGateway = {
-        "id": shell.settings.gateway_id,
-        "url": shell.url,
-        "started_at": shell.started_at_ms,
-        "owned_topics": shell.engine.owned_topic_count,
-    }
-    if shell.membership is None:
-        return [own]
+def _gateways(gateway: Gateway) -> list[ClusterGateway]:
     return [
         {"id": one.id, "url": one.url, "started_at": one.started_at, "owned_topics": one.owned_topics}
-        for one in shell.membership.heartbeats(shell)
+        for one in gateway.membership.heartbeats()
     ]
 
 
 @router.get("/openapi.json", include_in_schema=False)
 async def openapi_document(request: Request) -> Response:
     """The OpenAPI document of all routes; it does not change while the gateway runs."""
-    loop, pool = asyncio.get_running_loop(), shell_of(request).codec_pool
+    loop, pool = asyncio.get_running_loop(), gateway_of(request).codec_pool
     made: bytes = await loop.run_in_executor(pool, lambda: request.app.openapi_document)
     return Response(made, media_type="application/json")
 

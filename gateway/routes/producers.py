@@ -9,10 +9,10 @@ from starlette.requests import Request
 from typing_extensions import TypedDict
 
 from gateway.engine.producer_ids import PLAIN_EPOCH
+from gateway.gateway import engine_of
 from gateway.http import fields
-from gateway.http.control_route import ControlRoute
-from gateway.http.engine_access import engine_of
 from gateway.openapi.problems import CHANGE_ERRORS, problems
+from gateway.routes.control_route import ControlRoute
 
 router = APIRouter(route_class=ControlRoute, tags=["produce"])
 

@@ -12,12 +12,11 @@ from starlette.requests import Request
 from starlette.types import ASGIApp
 from typing_extensions import TypedDict
 
+from gateway.gateway import engine_of, gateway_of
 from gateway.http import fields
-from gateway.http.control_route import ControlRoute
-from gateway.http.engine_access import engine_of
-from gateway.http.held_response import held_json, room_for_answer
 from gateway.openapi.problems import CHANGE_ERRORS, problems
-from gateway.shell import shell_of
+from gateway.routes.control_route import ControlRoute
+from gateway.routes.held_response import held_json, room_for_answer
 from log_format import layout, limits
 from log_format.errors import ErrorCode
 from log_format.topic.config import SETTINGS, ChoiceSetting, IntegerSetting
@@ -226,7 +225,7 @@ def _described(request: Request, state: TopicState) -> Topic:
         "partition_count": state.partition_count,
         "partitions": cast("list[TopicPartition]", msgspec.Raw(b"[" + b",".join(_partitions(state)) + b"]")),
         "config": state.config.effective(),
-        "table_uri": f"{shell_of(request).store_uri}/{layout.topic_root(state.topic).rstrip('/')}",
+        "table_uri": f"{gateway_of(request).store_uri}/{layout.topic_root(state.topic).rstrip('/')}",
         "table_version": state.version,
         "created_at": state.created_at_ms,
     }

@@ -9,10 +9,10 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
+from gateway.gateway import engine_of
 from gateway.http import fields
-from gateway.http.control_route import ControlRoute
-from gateway.http.engine_access import engine_of
 from gateway.openapi.problems import BODY_ERRORS, CHANGE_ERRORS, problems
+from gateway.routes.control_route import ControlRoute
 from gateway.routes.group_offsets import OFFSET_ERRORS, Committing, Offsets
 from gateway.routes.groups import MEMBER_ERRORS
 from log_format import limits

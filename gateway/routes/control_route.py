@@ -24,11 +24,12 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from gateway.http.direct_route import DirectRoute, direct
-from gateway.http.json_body import checked, json_body
+from gateway.http.json_request import checked
 from gateway.http.json_response import json_response
 from gateway.http.parameters import GIVEN_TWICE, NO_PARAMETERS, path_text, query_pairs, query_refused
 from gateway.http.validation import query_faults
 from gateway.openapi.problems import problems
+from gateway.routes.json_body import json_body
 
 
 class ControlRoute(DirectRoute):

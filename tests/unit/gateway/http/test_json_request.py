@@ -8,7 +8,7 @@ import time
 import pytest
 
 from gateway.http import fields
-from gateway.http.json_body import NODES_MAX, checked, parsed_object
+from gateway.http.json_request import NODES_MAX, checked, parsed_object
 from gateway.http.validation import FAULTS_MAX
 from log_format.errors import RequestRefused
 
