@@ -60,7 +60,7 @@ class Nothing(fields.Body, example={}):
 
 
 class BegunTransaction(TypedDict):
-    """``last_number`` comes to a client that sent a ``number``; null: nothing was committed yet."""
+    """`last_number` comes to a client that sent a `number`; null: nothing was committed yet."""
 
     transaction_id: fields.Opaque
     producer_id: fields.Opaque
@@ -99,7 +99,7 @@ class Aborted(TypedDict):
 
 
 class Transaction(TypedDict):
-    """A transaction as it is now; ``topics`` when it is committed."""
+    """A transaction as it is now; `topics` when it is committed."""
 
     state: Annotated[str, fields.OneOf("open", "committing", "committed", "aborted")]
     transactional_id: str
