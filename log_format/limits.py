@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+TIMESTAMP_MS_MIN: Final = 0
+TIMESTAMP_MS_MAX: Final = 253_402_300_799_999
+"""9999-12-31T23:59:59.999Z, the last moment that Spark, Delta and Python's datetime all can name."""
+
 TOPIC_NAME_CHARACTERS_MAX: Final = 249
 """Kafka's bound: the name and a partition number still fit a file name."""
 
@@ -15,6 +19,20 @@ REQUEST_BYTES_MAX: Final = 16 * 1024 * 1024
 
 RECORD_BYTES_DEFAULT: Final = 1024 * 1024
 """Default of ``max.message.bytes``, Kafka's."""
+
+FETCH_RECORDS_MAX: Final = 100_000
+"""Largest ``max_records`` of a fetch."""
+
+FETCH_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Largest ``max_bytes`` of a fetch."""
+
+FETCH_WAIT_MS_MAX: Final = 60_000
+"""Largest ``max_wait_ms`` of a fetch."""
+
+SESSION_TIMEOUT_MS_MIN: Final = 1_000
+SESSION_TIMEOUT_MS_MAX: Final = 1_800_000
+SESSION_TIMEOUT_MS_DEFAULT: Final = 45_000
+"""Of a consumer group's members; Kafka's."""
 
 HEADERS_PER_RECORD_MAX: Final = 65_536
 """Headers of one record that a gateway takes. Records have few, and a reader of one holds all of its headers."""
@@ -112,6 +130,8 @@ PRODUCER_REQUESTS_REMEMBERED: Final = 5
 
 PRODUCER_EXPIRATION_MS: Final = 86_400_000
 """Default of ``producer.id.expiration.ms``, Kafka's."""
+
+TRANSACTION_TIMEOUT_MS_DEFAULT: Final = 60_000
 
 TRANSACTION_TIMEOUT_MS_MIN: Final = 1_000
 """The least of docs/http-api.md, section 5: a shorter one would end before a slow store has staged anything."""

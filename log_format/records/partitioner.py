@@ -1,7 +1,6 @@
 """Key -> partition, by Kafka's default hash, so that records keep the partition they had in Kafka.
 
-``partition = (murmur2(key) & 0x7fffffff) % partition_count``. ``murmur2`` is the 32-bit MurmurHash2 with seed ``0x9747b28c`` over
-little-endian words, as in ``org.apache.kafka.common.utils.Utils.murmur2``.
+``partition = (murmur2(key) & 0x7fffffff) % partition_count``; ``murmur2`` has the hash of one key.
 
 The array form makes no Python object of a key. It goes through all keys side by side, one 4-byte word at a time, longest key
 first, so the keys that have another word are always a prefix. A few keys much longer than the rest would make that loop long
@@ -19,12 +18,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from log_format.limits import PARTITION_COUNT_MAX
+from log_format.records.murmur2 import MASK, MULTIPLIER, POSITIVE, SEED, SHIFT, finish, positive_murmur2
 
-_SEED: Final = 0x9747B28C
-_MULTIPLIER: Final = 0x5BD1E995
-_SHIFT: Final = 24
-_MASK: Final = 0xFFFFFFFF
-_POSITIVE: Final = 0x7FFFFFFF
+_LONG_KEY_BYTES: Final = 128
+"""A key from this length on is hashed faster with numpy."""
+
 _KEYS_MIN: Final = 64
 """With fewer keys side by side a step of numpy costs more than the same step in Python, key by key."""
 
@@ -41,13 +39,10 @@ _Int64s = npt.NDArray[np.int64]
 def partition_for_key(key: bytes, partition_count: int) -> int:
     """The partition of one key, in ``[0, partition_count)``. ``partition_count`` is 1 to ``PARTITION_COUNT_MAX``."""
     _check_partition_count(partition_count)
-    length = len(key)
-    words_end = length & ~3
-    hash_ = _finish_words(_SEED ^ length, key[:words_end])
-    if words_end != length:
-        hash_ = ((hash_ ^ int.from_bytes(key[words_end:], "little")) * _MULTIPLIER) & _MASK
-    hash_ = ((hash_ ^ (hash_ >> 13)) * _MULTIPLIER) & _MASK
-    return ((hash_ ^ (hash_ >> 15)) & _POSITIVE) % partition_count
+    if len(key) < _LONG_KEY_BYTES:
+        return positive_murmur2(key) % partition_count
+    words_end = len(key) & ~3
+    return finish(_finish_words(SEED ^ len(key), key[:words_end]), key[words_end:]) % partition_count
 
 
 def partition_for_keys(keys: pa.Array | pa.ChunkedArray, partition_count: int) -> npt.NDArray[np.int32]:
@@ -90,7 +85,7 @@ def _partitions(keys: pa.Array, partition_count: int) -> npt.NDArray[np.int32]:
     for block in range(0, len(keys), _BLOCK_KEYS):
         part = slice(block, block + _BLOCK_KEYS)
         hashes[part] = _murmur2(padded, starts[part], lengths[part])
-    partitions = ((hashes & np.uint32(_POSITIVE)) % np.uint32(partition_count)).astype(np.int32)
+    partitions = ((hashes & np.uint32(POSITIVE)) % np.uint32(partition_count)).astype(np.int32)
     if valid is not None:
         partitions[~valid] = -1
     return partitions
@@ -107,8 +102,8 @@ def _murmur2(padded: bytes, starts: _Int64s, lengths: _Int64s) -> _Words:
     descending = -word_counts
     # Every byte position as a little-endian word: unaligned reads instead of a copy per position.
     words = np.ndarray((len(padded) - 3,), dtype="<u4", buffer=padded, strides=(1,))
-    hashes = np.uint32(_SEED) ^ lengths.astype(np.uint32)
-    multiplier = np.uint32(_MULTIPLIER)
+    hashes = np.uint32(SEED) ^ lengths.astype(np.uint32)
+    multiplier = np.uint32(MULTIPLIER)
     for index in range(most):
         active = len(hashes) if index < fewest else int(np.searchsorted(descending, -index, side="left"))
         if active < _KEYS_MIN and most - index > _WORDS_MIN:
@@ -116,7 +111,7 @@ def _murmur2(padded: bytes, starts: _Int64s, lengths: _Int64s) -> _Words:
             break
         mixed = words[starts[:active] + 4 * index]
         mixed *= multiplier
-        mixed ^= mixed >> np.uint32(_SHIFT)
+        mixed ^= mixed >> np.uint32(SHIFT)
         mixed *= multiplier
         head = hashes[:active]
         head *= multiplier
@@ -150,10 +145,10 @@ def _finish_longest(hashes: _Words, padded: bytes, starts: _Int64s, word_counts:
 
 
 def _finish_words(hash_: int, data: bytes) -> int:
-    """``hash_`` after the whole words of ``data``. Only the last step of each word depends on the word before."""
-    mixed = np.frombuffer(data, dtype="<u4") * np.uint32(_MULTIPLIER)
-    mixed ^= mixed >> np.uint32(_SHIFT)
-    mixed *= np.uint32(_MULTIPLIER)
+    """``hash_`` after the whole words of ``data``. Only the last step of each word depends on the one before."""
+    mixed = np.frombuffer(data, dtype="<u4") * np.uint32(MULTIPLIER)
+    mixed ^= mixed >> np.uint32(SHIFT)
+    mixed *= np.uint32(MULTIPLIER)
     for word in mixed.tolist():
-        hash_ = ((hash_ * _MULTIPLIER) & _MASK) ^ word
+        hash_ = ((hash_ * MULTIPLIER) & MASK) ^ word
     return hash_

@@ -10,10 +10,11 @@ from typing import Final
 
 import pyarrow as pa
 
+from log_format.limits import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+
+__all__ = ["BATCH_SCHEMA", "HEADER", "HEADERS", "RECORD_SCHEMA", "TIMESTAMP", "TIMESTAMP_MS_MAX", "TIMESTAMP_MS_MIN"]
+
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
-TIMESTAMP_MS_MIN: Final = 0
-TIMESTAMP_MS_MAX: Final = 253_402_300_799_999
-"""9999-12-31T23:59:59.999Z, the last moment that Spark, Delta and Python's datetime all can name."""
 
 HEADER: Final = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 HEADERS: Final = pa.list_(pa.field("element", HEADER))
