@@ -66,7 +66,7 @@ def _prose() -> tuple[tuple[str, str], ...]:
             found.append((name, BLOCK.sub("", path.read_text())))
         elif name.endswith(".py") and path != Path(__file__).resolve():
             found.append((name, "\n".join(_words(path.read_text()))))
-        elif name.endswith((".tf", ".yaml", ".lock", ".sh", "Dockerfile")) or path.name == "Makefile":
+        elif name.endswith((".tf", ".hcl", ".yaml", ".toml", ".lock", ".sh", "Dockerfile")) or path.name == "Makefile":
             found.append((name, "\n".join(COMMENT.findall(path.read_text()))))
     return tuple(found)
 
