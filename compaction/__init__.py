@@ -1,9 +1,18 @@
-"""Maintenance: small segments into large ones, retention, key compaction, log clean-up, collection of what is no longer needed.
+"""Maintenance: merges of small segments, retention, key compaction, log clean-up, collection of unneeded objects.
 
-Plans are pure (``merge_plan``, ``key_plan``, ``collection``, ``log_cleanup``); workers rewrite segments, in this process or on
-Spark's executors; ``topic_upkeep`` is one round over one topic, ``job`` all rounds over all topics. Every commit goes through
-``log_format.delta.committer`` and is validated against the head. Nothing here holds a lock: any number of these may run at once,
-and each may be killed at any time. It meets the gateways only as bytes in the store.
+::
+
+    topic_upkeep    one topic, one round: plan, do, commit
+    merge_plan      which segments become one (pure)
+    key_plan        which segments to clear of superseded keys (pure)
+    collection      which objects to delete (pure)
+    log_cleanup     which commits and checkpoints to delete (pure)
+    rewrite         segments in, segments out: a worker's task
+    workers         where tasks run: in this process, or in Spark's executors (spark_workers)
+    job, __main__   all topics, round after round
+
+Every commit goes through ``log_format.delta.committer`` and is validated against the head. Nothing here holds a lock. So any
+number of these processes may run at once, and each may be killed at any time. They meet the gateways only as bytes in the store.
 """
 
 __all__: list[str] = []

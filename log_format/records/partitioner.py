@@ -2,11 +2,11 @@
 
 ``partition = (murmur2(key) & 0x7fffffff) % partition_count``; ``murmur2`` has the hash of one key.
 
-The array form never makes a Python object of a key: keys are walked side by side, one 4-byte word of all of them at a
-time, longest first, so that the keys which still have a word are always a prefix. A few keys much longer than the rest
-would make that walk long and thin; those are finished one by one.
+The array form makes no Python object of a key. It goes through all keys side by side, one 4-byte word at a time, longest key
+first, so the keys that have another word are always a prefix. A few keys much longer than the rest would make that loop long
+and thin; they are finished one by one.
 
-What to do with a key that is null is the caller's: it gets -1 here.
+The partition of a null key is the caller's decision: here it gets -1.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _LONG_KEY_BYTES: Final = 128
 """A key from this length on is hashed faster with numpy."""
 
 _KEYS_MIN: Final = 64
-"""Below so many keys side by side a step of numpy costs more than the same step in Python, one key after another."""
+"""With fewer keys side by side a step of numpy costs more than the same step in Python, key by key."""
 
 _WORDS_MIN: Final = 64
-"""With fewer words left than this, going over to one key after another does not pay for itself."""
+"""With fewer words left, finishing key by key does not pay."""
 
 _BLOCK_KEYS: Final = 16_384
 """Keys hashed together: their columns stay in the processor's cache."""
 
 _Words = npt.NDArray[np.uint32]
-_Places = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
@@ -72,13 +72,13 @@ def _partitions(keys: pa.Array, partition_count: int) -> npt.NDArray[np.int32]:
     _, offsets_buffer, data_buffer = keys.buffers()
     offsets = np.frombuffer(offsets_buffer, dtype=np.int32)[keys.offset : keys.offset + len(keys) + 1].astype(np.int64)
     first, last = int(offsets[0]), int(offsets[-1])
-    # Four zero bytes behind the last key, so that its last, perhaps partial word can be read as a whole one.
+    # Four zero bytes after the last key: its last, perhaps partial word is then read as a whole one.
     padded = (bytes(data_buffer[first:last]) if data_buffer is not None else b"") + bytes(4)
     starts = offsets[:-1] - first
     lengths = np.diff(offsets)
     valid = None
     if keys.null_count:
-        # What a null slot spans in the data is arbitrary; hashed as empty it costs nothing.
+        # A null slot's bytes in the data are arbitrary; hashed as empty it costs nothing.
         valid = keys.is_valid().to_numpy(zero_copy_only=False)
         lengths = np.where(valid, lengths, 0)
     hashes = np.empty(len(keys), dtype=np.uint32)
@@ -91,7 +91,7 @@ def _partitions(keys: pa.Array, partition_count: int) -> npt.NDArray[np.int32]:
     return partitions
 
 
-def _murmur2(padded: bytes, starts: _Places, lengths: _Places) -> _Words:
+def _murmur2(padded: bytes, starts: _Int64s, lengths: _Int64s) -> _Words:
     """Hashes of ``padded[start : start + length]`` for each pair."""
     word_counts = lengths >> 2
     fewest, most = int(word_counts.min()), int(word_counts.max())
@@ -132,16 +132,16 @@ def _murmur2(padded: bytes, starts: _Places, lengths: _Places) -> _Words:
 _TAIL_MASKS: Final = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], dtype=np.uint32)
 
 
-def _longest_first(word_counts: _Places, most: int) -> npt.NDArray[np.intp]:
+def _longest_first(word_counts: _Int64s, most: int) -> npt.NDArray[np.intp]:
     descending = most - word_counts
     # numpy sorts 16-bit integers by radix, several times faster than wider ones.
     return np.argsort(descending.astype(np.uint16) if most <= 0xFFFF else descending, kind="stable")
 
 
-def _finish_longest(hashes: _Words, padded: bytes, starts: _Places, word_counts: _Places, index: int) -> None:
-    """Bring the hashes of the first ``len(starts)`` keys, which stand before word ``index``, to the end of their words."""
-    for place, (start, word_count) in enumerate(zip(starts.tolist(), word_counts.tolist(), strict=True)):
-        hashes[place] = _finish_words(int(hashes[place]), padded[start + 4 * index : start + 4 * word_count])
+def _finish_longest(hashes: _Words, padded: bytes, starts: _Int64s, word_counts: _Int64s, index: int) -> None:
+    """Finish the hashes of the first ``len(starts)`` keys, from word ``index`` to the end of their whole words."""
+    for number, (start, word_count) in enumerate(zip(starts.tolist(), word_counts.tolist(), strict=True)):
+        hashes[number] = _finish_words(int(hashes[number]), padded[start + 4 * index : start + 4 * word_count])
 
 
 def _finish_words(hash_: int, data: bytes) -> int:

@@ -1,7 +1,7 @@
-"""How records travel: as Arrow tables, never as a Python object each.
+"""Records as Arrow tables, never as a Python object each.
 
 The columns are those of Spark's Kafka source, so that queries carry over. Timestamps are microseconds in Arrow and Parquet
-(what Spark reads without a cast) but always whole milliseconds in value, as in Kafka.
+(Spark reads them without a cast), but always whole milliseconds in value, as in Kafka.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ BATCH_SCHEMA: Final = pa.schema(
         pa.field("headers", HEADERS),
     ]
 )
-"""Records before they have a place. ``timestamp`` is never null; ``key``, ``value`` may be; ``headers`` is null or a list
-without null elements, whose keys are not null."""
+"""Records before they have a place. ``timestamp`` is never null; ``key`` and ``value`` may be. ``headers`` is null, or a list
+whose elements and their keys are not null."""
 
 RECORD_SCHEMA: Final = pa.schema([pa.field("partition", pa.int32()), pa.field("offset", pa.int64()), *BATCH_SCHEMA])
-"""Records in their place: the columns of a topic's table, in its order. ``partition`` and ``offset`` are never null."""
+"""Records in their place: the columns of a topic's table, in order. ``partition`` and ``offset`` are never null."""
