@@ -1,7 +1,7 @@
 """One task of a write to the store: its records as objects beside the topics, which become records when the driver commits them.
 
 They are the staged records of a transaction (``log_format.transactions.staged_records``) whose id every task of the write knows
-without asking anybody: it follows from what the driver gave to all of them (``Attempt``) and from the batch. An object that the
+without a question: it follows from what the driver gave to all of them (``Attempt``) and from the batch. An object that the
 driver does not name, since its task failed or ran twice, is deleted with the others when the transaction has ended.
 """
 
@@ -32,7 +32,7 @@ from log_format.transactions.staged_records import StagedRecords, encode_staged,
 from spark_pipeline.sink.batch_name import BatchName
 from spark_pipeline.sink.columns import by_topic, partitions_of, to_records
 from spark_pipeline.sink.options import SinkOptions
-from spark_pipeline.source.store_access import opened
+from spark_pipeline.store_access import opened
 
 OBJECT_BYTES: Final = 32 * 1024 * 1024
 """Records of one staged object, at about which it is put: what a task holds in memory."""

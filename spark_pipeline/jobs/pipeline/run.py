@@ -24,7 +24,7 @@ from spark_pipeline.jobs.pipeline.judge import REASON, judge
 from spark_pipeline.jobs.pipeline.record_schema import RecordSchema, from_ddl
 from spark_pipeline.jobs.pipeline.report import REASONS_MAX, ListenToGold, Report
 from spark_pipeline.jobs.pipeline.settings import Settings
-from spark_pipeline.source.options import OptionRefused
+from spark_pipeline.option_refused import OptionRefused
 
 LOOK_SECONDS: Final = 0.2
 """How often it is looked whether a query has failed or an end was asked for."""
@@ -90,7 +90,7 @@ class Pipeline:
 
     def _start_gold(self, gold: Gold, trigger: str | None) -> StreamingQuery:
         path = self._settings.gold_table(gold)
-        # Who deletes rows of silver, as the law may ask, does not stop what is built on it.
+        # Deleting rows of silver, as the law may ask, does not stop what is built on it.
         rows = self._spark.readStream.format("delta").option("skipChangeCommits", "true").load(self._settings.silver)
         changed = aggregate(rows, gold)
         return self._start(f"gold {gold.name}", changed, lambda batch, _: upsert(batch, path, gold), trigger)
