@@ -28,10 +28,10 @@ demo: $(STAMP) ## Replay 336,776 flights: HTTP in, Delta on disk, HTTP and Spark
 test: minio-server $(STAMP) lint ## Run every check and every test (needs Go once, to build MinIO)
 	.venv/bin/pytest -n 2 --dist loadgroup $(ARGS)
 
-simulate: $(STAMP) ## Run SEEDS (default 10000) histories of whole gateways under misfortune, and without any
-	TIDELOG_SERVICE_SEEDS=$(or $(SEEDS),10000) TIDELOG_GROUP_SEEDS=$(or $(SEEDS),10000) \
+simulate: $(STAMP) ## Run SEEDS (default 10000) histories of the log's core and of whole gateways under misfortune, and without any
+	TIDELOG_SIMULATION_SEEDS=$(or $(SEEDS),10000) TIDELOG_SERVICE_SEEDS=$(or $(SEEDS),10000) TIDELOG_GROUP_SEEDS=$(or $(SEEDS),10000) \
 		TIDELOG_CALM_SEEDS=$(or $(SEEDS),10000) TIDELOG_CALLS_SEEDS=$(or $(SEEDS),10000) .venv/bin/pytest -n 2 \
-		tests/simulation/test_service_simulation.py tests/simulation/test_group_simulation.py \
+		tests/simulation/test_simulation.py tests/simulation/test_service_simulation.py tests/simulation/test_group_simulation.py \
 		tests/simulation/test_calm_simulation.py tests/simulation/test_calls_simulation.py \
 		-k "guarantees or every_answer or nothing_changed" $(ARGS)
 

@@ -14,13 +14,13 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.bodies import _values as values_of
+from benchmarks.bodies import log_lines
 from benchmarks.report import Table
-from gateway.codec.arrow_answer import arrow_answer
+from gateway.codec.arrow_answer import arrow_pieces
 from gateway.codec.arrow_body import decode_arrow
 from gateway.codec.event_stream import record_events
 from gateway.codec.incoming import IncomingRecords
-from gateway.codec.json_answer import Positions, json_answer, ndjson_answer
+from gateway.codec.json_answer import Positions, json_pieces, ndjson_pieces
 from gateway.codec.json_body import decode_json
 from gateway.codec.ndjson_body import decode_ndjson
 from gateway.codec.route import route
@@ -58,7 +58,7 @@ def cpu_seconds(run: Callable[[], object]) -> float:
 
 def decoding(records: int, value_bytes: int) -> list[tuple[str, Callable[[], object], Callable[[], object]]]:
     """Name, what decodes, and its floor."""
-    texts = values_of(records, value_bytes, 1)
+    texts = log_lines(records, value_bytes, 1)
     keys = [f"key-{index % 5000}" for index in range(records)]
     plain = [{"key": key, "value": text} for key, text in zip(keys, texts, strict=True)]
     documents = [
@@ -102,7 +102,7 @@ def _routed(incoming: IncomingRecords) -> object:
 
 def answers(records: int, value_bytes: int) -> list[tuple[str, Callable[[], object], Callable[[], object]]]:
     """Name, what writes an answer, and its floor: msgspec writing the same strings, or a copy of the table."""
-    texts = values_of(records, value_bytes, 2)
+    texts = log_lines(records, value_bytes, 2)
     cases: list[tuple[str, Callable[[], object], Callable[[], object]]] = []
     escaped = [json.dumps({"id": index, "text": text}) for index, text in enumerate(texts)]
     encode = msgspec.json.Encoder().encode
@@ -111,16 +111,18 @@ def answers(records: int, value_bytes: int) -> list[tuple[str, Callable[[], obje
         cases.append(
             (
                 f"JSON, {name}",
-                lambda stored=stored: json_answer("bench", 3, stored, POSITIONS),  # type: ignore[misc]
+                lambda stored=stored: b"".join(json_pieces("bench", 3, stored, POSITIONS)),  # type: ignore[misc]
                 lambda strings=strings: encode(strings),  # type: ignore[misc]
             )
         )
     binary = _stored([bytes([0xFF]) + text.encode()[1:] for text in texts])
-    cases.append(("JSON, not UTF-8", lambda: json_answer("bench", 3, binary, POSITIONS), lambda: encode(texts)))
-    cases.append(("NDJSON, text", lambda: ndjson_answer(table), lambda: encode(texts)))
+    cases.append(
+        ("JSON, not UTF-8", lambda: b"".join(json_pieces("bench", 3, binary, POSITIONS)), lambda: encode(texts))
+    )
+    cases.append(("NDJSON, text", lambda: b"".join(ndjson_pieces(table)), lambda: encode(texts)))
     cases.append(("events, text", lambda: record_events(table), lambda: encode(texts)))
     data = b"".join(text.encode() for text in texts)
-    cases.append(("Arrow", lambda: arrow_answer(table), lambda: bytearray(data)))
+    cases.append(("Arrow", lambda: b"".join(arrow_pieces(table)), lambda: bytearray(data)))
     return cases
 
 

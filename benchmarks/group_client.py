@@ -11,7 +11,7 @@ import json
 import multiprocessing
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -170,7 +170,7 @@ async def steady(members: Sequence[Member], seconds: float, *, commits: bool) ->
     await asyncio.gather(*work)
 
 
-Scenario = Callable[..., Awaitable[dict[str, Any]]]
+Scenario = Callable[..., Coroutine[Any, Any, dict[str, Any]]]
 
 
 def _process(channel: Any, scenario: Scenario, port: int, arguments: dict[str, Any]) -> None:

@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from compaction.job import Job
-from compaction.report import CollectedEvents
+from compaction.report import LogReporter
 from compaction.workers import InThisProcess
 from log_format import layout
 from log_format.checkpoints import checkpoint
@@ -161,9 +161,7 @@ class _Writer:
         self._store = MemoryStore(clock=self._clock)
         self._log = TopicLog(self._store, TOPIC, self._clock)
         self._committer = Committer(self._log, new_id=_new_id, engine="tidelog-gateway")
-        self._job = Job(
-            store=self._store, workers=InThisProcess(self._store), clock=self._clock, report=CollectedEvents()
-        )
+        self._job = Job(store=self._store, workers=InThisProcess(self._store), clock=self._clock, report=LogReporter())
         self._twin = twin
         self._twin_version = -1
         self._twin_files: dict[bytes, Path] = {}

@@ -21,7 +21,7 @@ from benchmarks.produce import make_topic
 from benchmarks.report import Table
 from compaction.job import Job
 from compaction.policy import Policy
-from compaction.report import CollectedEvents, Totals
+from compaction.report import LogReporter, Totals
 from compaction.workers import InThisProcess
 from log_format import layout
 from log_format.checkpoints.topic_log import TopicLog
@@ -113,7 +113,7 @@ def _merged(flushes: Flushes) -> tuple[Totals, float]:
     for _ in range(flushes.count):
         committer.commit(Append([batch], _new_id))
     clock.ms += HOUR_MS
-    job = Job(store=store, workers=InThisProcess(store), clock=clock, report=CollectedEvents())
+    job = Job(store=store, workers=InThisProcess(store), clock=clock, report=LogReporter())
     started = time.process_time()
     totals = job.run_round(collect=False)
     seconds = time.process_time() - started

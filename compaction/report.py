@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 _log = logging.getLogger("compaction")
@@ -66,14 +66,3 @@ class JsonReporter:
         """Note it."""
         sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
         sys.stdout.flush()
-
-
-@dataclass(slots=True)
-class CollectedEvents:
-    """Keeps them: for who asks afterwards."""
-
-    events: list[tuple[str, dict[str, str | float]]] = field(default_factory=list)
-
-    def event(self, event: str, **fields: str | float) -> None:
-        """Note it."""
-        self.events.append((event, fields))

@@ -3,9 +3,9 @@
 1. The sum of all reservations of a budget never exceeds its ``bytes_max``, but for ``Reservation.hold``.
 2. A reservation is released exactly once, whatever happens to its request; releasing again does nothing.
 3. Those who wait are served in order, so that a large one is not starved by small ones.
-4. A part may be kept (``kept_bytes``) for clients that hold little, and half of it for small reservations of any client: they
-   pass those who wait. So one client that never reads its answers holds up itself, and not everybody. Who a client is says the
-   caller: behind a proxy all are one, and have all but the kept part together.
+4. A part may be kept (``kept_bytes``) for clients that hold little, and half of it for small or brief reservations of any
+   client: they pass those who wait. So one client that never reads its answers holds up itself, and not everybody. Who a client
+   is says the caller: behind a proxy all are one, and have all but the kept part together.
 
 Not thread-safe: everything here belongs to the event loop.
 """
@@ -41,7 +41,9 @@ class Memory(Protocol):
         """See ``MemoryBudget``."""
         ...
 
-    async def reserve_in_turn(self, size_bytes: int, *, wait_ms: int, waiting_max: int = 256) -> Reservation:
+    async def reserve_in_turn(
+        self, size_bytes: int, *, wait_ms: int, waiting_max: int = 256, is_brief: bool = False
+    ) -> Reservation:
         """See ``MemoryBudget``."""
         ...
 
@@ -101,7 +103,13 @@ class _Waiting:
 
     wanted: int
     client: str | None
+    is_small: bool
+    since: float = field(default_factory=lambda: asyncio.get_running_loop().time())
     turn: asyncio.Future[Reservation] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+    def waited_ms(self) -> int:
+        """Until now."""
+        return int((asyncio.get_running_loop().time() - self.since) * 1000)
 
 
 class MemoryBudget:
@@ -118,11 +126,17 @@ class MemoryBudget:
         self._kept_used = 0
         self._of_clients: dict[str, int] = {}
         self._waiting: deque[_Waiting] = deque()
+        self._longest_wait_ms = 0
 
     @property
     def waiting_count(self) -> int:
         """How many wait for room."""
         return len(self._waiting)
+
+    def longest_wait_ms(self) -> int:
+        """The longest wait of those who wait, or have waited since this was last asked; 0: nobody did."""
+        longest_ms, self._longest_wait_ms = self._longest_wait_ms, 0
+        return max(longest_ms, self._waiting[0].waited_ms()) if self._waiting else longest_ms
 
     @property
     def largest_bytes(self) -> int:
@@ -143,14 +157,21 @@ class MemoryBudget:
         return Reservation(self, size_bytes, client)
 
     async def reserve_in_turn(
-        self, size_bytes: int, *, wait_ms: int, waiting_max: int = 256, client: str | None = None
+        self,
+        size_bytes: int,
+        *,
+        wait_ms: int,
+        waiting_max: int = 256,
+        client: str | None = None,
+        is_brief: bool = False,
     ) -> Reservation:
         """Take ``size_bytes`` as soon as those who came before are served, waiting at most ``wait_ms``.
 
         More than the whole budget (without its kept part) counts as the whole: the largest permitted request must be served
-        alone. Raises ``BackOff`` (``OVERLOADED``) when the time is over or ``waiting_max`` others wait already.
+        alone. ``is_brief``: it shrinks to little soon, whatever its client does, so that it counts as small. Raises ``BackOff``
+        (``OVERLOADED``) when the time is over or ``waiting_max`` others wait already.
         """
-        waiting = _Waiting(min(size_bytes, self.largest_bytes), client)
+        waiting = _Waiting(min(size_bytes, self.largest_bytes), client, is_brief or size_bytes <= SMALL_BYTES)
         is_kept = bool(self._waiting) or not self._has_room(waiting.wanted, is_kept=False)
         if not is_kept or self._may_take_kept(waiting):
             return self._taken(waiting, is_kept)
@@ -171,6 +192,8 @@ class MemoryBudget:
             if isinstance(error, TimeoutError):
                 raise self._full() from None
             raise
+        finally:
+            self._longest_wait_ms = max(self._longest_wait_ms, waiting.waited_ms())
 
     def take(self, size_bytes: int, client: str | None = None, is_kept: bool = False) -> None:
         """Count ``size_bytes`` as used. Raises ``BackOff`` (``OVERLOADED``)."""
@@ -207,7 +230,7 @@ class MemoryBudget:
 
     def _may_take_kept(self, waiting: _Waiting) -> bool:
         wanted = waiting.wanted
-        if wanted <= SMALL_BYTES and self._kept_used + wanted <= self._kept_max // 2:
+        if waiting.is_small and self._kept_used + wanted <= self._kept_max // 2:
             return True
         holds_little = waiting.client is not None and self.held_by(waiting.client) + wanted <= self._kept_max
         return holds_little and self._has_room(wanted, is_kept=True)
@@ -249,8 +272,10 @@ class ClientMemory:
         """See ``MemoryBudget``."""
         return self.budget.reserve(size_bytes, self.client)
 
-    async def reserve_in_turn(self, size_bytes: int, *, wait_ms: int, waiting_max: int = 256) -> Reservation:
+    async def reserve_in_turn(
+        self, size_bytes: int, *, wait_ms: int, waiting_max: int = 256, is_brief: bool = False
+    ) -> Reservation:
         """See ``MemoryBudget``."""
         return await self.budget.reserve_in_turn(
-            size_bytes, wait_ms=wait_ms, waiting_max=waiting_max, client=self.client
+            size_bytes, wait_ms=wait_ms, waiting_max=waiting_max, client=self.client, is_brief=is_brief
         )

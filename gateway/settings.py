@@ -170,7 +170,7 @@ class Settings(BaseModel):
         MEBIBYTE,
         1 << 40,
         "Bytes of records and answers that are held at once. Past it fetches wait their turn, then 503 OVERLOADED."
-        " A quarter is kept for clients (by their address) that hold less than that.",
+        " A third is kept for clients (by their address) that hold less than that, and for small answers.",
     )
     tail_cache_bytes_max: int = _count(
         24 * MEBIBYTE, 0, 1 << 40, "Newest records kept in memory for tail reads. Lower: more reads from the store."
@@ -240,7 +240,11 @@ class Settings(BaseModel):
         "How long a connection may stay silent between requests. Below head_ms it also bounds a request's headers.",
     )
     write_stall_ms: int = _count(
-        60_000, 100, 3_600_000, "How long a client may read nothing of its answer before its connection is cut."
+        60_000,
+        100,
+        3_600_000,
+        "How long a client may read nothing of its answer before its connection is cut. Three seconds while others wait for"
+        " the memory that it holds.",
     )
     drain_timeout_ms: int = _count(
         30_000, 0, 600_000, "After SIGTERM: how long to wait for flushes and answers. Then the process ends anyway."

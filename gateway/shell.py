@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from gateway.cluster.membership import Membership
 
 
-ANSWER_SHARE: Final = 0.25
-"""Of the memory for answers: kept for clients that hold less than that of it."""
+ANSWER_SHARE: Final = 1 / 3
+"""Of the memory for answers: kept for clients that hold less than that of it. Half of it fits a small read of old records."""
 
 
 class Engine(Protocol):

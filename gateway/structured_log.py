@@ -2,7 +2,7 @@
 
 1. Logging never blocks the event loop: lines go to a bounded queue that one thread writes out. When the reader of standard
    error stalls, lines beyond the bound are dropped and their number is logged later; requests go on.
-2. The standard library's loggers (uvicorn, asyncio, boto3) and structlog's come out in the same form.
+2. The standard library's loggers (uvicorn, asyncio, boto3) come out in one form.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, Final, Literal
 
 import msgspec
-import structlog
 
 LINES_MAX: Final = 20_000
 """Lines waiting for the writer: some MiB, and seconds of a busy gateway."""
@@ -140,12 +139,6 @@ def configure(level: str, log_format: Literal["auto", "json", "text"] = "json") 
         logger.propagate = name != "uvicorn.access"
         # Its warnings are about single malformed requests; the gateway's protocol says those better.
         logger.setLevel(logging.ERROR)
-    structlog.configure(
-        processors=[structlog.stdlib.add_log_level, structlog.processors.format_exc_info, _write],
-        wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.PrintLoggerFactory(),
-        cache_logger_on_first_use=False,
-    )
 
 
 class _JsonHandler(logging.Handler):
@@ -165,14 +158,6 @@ class _JsonHandler(logging.Handler):
 
 
 _FORMATTER: Final = logging.Formatter()
-
-
-def _write(_logger: Any, _method: str, members: MutableMapping[str, Any]) -> Any:
-    request_id = current_request_id.get()
-    if request_id is not None:
-        members.setdefault("request_id", request_id)
-    WRITER.write({"at": _now(), **members})
-    raise structlog.DropEvent
 
 
 def _now() -> str:

@@ -41,11 +41,6 @@ def json_pieces(topic: str, partition: int, records: pa.Table, positions: Positi
     )
 
 
-def json_answer(topic: str, partition: int, records: pa.Table, positions: Positions) -> bytes:
-    """The answer of one partition as a JSON object, whole."""
-    return b"".join(json_pieces(topic, partition, records, positions))
-
-
 def failed_partition(topic: str, partition: int, problem: bytes) -> bytes:
     """What stands for one partition that can't be read; ``problem`` is its problem as JSON."""
     return b'{"topic":%b,"partition":%d,"error":%b}' % (msgspec.json.encode(topic), partition, problem)
@@ -59,8 +54,3 @@ def ndjson_pieces(records: pa.Table) -> Iterator[bytes]:
             yield b"\n"
         else:
             yield bytes(text_of(join_rows([record_objects(piece), "\n"])))
-
-
-def ndjson_answer(records: pa.Table) -> bytes:
-    """``records`` (``RECORD_SCHEMA``), one JSON object a line, each line ended."""
-    return b"".join(ndjson_pieces(records))

@@ -100,6 +100,15 @@ LOG_POLL_MS: Final = 500
 ANSWER_WAIT_MS_MAX: Final = 10_000
 """How long a fetch waits for memory to hold its answer."""
 
+LARGE_ANSWER_WAIT_MS_MAX: Final = 1_000
+"""How long it waits for what a large answer takes, before it makes do with a small one."""
+
+SMALL_ANSWER_BYTES: Final = 64 * 1024
+"""Records of a small answer: as text they are mostly less than the connection takes at once, so that they are not held."""
+
+SMALL_ANSWER_RECORDS: Final = 500
+"""And how many: each has text of its own."""
+
 PING_MS: Final = 15_000
 """Silence after which an event stream gets a comment (the contract's)."""
 

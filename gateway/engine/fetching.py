@@ -5,7 +5,7 @@
    and the log is looked at for commits of others meanwhile.
 3. The limits are totals over its partitions, in the order of the request; the first record comes whatever its size. So is the
    time that it reads old records for: what is left when that is over is for the next fetch. So is what one answer's memory
-   can't hold.
+   can't hold. Where memory for a large answer does not come in a second, a small one is given.
 4. One partition that fails ends the waiting; the others are answered all the same.
 5. However many partitions it names, it costs the event loop time in proportion to them, in steps between which others get their
    turn; and what it holds for a long list is reserved first.
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -27,8 +27,11 @@ from gateway.engine.bounds import (
     FETCH_LISTS_BYTES_MAX,
     FETCH_LISTS_WAITING_MAX,
     FETCH_PARTITION_BYTES,
+    LARGE_ANSWER_WAIT_MS_MAX,
     PARTITIONS_PER_STEP,
     POLL_REST,
+    SMALL_ANSWER_BYTES,
+    SMALL_ANSWER_RECORDS,
     TOPIC_LOOKS_AT_ONCE,
 )
 from gateway.engine.open_topic import OpenTopic
@@ -38,7 +41,7 @@ from gateway.engine.waiting import WaitingPlaces, Wakeup
 from gateway.memory_budget import Memory, MemoryBudget, Reservation
 from log_format import limits as format_limits
 from log_format.clock import Clock
-from log_format.errors import OffsetOutOfRange, TidelogError, UnknownTopic
+from log_format.errors import BackOff, OffsetOutOfRange, TidelogError, UnknownTopic
 from log_format.topic.state import TopicState
 
 StartWord = Literal["earliest", "latest"]
@@ -62,6 +65,19 @@ class FetchLimits:
     bytes_max: int
     bytes_min: int
     wait_ms_max: int
+
+    @property
+    def are_small(self) -> bool:
+        """Whether they allow a small answer only."""
+        return self.bytes_max <= SMALL_ANSWER_BYTES and self.records_max <= SMALL_ANSWER_RECORDS
+
+    def made_small(self) -> FetchLimits:
+        """The same for a small answer."""
+        return replace(
+            self,
+            bytes_max=min(self.bytes_max, SMALL_ANSWER_BYTES),
+            records_max=min(self.records_max, SMALL_ANSWER_RECORDS),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,20 +261,38 @@ class Fetching:
         return wanted.offset
 
     async def _read(self, places: Sequence[_Place | TidelogError], limits: FetchLimits, memory: Memory) -> FetchAnswer:
+        if not limits.are_small:
+            with suppress(BackOff):
+                return await self._read_up_to(places, limits, memory, LARGE_ANSWER_WAIT_MS_MAX)
+            limits = limits.made_small()
+        wait_ms = ANSWER_WAIT_MS_MAX - LARGE_ANSWER_WAIT_MS_MAX
+        return await self._read_up_to(places, limits, memory, wait_ms, is_small=True)
+
+    async def _read_up_to(
+        self,
+        places: Sequence[_Place | TidelogError],
+        limits: FetchLimits,
+        memory: Memory,
+        wait_ms: int,
+        *,
+        is_small: bool = False,
+    ) -> FetchAnswer:
         bytes_max = min(limits.bytes_max, read_bytes_max(memory))
         listed = len(places) if len(places) > FETCH_LIST_PARTITIONS else 0
         answer = FetchAnswer([], memory.reserve(0))
         done, is_for_store = False, False
         try:
             if listed:
-                answer.reservation = await reserve_for_tail(memory, 0, listed)
+                answer.reservation = await reserve_for_tail(memory, 0, listed, wait_ms=wait_ms)
             left = ReadLimits(records_max=limits.records_max, bytes_max=bytes_max)
             for number, place in enumerate(places, 1):
                 part = place if isinstance(place, TidelogError) else self._read_from_memory(place, left)
                 if part is None:
                     if not is_for_store:
                         answer.reservation.release()
-                        answer.reservation = await reserve_for_store(memory, bytes_max, listed)
+                        answer.reservation = await reserve_for_store(
+                            memory, bytes_max, listed, is_small=is_small, wait_ms=wait_ms
+                        )
                         left = replace(left, store_until_ms=self._clock.monotonic_ms() + COLD_READ_MS_MAX)
                         is_for_store = True
                     assert isinstance(place, _Place)
@@ -275,7 +309,7 @@ class Fetching:
                     await asyncio.sleep(0)
             if not is_for_store and answer.record_count:
                 answer.reservation.release()
-                answer.reservation = await reserve_for_tail(memory, answer.size_bytes, listed)
+                answer.reservation = await reserve_for_tail(memory, answer.size_bytes, listed, wait_ms=wait_ms)
             elif not answer.record_count and not listed:
                 answer.reservation.release()
             done = True

@@ -117,7 +117,7 @@ class Stream:
         if records is not None:
             size = records.size_bytes
             return Followed(records, await reserve_for_tail(self._memory, size) if size else self._memory.reserve(0))
-        reservation = await reserve_for_store(self._memory, EVENTS_BYTES_MAX)
+        reservation = await reserve_for_store(self._memory, EVENTS_BYTES_MAX, is_small=True)
         done = False
         try:
             records = await self._reading.read(self._topic, state, self._partition, self.offset, _LIMITS)

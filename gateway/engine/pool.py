@@ -47,11 +47,6 @@ class Pool:
         while some := list(islice(left, MAP_AHEAD)):
             yield from self._executor.map(call, some)
 
-    @property
-    def call_count(self) -> int:
-        """Calls that run or wait."""
-        return self._calls
-
     def _done(self, _future: Future[T]) -> None:
         with self._lock:
             self._calls -= 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,7 +23,6 @@ from gateway.groups.metrics import GroupMetrics
 from log_format.clock import Clock
 from log_format.errors import ErrorCode, RequestRefused, TidelogError, UnknownTopic
 from log_format.groups.changes import CommitOffsets, not_empty
-from log_format.groups.holdings import keys_of
 from log_format.groups.row import NO_GENERATION, OffsetRow
 from log_format.groups.state import Group, GroupsState
 from log_format.topic.state import TopicState
@@ -124,11 +124,9 @@ class Committed:
             transaction_id=transaction_id,
             epoch=epoch,
         )
-        if transaction_id is None:
+        # The transaction's decision is what was asked for.
+        with nullcontext() if transaction_id is None else unasked():
             group = await self._commits.decide(decision)
-        else:
-            with unasked():  # the transaction's decision is what was asked for
-                group = await self._commits.decide(decision)
         self._metrics.committed_offsets.inc(len(offsets))
         return group
 
@@ -180,14 +178,18 @@ class Committed:
         return {key: row.offset for key, row in (await self._valid(group, wanted)).items() if row.offset is not None}
 
     async def reset(
-        self, name: str, topics: Sequence[str] | None, partitions: Sequence[Key] | None, to: ResetTo
+        self,
+        group: Group,
+        name: str,
+        topics: Sequence[str] | None,
+        partitions: Sequence[Key] | None,
+        to: ResetTo,
     ) -> list[OffsetRow]:
         """Move offsets of a group without members, clamped to what there is; all offsets of the group then.
 
-        Raises ``RequestRefused`` (``UNKNOWN_GROUP``, ``GROUP_NOT_EMPTY``, ``UNKNOWN_TOPIC``, ``UNKNOWN_PARTITION``,
-        ``NO_COMMITTED_OFFSET`` for a shift), ``BackOff``, ``OutcomeUnknown``.
+        ``group``: as ``group`` has it. Raises ``RequestRefused`` (``GROUP_NOT_EMPTY``, ``UNKNOWN_TOPIC``,
+        ``UNKNOWN_PARTITION``, ``NO_COMMITTED_OFFSET`` for a shift), ``BackOff``, ``OutcomeUnknown``.
         """
-        group = await self.group(name)
         if group.row is not None and group.row.members:
             raise not_empty(name)
         keys = list(partitions or ())
@@ -325,11 +327,6 @@ class Committed:
 def unknown_group(name: str) -> RequestRefused:
     """The answer for a group that nobody made."""
     return RequestRefused(f"There is no consumer group {name[:255]!r}.", code=ErrorCode.UNKNOWN_GROUP)
-
-
-def held_keys(group: Group, member_id: str) -> list[Key]:
-    """The partitions that a member may read, in order."""
-    return sorted(keys_of(group.holdings.readable(member_id)))
 
 
 def _of_ids(group: Group, ids: Mapping[str, str | None]) -> dict[Key, OffsetRow]:

@@ -1,4 +1,4 @@
-"""Ids that clients choose: groups, members' client and instance ids (HTTP_API, section 1)."""
+"""Ids that clients choose: groups, members' client and instance ids (docs/http-api.md section 1.3)."""
 
 from __future__ import annotations
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.server import ServerState
 
 from gateway.process.connection_limits import ClientAddresses, ConnectionLimits
+from gateway.process.listener_config import listener_config
 from gateway.process.protocol import GatewayProtocol
 from gateway.settings import OPERATIONS_CONNECTIONS_MAX, Settings
 
@@ -28,19 +28,7 @@ class OperationsListener:
     def __init__(self, app: ASGIApp, settings: Settings, port: int) -> None:
         self.state = ServerState()
         self._host, self._port = settings.ops_host, port
-        self._config = uvicorn.Config(
-            app,
-            loop="uvloop",
-            http="httptools",
-            ws="none",
-            interface="asgi3",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            timeout_keep_alive=max(1, settings.header_idle_ms // 1000),
-        )
+        self._config = listener_config(app, settings, http="httptools", lifespan="off")
         self._config.load()
         self._limits = ConnectionLimits(
             connections_max=OPERATIONS_CONNECTIONS_MAX,

@@ -5,7 +5,7 @@
 2. A connection is closed when a head does not arrive within ``head_ms`` or nothing is asked for during ``idle_ms``; when a body
    that a route waits for pauses for ``body_idle_ms``, or in so long brings less than ``BODY_BYTES_PER_SECOND_MIN``, it is
    refused with 400.
-3. A client that takes less than ``PROGRESS_BYTES_MIN`` of a waiting answer in ``write_stall_ms`` is cut off.
+3. A client that takes too little of a waiting answer for too long is cut off (``AnswerPace``).
 4. When the answer is given before the request has arrived whole, the connection's sending side is closed and what still comes
    is dropped for a while (as long as nginx does it): closing at once would reset the connection, and the client would lose the
    answer that says why.
@@ -33,6 +33,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.utils import get_remote_addr
 from uvicorn.server import ServerState
 
+from gateway.answer_pace import AnswerPace
 from gateway.asgi.request_id import request_id_of
 from gateway.problem import overloaded, problem_response, refused
 from gateway.process.connection_limits import TOLD_MAX, ConnectionLimits, address_key
@@ -55,7 +56,6 @@ BODY_BYTES_PER_SECOND_MIN: Final = 500
 """As Apache has it: below any line that people use, and a body of 16 MiB can't be dragged out for ever."""
 LINGER_MS: Final = 30_000
 LINGER_IDLE_MS: Final = 5_000
-PROGRESS_BYTES_MIN: Final = 1024 * 1024
 
 _UPGRADE_HEADERS: Final = frozenset({b"connection", b"upgrade", b"http2-settings"})
 
@@ -97,8 +97,7 @@ class GatewayProtocol(HttpToolsProtocol):
         self._window_bytes = 0
         self._window_since_ms = 0
         """Of ``BODY_BYTES_PER_SECOND_MIN``."""
-        self._progress_bytes = 0
-        self._progress_at_ms = 0
+        self._pace = AnswerPace(limits.write_stall_ms, _now_ms())
 
     # The connection
 
@@ -217,19 +216,20 @@ class GatewayProtocol(HttpToolsProtocol):
         if transport.can_write_eof():
             transport.write_eof()
 
-    def sweep(self, now_ms: int) -> None:
-        """End the connection if it has used up its patience."""
+    def sweep(self, now_ms: int, *, is_memory_short: bool = False) -> None:
+        """End the connection if it has used up its patience; ``is_memory_short``: others wait for what its answer may hold."""
         transport = self._gentle.transport
         if self.lingering_since_ms is not None:
             if now_ms - self.lingering_since_ms > LINGER_MS or now_ms - self._received_at_ms > LINGER_IDLE_MS:
                 transport.abort()
             return
-        drained_bytes = self._gentle.written_bytes - self._gentle.unsent_bytes()
-        if drained_bytes == self._gentle.written_bytes or drained_bytes - self._progress_bytes >= PROGRESS_BYTES_MIN:
-            self._progress_bytes = drained_bytes
-            self._progress_at_ms = now_ms
-        elif now_ms - self._progress_at_ms > self._limits.write_stall_ms:
-            _log.warning("a client does not read its answer; its connection is cut")
+        cycle = self.cycle
+        # Of an answer that the connection has whole, nothing is reserved any more.
+        is_needed = is_memory_short and cycle is not None and not cycle.response_complete
+        gentle = self._gentle
+        why = self._pace.fault(gentle.written_bytes, gentle.unsent_bytes(), now_ms, is_needed=is_needed)
+        if why is not None:
+            _log.warning("%s; its connection is cut", why)
             transport.abort()
         self._sweep_request(now_ms)
 

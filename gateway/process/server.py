@@ -27,6 +27,7 @@ from gateway.certificate import LOOK_SECONDS, Certificate
 from gateway.process.allocator import resident_bytes, trim
 from gateway.process.connection_limits import ClientAddresses, ConnectionLimits
 from gateway.process.descriptors import accepted_max
+from gateway.process.listener_config import listener_config
 from gateway.process.operations_listener import OperationsListener, listening_url
 from gateway.process.protocol import GatewayProtocol
 from gateway.process.tls_protocol import TlsProtocol
@@ -35,6 +36,8 @@ from gateway.structured_log import WRITER
 from gateway.supervised import supervised
 
 SWEEP_SECONDS = 1.0
+MEMORY_SHORT_MS = 500
+"""Who waits so long for memory for an answer waits for clients, not for reads."""
 LAST_CONNECTIONS_SECONDS = 2
 """After everything is answered: how long connections may take to end."""
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -63,22 +66,15 @@ def server_config(app: GatewayApplication, shell: Shell) -> uvicorn.Config:
         if certificate is None
         else functools.partial(TlsProtocol, limits=limits, certificate=certificate)
     )
-    return uvicorn.Config(
+    return listener_config(
         app,
+        settings,
         host=settings.host,
         port=settings.port,
-        loop="uvloop",
-        http=protocol,  # type: ignore[arg-type]
-        ws="none",
-        interface="asgi3",
+        http=protocol,
         lifespan="on",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
         workers=1,
         backlog=_BACKLOG,
-        timeout_keep_alive=max(1, settings.header_idle_ms // 1000),
         timeout_graceful_shutdown=LAST_CONNECTIONS_SECONDS,
     )
 
@@ -190,9 +186,10 @@ class GatewayServer(uvicorn.Server):
         now_ms = time.monotonic_ns() // 1_000_000
         connections = list(self.server_state.connections)
         self._shell.metrics.connections.set(len(connections))
+        is_memory_short = self._shell.answer_memory.longest_wait_ms() >= MEMORY_SHORT_MS
         for connection in connections:
             if isinstance(connection, GatewayProtocol):
-                connection.sweep(now_ms)
+                connection.sweep(now_ms, is_memory_short=is_memory_short)
         if self._operations is not None:
             self._operations.sweep(now_ms)
         if resident_bytes() > self._trim_above_bytes:

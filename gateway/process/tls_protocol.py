@@ -84,10 +84,10 @@ class TlsProtocol(GatewayProtocol):
         elif self._tcp is not None:
             self._tcp.abort()
 
-    def sweep(self, now_ms: int) -> None:
+    def sweep(self, now_ms: int, *, is_memory_short: bool = False) -> None:
         """End the connection if it has used up its patience, or only waits for the client's goodbye."""
         if self._is_secure:
-            super().sweep(now_ms)
+            super().sweep(now_ms, is_memory_short=is_memory_short)
             if self._gentle.transport.is_closing() and not self._gentle.unsent_bytes():
                 self._gentle.transport.abort()
 

@@ -180,9 +180,9 @@ async def reset_offsets(request: Request) -> ASGIApp:
     name = path_group(request)
     topics, partitions, to = await json_parsed(request, _reset_of)
     committed = engine_of(request).groups.committed
-    known = await committed.now(name)
-    with await room_for_answer(request, _text_bytes(known.offsets.values())) as room:
-        rows = await committed.reset(name, topics, partitions, to)
+    group = await committed.group(name)
+    with await room_for_answer(request, _text_bytes(group.offsets.values())) as room:
+        rows = await committed.reset(group, name, topics, partitions, to)
         return await room.json(lambda: {"offsets": _offsets(rows)})
 
 

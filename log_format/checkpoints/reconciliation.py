@@ -23,14 +23,6 @@ Pieces = Callable[[], Iterable[pa.Table]]
 """The rows of the checkpoint before, ``SCHEMA`` or its column in question, some at a time."""
 
 
-def reconcile(table: pa.Table, commits: Iterable[Commit], now_ms: int) -> pa.Table:
-    """A checkpoint's table (``SCHEMA``) moved on by commits, at once."""
-    found = Reconciliation(table, commits, now_ms)
-    return found.with_metadata(
-        pa.concat_tables([SCHEMA.empty_table(), *found.rows(lambda: (table,), lambda: (table,))])
-    )
-
-
 class Reconciliation:
     """What commits make of a checkpoint; ``head``: its ``txn``, ``metaData`` and ``protocol`` (``CheckpointFile.head``)."""
 

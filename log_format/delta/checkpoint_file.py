@@ -47,13 +47,6 @@ def in_turn(size_bytes: int) -> Iterator[None]:
         yield
 
 
-def encode_checkpoint_file(reconciled: pa.Table) -> bytes:
-    """The object's bytes. ``reconciled``: ``checkpoint_schema.SCHEMA``, with what belongs into the file's metadata."""
-    is_tombstone = pc.is_valid(reconciled.column("remove"))
-    pieces = (reconciled.filter(pc.invert(is_tombstone)), reconciled.filter(is_tombstone))
-    return encode_checkpoint_pieces(pieces, reconciled.schema.metadata or {})[0]
-
-
 def encode_checkpoint_pieces(pieces: Iterable[pa.Table], metadata: Mapping[bytes, bytes]) -> tuple[bytes, int]:
     """The object's bytes and how many rows it has. No piece may mix tombstones with others."""
     sink = pa.BufferOutputStream()

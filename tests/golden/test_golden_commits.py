@@ -11,7 +11,6 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from log_format.checkpoints.reconciliation import reconcile
 from log_format.checkpoints.state import read_checkpoint
 from log_format.delta.actions import Action, CommitInfo, MetaData, Protocol, Txn, decode_commit, encode_commit
 from log_format.delta.checkpoint_schema import SCHEMA
@@ -19,6 +18,7 @@ from log_format.segments.run import Run, SegmentRef
 from log_format.topic.segment_tags import add_segment, remove_segment
 from log_format.topic.state import TopicState
 from log_format.topic.table_schema import schema_string
+from tests.support.reconciled import reconcile
 
 DIRECTORY = Path(__file__).parent / "commits"
 GENERATION = 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -14,41 +13,11 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.http_shell import eventually, everything, in_flight, metric, problem_of
+
 pytestmark = pytest.mark.processes
 
 MEBIBYTE = 1024 * 1024
-
-
-def everything(connection: socket.socket) -> bytes:
-    """What comes until the other side ends."""
-    received = bytearray()
-    while chunk := connection.recv(65536):
-        received += chunk
-    return bytes(received)
-
-
-def problem_of(answer: bytes) -> tuple[int, str]:
-    head, _, body = answer.partition(b"\r\n\r\n")
-    return int(head.split()[1]), json.loads(body)["error_code"]
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 15.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return condition()
-
-
-def metric(stub: Any, name: str) -> float:
-    lines = stub.get("/metrics").text.splitlines()
-    return next(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))
-
-
-def in_flight(stub: Any) -> float:
-    """Requests under way, this one included."""
-    return metric(stub, "tidelog_http_requests_in_flight")
 
 
 def header_lines(count: int, size: int = 1) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import socket
 import time
 from collections.abc import Callable
@@ -11,42 +10,12 @@ from typing import Any
 
 import pytest
 
+from tests.support.http_shell import eventually, everything, in_flight, problem_of
+
 pytestmark = pytest.mark.processes
 
 MEBIBYTE = 1024 * 1024
 CHUNKED = b"POST /v1/echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
-
-
-def everything(connection: socket.socket) -> bytes:
-    """What comes until the other side ends."""
-    received = bytearray()
-    while chunk := connection.recv(65536):
-        received += chunk
-    return bytes(received)
-
-
-def problem_of(answer: bytes) -> tuple[int, str]:
-    head, _, body = answer.partition(b"\r\n\r\n")
-    return int(head.split()[1]), json.loads(body)["error_code"]
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 15.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return condition()
-
-
-def metric(stub: Any, name: str) -> float:
-    lines = stub.get("/metrics").text.splitlines()
-    return next(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))
-
-
-def in_flight(stub: Any) -> float:
-    """Requests under way, this one included."""
-    return metric(stub, "tidelog_http_requests_in_flight")
 
 
 def test_a_body_that_stops_coming_is_refused(stub: Any) -> None:

@@ -13,13 +13,13 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from compaction.job import Job
 from compaction.policy import Policy
-from compaction.report import CollectedEvents
 from compaction.spark_workers import OnSpark
 from log_format.clock import SystemClock
 from log_format.inspection.verify import verify_topic
 from log_format.stores import open_store
 from log_format.topic.changes import AlterTopic
 from spark_pipeline import Way, read_topic, stream_topic
+from tests.support.collected_events import CollectedEvents
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

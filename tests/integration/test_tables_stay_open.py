@@ -14,7 +14,6 @@ from pyspark.sql import SparkSession
 
 from compaction.job import Job
 from compaction.policy import Policy
-from compaction.report import CollectedEvents
 from compaction.workers import InThisProcess
 from log_format.checkpoints.checkpoint import write_table_checkpoint
 from log_format.checkpoints.topic_log import TopicLog
@@ -31,6 +30,7 @@ from log_format.topic.config import TopicConfig
 from log_format.transactions import compaction as transaction_compaction
 from log_format.transactions.changes import Begin, Decide
 from log_format.transactions.state import transactions_table
+from tests.support.collected_events import CollectedEvents
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
 

@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from log_format.checkpoints.reconciliation import reconcile
 from log_format.checkpoints.state import read_checkpoint
 from log_format.delta.actions import Action, CommitInfo, MetaData, Txn, decode_commit, encode_commit
 from log_format.delta.checkpoint_schema import SCHEMA
@@ -18,6 +17,7 @@ from log_format.errors import CorruptData
 from log_format.segments.run import Run, SegmentRef
 from log_format.topic.segment_tags import add_segment, remove_segment
 from log_format.topic.state import TopicState
+from tests.support.reconciled import reconcile
 
 GOLDEN = next((Path(__file__).parents[1] / "golden" / "commits").glob("*.checkpoint.parquet")).read_bytes()
 

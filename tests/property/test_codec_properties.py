@@ -19,7 +19,7 @@ from gateway.codec.arrow_answer import arrow_pieces
 from gateway.codec.arrow_body import decode_arrow
 from gateway.codec.compression import Decompressor
 from gateway.codec.event_stream import record_events
-from gateway.codec.json_answer import Positions, json_answer, ndjson_answer
+from gateway.codec.json_answer import Positions, json_pieces, ndjson_pieces
 from gateway.codec.json_body import decode_json
 from gateway.codec.media_type import FETCH_TYPES, PRODUCE_TYPES, content_type, negotiate
 from gateway.codec.ndjson_body import decode_ndjson
@@ -72,7 +72,7 @@ def expected_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_answers_can_be_produced_again(rows: list[dict[str, Any]], chunk_rows: int) -> None:
     """What a fetch answers, in every form, is JSON as everybody reads it, and produces the same records again."""
     table = stored_table(rows, chunk_rows)
-    body = json_answer("täglich", 3, table, POSITIONS)
+    body = b"".join(json_pieces("täglich", 3, table, POSITIONS))
     answer = json.loads(body)
     assert list(answer) == ["topic", "partition", "records", "next_offset", "high_watermark", "log_start_offset"]
     assert (answer["topic"], answer["partition"], answer["next_offset"]) == ("täglich", 3, 7)
@@ -82,7 +82,7 @@ def test_answers_can_be_produced_again(rows: list[dict[str, Any]], chunk_rows: i
         assert plain == ["partition", "offset", "timestamp", "key", "value", "headers"]
     again = json.dumps({"records": answer["records"]}).encode()
     assert as_rows(decode_json(again)) == expected_rows(rows)
-    lines = ndjson_answer(table)
+    lines = b"".join(ndjson_pieces(table))
     assert [json.loads(line) for line in lines.splitlines()] == answer["records"] or b"\xe2\x80\xa8" in lines
     assert lines.count(b"\n") == len(rows)
     assert as_rows(decode_ndjson(lines)) == expected_rows(rows)

@@ -19,7 +19,6 @@ import compaction.topic_upkeep
 from compaction.collection import plan_segments
 from compaction.job import Job
 from compaction.policy import Policy
-from compaction.report import CollectedEvents
 from compaction.workers import InThisProcess
 from log_format import limits
 from log_format.checkpoints.topic_log import TopicLog
@@ -34,6 +33,7 @@ from log_format.stores.memory import MemoryStore
 from log_format.topic.append import Append, Batch
 from log_format.topic.changes import CreateTopic
 from log_format.topic.config import TopicConfig
+from tests.support.collected_events import CollectedEvents
 
 HISTORIES = 45
 PLANTED_SEEDS_MAX = 600

@@ -106,11 +106,11 @@ class Planted:
 
 PLANTED: dict[str, Planted] = {
     "gives what nobody let go of": Planted(
-        PASSING, (("log_format.groups.holdings.Holdings._kept", _gives_before_it_is_let_go),), first_seed=2
+        PASSING, (("log_format.groups.holdings.Holdings._kept", _gives_before_it_is_let_go),), first_seed=16
     ),
-    "fences no coordinator": Planted(PASSING, (("log_format.groups.changes._fenced", lambda *_: None),), first_seed=18),
+    "fences no coordinator": Planted(PASSING, (("log_format.groups.changes._fenced", lambda *_: None),), first_seed=29),
     "takes over without grace": Planted(
-        PASSING, (("gateway.groups.live_group.LiveGroup.__init__", _takes_over_without_grace),), first_seed=60
+        PASSING, (("gateway.groups.live_group.LiveGroup.__init__", _takes_over_without_grace),), first_seed=116
     ),
     "judges commits by memory only": Planted(
         PASSING, (("gateway.groups.committed.Committed.commit", _commits_by_memory),), first_seed=18
@@ -121,7 +121,7 @@ PLANTED: dict[str, Planted] = {
             ("log_format.groups.changes.judge_commit", lambda *_: None),
             ("gateway.groups.live_group.LiveGroup.check_commit", lambda *_: None),
         ),
-        first_seed=1,
+        first_seed=54,
     ),
     "answers before the commit": Planted(
         PASSING, (("gateway.engine.shared_commits.SharedCommits.decide", _answers_before_the_commit),)
@@ -142,7 +142,7 @@ PLANTED: dict[str, Planted] = {
             ("gateway.groups.session.Session.over_ms", property(lambda self: 0)),
             ("gateway.groups.session.Session.deadline_ms", _ends_sessions_early),
         ),
-        first_seed=63,
+        first_seed=103,
     ),
 }
 

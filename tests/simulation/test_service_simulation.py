@@ -1,4 +1,4 @@
-"""Whole gateways under misfortune: thousands of histories, each from one seed (DESIGN, guarantees G1 to G5 and G8).
+"""Whole gateways under misfortune: thousands of histories, each from one seed (docs/guarantees.md, G1 to G5 and G8).
 
 The real application, engine and committer of several gateways over one faulty store, on a virtual clock, used by HTTP.
 ``make simulate SEEDS=10000`` runs more histories; ``TIDELOG_SERVICE_SEED=123`` runs that one alone and prints what happened in
@@ -21,10 +21,10 @@ from simulated.faults import Fault
 from simulated_service.world import PROFILES, QUIET, simulate_service
 
 ONE_SEED = os.environ.get("TIDELOG_SERVICE_SEED")
-SEEDS = range(int(os.environ.get("TIDELOG_SERVICE_SEEDS", "250"))) if ONE_SEED is None else [int(ONE_SEED)]
-PARTS = min(20, len(SEEDS))
+SEEDS = range(int(os.environ.get("TIDELOG_SERVICE_SEEDS", "100"))) if ONE_SEED is None else [int(ONE_SEED)]
+PARTS = min(10, len(SEEDS))
 EVENTFUL_SEEDS = 12
-"""Of each profile."""
+"""Of each profile, at most."""
 
 
 @pytest.fixture(autouse=True)
@@ -58,17 +58,20 @@ def _ignore(line: str) -> None:
 
 def test_the_histories_are_eventful() -> None:
     """The simulation is not empty: within a few histories of each profile every fault and every outcome does happen."""
-    seen: Counter[str] = Counter()
-    for profile in PROFILES:
-        for seed in range(EVENTFUL_SEEDS):
-            seen += simulate_service(seed, profile=profile).seen
     faults = [fault.value for fault in Fault if fault is not Fault.NONE]
     faults += ["down", "outage", "pause", "crash", "never arrives", "answer lost", "no answer in time"]
     outcomes = ["acknowledged", "duplicate", "known after doubt", "read", "own object exists"]
     outcomes += ["transaction committed", "transaction aborted", "at once", "at once, repeated", "forwarded"]
     refusals = ["UNAVAILABLE", "UNKNOWN_TOPIC", "refused after doubt"]
-    assert [name for name in (*faults, *outcomes, *refusals) if not seen[name]] == []
-    assert seen["acknowledged"] > 4 * len(PROFILES) * EVENTFUL_SEEDS, "most histories append only a little"
+    seen: Counter[str] = Counter()
+    for seed in range(EVENTFUL_SEEDS):
+        for profile in PROFILES:
+            seen += simulate_service(seed, profile=profile).seen
+        assert seen["acknowledged"] > 4 * len(PROFILES) * (seed + 1), "most histories append only a little"
+        missing = [name for name in (*faults, *outcomes, *refusals) if not seen[name]]
+        if not missing:
+            break
+    assert missing == []
 
 
 @pytest.mark.parametrize("seed", [3, 17])

@@ -1,6 +1,6 @@
-"""The log's core under misfortune: thousands of histories, each from one seed (DESIGN, guarantees G1 to G4 and G8).
+"""The log's core under misfortune: thousands of histories, each from one seed (docs/guarantees.md, G1 to G4 and G8).
 
-``TIDELOG_SIMULATION_SEEDS=100000`` runs more of them; ``TIDELOG_SIMULATION_SEED=123`` runs that one alone and prints what
+``make simulate SEEDS=10000`` runs more of them; ``TIDELOG_SIMULATION_SEED=123`` runs that one alone and prints what
 happened in it.
 """
 
@@ -18,10 +18,10 @@ from simulated.faults import PROFILES, Fault
 from simulated.world import simulate
 
 ONE_SEED = os.environ.get("TIDELOG_SIMULATION_SEED")
-SEEDS = range(int(os.environ.get("TIDELOG_SIMULATION_SEEDS", "2000"))) if ONE_SEED is None else [int(ONE_SEED)]
-PARTS = min(20, len(SEEDS))
+SEEDS = range(int(os.environ.get("TIDELOG_SIMULATION_SEEDS", "800"))) if ONE_SEED is None else [int(ONE_SEED)]
+PARTS = min(10, len(SEEDS))
 EVENTFUL_SEEDS = 20
-"""Of each profile."""
+"""Of each profile, at most."""
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -39,10 +39,6 @@ def _ignore(line: str) -> None:
 
 def test_the_histories_are_eventful() -> None:
     """The simulation is not empty: within a few histories of each profile every fault and every outcome does happen."""
-    seen: Counter[str] = Counter()
-    for profile in PROFILES:
-        for seed in range(EVENTFUL_SEEDS):
-            seen += simulate(seed, profile=profile).seen
     faults = [fault.value for fault in Fault if fault is not Fault.NONE]
     faults += ["down", "outage", "pause", "pause above an hour", "pause at a request", "crash"]
     consequences = ["own object exists", "ghosts", "conflict", "outcome unknown"]
@@ -55,8 +51,15 @@ def test_the_histories_are_eventful() -> None:
         "RECORD_TOO_LARGE",
         "OFFSET_OUT_OF_RANGE",
     ]
-    assert [name for name in (*faults, *consequences, *outcomes, *refusals) if not seen[name]] == []
-    assert seen["acknowledged"] > 5 * len(PROFILES) * EVENTFUL_SEEDS, "most histories append only a little"
+    seen: Counter[str] = Counter()
+    for seed in range(EVENTFUL_SEEDS):
+        for profile in PROFILES:
+            seen += simulate(seed, profile=profile).seen
+        assert seen["acknowledged"] > 5 * len(PROFILES) * (seed + 1), "most histories append only a little"
+        missing = [name for name in (*faults, *consequences, *outcomes, *refusals) if not seen[name]]
+        if not missing:
+            break
+    assert missing == []
 
 
 @pytest.mark.parametrize("seed", [3, 17, 29])

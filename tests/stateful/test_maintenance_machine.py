@@ -20,7 +20,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from compaction.job import Job
 from compaction.policy import Policy
-from compaction.report import CollectedEvents
 from compaction.workers import InThisProcess
 from log_format import limits
 from log_format.checkpoints import checkpoint
@@ -39,6 +38,7 @@ from log_format.topic.changes import AlterTopic, CreateTopic, DeleteRecords, Del
 from log_format.topic.config import TopicConfig
 from log_format.topic.live_segments import live_segments
 from log_format.topic.producers import ProducerStamp
+from tests.support.collected_events import CollectedEvents
 
 PARTITIONS = 2
 HOUR_MS = 3_600_000

@@ -123,8 +123,12 @@ def test_tests_say_what_they_defend() -> None:
 
 
 def test_tests_are_no_package() -> None:
-    """Tests import the product and never each other; what they share is a fixture."""
+    """Tests import the product and never each other; what they share is a fixture, or a module of ``tests/support``."""
     _assert_none(_named(path for path in _files() if path.name == "__init__.py" and (ROOT / "tests") in path.parents))
+    imports = ((path, node) for path, tree in _modules() for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    of_tests = [(path, module) for path, node in imports if (module := node.module or "").split(".")[0] == "tests"]
+    assert of_tests
+    _assert_none([f"{path}: {module}" for path, module in of_tests if not module.startswith("tests.support.")])
 
 
 def test_packages_only_name_their_parts() -> None:

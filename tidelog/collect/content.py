@@ -54,10 +54,6 @@ class Content:
         """The size on disk, compressed or not."""
         return os.fstat(self._descriptor).st_size
 
-    def changed_s(self) -> float:
-        """When it was last written, seconds since the epoch."""
-        return os.fstat(self._descriptor).st_mtime
-
     def read(self, offset: int, size: int) -> bytes:
         """Up to ``size`` bytes from ``offset``; fewer only at the end.
 

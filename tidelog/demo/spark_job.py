@@ -60,11 +60,6 @@ class SparkOutput:
         content = json.loads((self._directory / "result.json").read_bytes())
         return [Group(**entry) for entry in content]
 
-    def ask_to_stop(self) -> None:
-        """The job ends after the micro-batch that it is at."""
-        self._directory.mkdir(parents=True, exist_ok=True)
-        (self._directory / "stop").touch()
-
 
 def _batch(path: Path) -> Batch:
     content = json.loads(path.read_bytes())

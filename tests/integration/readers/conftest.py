@@ -13,10 +13,10 @@ import pytest
 
 from compaction.job import Job
 from compaction.policy import Policy
-from compaction.report import CollectedEvents
 from compaction.workers import InThisProcess
 from log_format.clock import SystemClock
 from log_format.stores import open_store
+from tests.support.collected_events import CollectedEvents
 
 END_SECONDS_MAX = 60
 

@@ -13,7 +13,6 @@ import pytest
 
 from compaction.job import Job
 from compaction.policy import Policy
-from compaction.report import CollectedEvents
 from compaction.workers import InThisProcess
 from log_format import layout
 from log_format.checkpoints.topic_log import TopicLog
@@ -28,6 +27,7 @@ from log_format.topic.change import Change
 from log_format.topic.changes import CreateTopic
 from log_format.topic.config import TopicConfig
 from log_format.topic.state import TopicState
+from tests.support.collected_events import CollectedEvents
 
 START_MS = 1_763_683_200_000
 SMALL = Policy(flushed_min=2, sources_max=4, fan_in=2)

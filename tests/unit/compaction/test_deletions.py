@@ -8,9 +8,10 @@ import pytest
 
 from compaction.collection import Deletion, Why
 from compaction.deletions import delete_all
-from compaction.report import CollectedEvents, Totals
+from compaction.report import Totals
 from log_format.errors import StoreUnavailable
 from log_format.stores.memory import MemoryStore
+from tests.support.collected_events import CollectedEvents
 
 MEET_SECONDS_MAX = 60
 KEYS = [f"k{number:02d}" for number in range(8)]

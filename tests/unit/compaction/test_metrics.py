@@ -12,7 +12,7 @@ import pytest
 
 from compaction.__main__ import main
 from compaction.metrics import CountingReporter, Metrics, serve
-from compaction.report import CollectedEvents
+from tests.support.collected_events import CollectedEvents
 
 PREFIX = "tidelog_maintenance_"
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gateway.memory_budget import MemoryBudget
+from gateway.memory_budget import MemoryBudget, Reservation
 from log_format.errors import BackOff
 
 
@@ -164,6 +164,35 @@ def test_who_waits_is_served_of_the_kept_part_when_that_is_free_again() -> None:
         assert budget.used_bytes == 0
 
     asyncio.run(scenario())
+
+
+def test_what_is_brief_passes_those_who_wait() -> None:
+    """A large reservation that shrinks whatever its client does counts as small: it waits for others of its kind at most."""
+
+    async def scenario() -> None:
+        budget = MemoryBudget(100 << 20, "tests", kept_bytes=40 << 20)
+        greedy = budget.of("greedy")
+        held = await greedy.reserve_in_turn(60 << 20, wait_ms=10)
+        blocked = asyncio.create_task(greedy.reserve_in_turn(12 << 20, wait_ms=5_000))
+        brief = await greedy.reserve_in_turn(12 << 20, wait_ms=10, is_brief=True)
+        next_brief = asyncio.create_task(greedy.reserve_in_turn(12 << 20, wait_ms=5_000, is_brief=True))
+        await asyncio.sleep(0.05)
+        assert not next_brief.done()
+        assert budget.longest_wait_ms() >= 50
+        brief.shrink_to(1 << 20)
+        (await next_brief).release()
+        assert not blocked.done()
+        for one in (brief, held, await _after(held, blocked)):
+            one.release()
+        assert budget.longest_wait_ms() >= 50, "waits that ended between two looks are missed"
+        assert (budget.used_bytes, budget.longest_wait_ms()) == (0, 0)
+
+    asyncio.run(scenario())
+
+
+async def _after(held: Reservation, waiting: asyncio.Task[Reservation]) -> Reservation:
+    held.release()
+    return await waiting
 
 
 def test_little_is_served_at_once_whoever_asks() -> None:

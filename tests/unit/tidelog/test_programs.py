@@ -12,7 +12,7 @@ import pytest
 
 from tidelog.demo.processes import ChildProcess
 
-FOREIGN = ("gateway", "compaction", "regex", "structlog", "uvicorn", "log_format")
+FOREIGN = ("gateway", "compaction", "regex", "httptools", "uvicorn", "log_format")
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_children_of_the_demo_are_ours(directory: Path, monkeypatch: pytest.Monk
     ("program", "imported"),
     [
         (["-c", "from tidelog.cli import main; main()", "version"], "typer"),
-        (["-m", "gateway", "--store", "memory://x", "--port", "0"], "structlog"),
+        (["-m", "gateway", "--store", "memory://x", "--port", "0"], "httptools"),
         (["-m", "compaction", "--store", "log", "--workers", "local"], "rich"),
     ],
 )

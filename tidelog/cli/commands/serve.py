@@ -12,7 +12,7 @@ from tidelog.cli.terminal.console import note
 from tidelog.cli.terminal.exit_code import ExitCode
 from tidelog.programs import become
 
-NEEDED = ("fastapi", "uvicorn", "pyarrow", "structlog")
+NEEDED = ("fastapi", "uvicorn", "pyarrow", "httptools")
 """Of the extra ``gateway``; any of them missing means that it is not installed."""
 
 

@@ -10,7 +10,7 @@ import pytest
 from gateway.codec import record_json
 from gateway.codec.arrow_answer import arrow_pieces
 from gateway.codec.event_stream import PING, end_event, record_events
-from gateway.codec.json_answer import Positions, failed_partition, json_answer, json_pieces, ndjson_answer
+from gateway.codec.json_answer import Positions, failed_partition, json_pieces, ndjson_pieces
 from log_format.records.schema import HEADERS, RECORD_SCHEMA, TIMESTAMP
 
 POSITIONS = Positions(next_offset=5, high_watermark=9, log_start_offset=1)
@@ -49,25 +49,25 @@ LINES = (
 def test_json() -> None:
     """The members of the contract, in its order."""
     records = b",".join(LINES.splitlines())
-    assert json_answer("t", 3, RECORDS, POSITIONS) == EMPTY_ANSWER.replace(b'"partition":0', b'"partition":3').replace(
-        b"[]", b"[" + records + b"]"
-    )
-    assert json_answer("t", 0, RECORDS.slice(0, 0), POSITIONS) == EMPTY_ANSWER
+    assert b"".join(json_pieces("t", 3, RECORDS, POSITIONS)) == EMPTY_ANSWER.replace(
+        b'"partition":0', b'"partition":3'
+    ).replace(b"[]", b"[" + records + b"]")
+    assert b"".join(json_pieces("t", 0, RECORDS.slice(0, 0), POSITIONS)) == EMPTY_ANSWER
 
 
 @pytest.mark.parametrize("piece_bytes", [1, 60, 1 << 20])
 def test_pieces_are_the_whole(piece_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However finely a large answer is cut, it is the same answer."""
-    whole = json_answer("t", 3, RECORDS, POSITIONS)
+    whole = b"".join(json_pieces("t", 3, RECORDS, POSITIONS))
     monkeypatch.setattr(record_json.pieces, "__defaults__", (piece_bytes,))
     assert b"".join(json_pieces("t", 3, RECORDS, POSITIONS)) == whole
-    assert ndjson_answer(RECORDS) == LINES
+    assert b"".join(ndjson_pieces(RECORDS)) == LINES
 
 
 def test_every_control_character_is_escaped() -> None:
     """JSON allows none of them inside of strings; what JSON allows stays as it is."""
     text = bytes(range(0x20)) + b'"\\/\x7f\xe2\x80\xa8\xc3\xa9'
-    line = ndjson_answer(table((text, text, [{"key": text.decode(), "value": text}])))
+    line = b"".join(ndjson_pieces(table((text, text, [{"key": text.decode(), "value": text}]))))
     escapes = b"".join(
         {8: b"\\b", 9: b"\\t", 10: b"\\n", 12: b"\\f", 13: b"\\r"}.get(code, b"\\u%04x" % code) for code in range(0x20)
     )

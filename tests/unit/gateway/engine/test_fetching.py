@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from gateway.engine.bounds import FETCH_PARTITION_BYTES
+from gateway.engine.bounds import FETCH_PARTITION_BYTES, SMALL_ANSWER_BYTES
 from gateway.engine.fetching import FetchAnswer, Fetched, FetchFrom
+from gateway.memory_budget import MemoryBudget
 from log_format.errors import BackOff, ErrorCode, UnknownTopic
 
 
@@ -21,7 +22,7 @@ def test_a_commit_wakes_who_waits_for_it(tools: Any) -> None:
         gateway = tools.gateway()
         topic = await gateway.topic(flush_ms=0, partition_count=2)
         poll = asyncio.create_task(gateway.fetch(0, wait_ms=10_000))
-        other = asyncio.create_task(gateway.fetch(0, partition=1, wait_ms=300))
+        other = asyncio.create_task(gateway.fetch(0, partition=1, wait_ms=2_000))
         await asyncio.sleep(0.05)
         started = time.monotonic()
         await gateway.append(topic, [b"a"])
@@ -217,6 +218,30 @@ def test_waiting_holds_no_records(tools: Any) -> None:
         gc.collect()
         assert not [one for one in gc.get_objects() if isinstance(one, FetchAnswer | Fetched)]
         assert len(tools.values_of(await poll)) == 1
+        await gateway.engine.drain()
+
+    tools.run(scenario)
+
+
+@pytest.mark.parametrize("from_store", [True, False])
+def test_an_answer_is_small_where_memory_is_short(tools: Any, from_store: bool) -> None:
+    """A fetch that waits for others' answers makes do with less, of old records and of new ones; the rest is for the next."""
+
+    async def scenario() -> None:
+        gateway = tools.gateway()
+        topic = await gateway.topic(flush_ms=0)
+        await gateway.append(topic, [b"x" * 1_000] * 900)
+        if from_store:
+            gateway.forget_tail()
+        budget = MemoryBudget(64 << 20, "answers", kept_bytes=24 << 20)
+        gateway.memory = budget.of("balancer")
+        unread = await gateway.memory.reserve_in_turn(40 << 20, wait_ms=10)
+        part = await gateway.fetch(records=900)
+        assert 0 < part.records.size_bytes <= SMALL_ANSWER_BYTES
+        assert part.records.next_offset == part.records.record_count
+        unread.release()
+        assert (await gateway.fetch(records=900)).records.record_count == 900
+        assert budget.used_bytes == 0
         await gateway.engine.drain()
 
     tools.run(scenario)

@@ -11,12 +11,12 @@ import pytest
 
 from compaction.job import Job
 from compaction.policy import Policy
-from compaction.report import CollectedEvents
 from compaction.workers import InThisProcess
 from gateway.engine.waiting import Wakeup
 from log_format.clock import SystemClock
 from log_format.errors import BackOff, ErrorCode, UnknownTopic
 from log_format.manifest.manifest import Manifest
+from tests.support.collected_events import CollectedEvents
 
 BUDGET = 4_000
 """Bytes: the share of one topic is some twenty segments."""

@@ -11,12 +11,12 @@ import pytest
 
 from compaction.job import Job
 from compaction.policy import Policy
-from compaction.report import CollectedEvents
 from compaction.workers import InThisProcess
 from gateway.engine import maintenance_watch
 from gateway.engine.reading import ReadLimits
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
+from tests.support.collected_events import CollectedEvents
 
 LIMITS = ReadLimits(records_max=100, bytes_max=100_000)
 VALUES = [b"v%d" % number for number in range(11)]

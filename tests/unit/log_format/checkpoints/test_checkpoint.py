@@ -21,7 +21,6 @@ from log_format.checkpoints.checkpoint import (
     removed_paths,
     write_checkpoint,
 )
-from log_format.checkpoints.reconciliation import reconcile
 from log_format.checkpoints.state import read_checkpoint
 from log_format.delta.actions import Txn, decode_commit
 from log_format.delta.checkpoint_schema import SCHEMA
@@ -32,6 +31,7 @@ from log_format.topic.append import Append
 from log_format.topic.changes import AlterTopic, DeleteRecords, DeleteTopic
 from log_format.topic.producers import ProducerStamp
 from log_format.topic.state import TopicState
+from tests.support.reconciled import reconcile
 
 DAY_MS = 86_400_000
 

@@ -15,7 +15,7 @@ from log_format.checkpoints import segments as checkpoint_segments
 from log_format.checkpoints.checkpoint import decode_checkpoint, removed_paths, write_checkpoint
 from log_format.checkpoints.segments import columns_of, segments_of
 from log_format.checkpoints.state import read_checkpoint
-from log_format.delta import checkpoint_file
+from log_format.delta.actions import checkpoint_file
 from log_format.delta.checkpoint_schema import ADD
 from log_format.errors import CorruptData
 from log_format.manifest.manifest import Manifest
