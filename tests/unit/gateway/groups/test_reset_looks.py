@@ -8,12 +8,15 @@ import httpx
 from prometheus_client import CollectorRegistry
 
 from gateway.app import create_app
+from gateway.cluster.ownership import Ownership
+from gateway.cluster.peers import Peers
 from gateway.engine.bounds import EngineBounds
 from gateway.log_engine import LogEngine
+from gateway.memory_budget import MemoryBudget
 from gateway.settings import Settings
-from gateway.shell import make_shell
 from log_format.clock import SystemClock
 from log_format.stores.memory import MemoryStore
+from tests.support.lone_gateway import lone_gateway
 
 OFFSETS = {"offsets": [{"topic": "t", "partition": 0, "offset": 0}]}
 
@@ -36,10 +39,19 @@ def test_a_reset_looks_at_the_group_once() -> None:
 
     async def scenario() -> None:
         store = CountedStore()
-        engine = LogEngine(store, store, bounds=EngineBounds(), clock=SystemClock(), registry=CollectorRegistry())
-        shell = make_shell(Settings(store="memory://x", log_level="error"), engine, store_uri="memory://x")
-        await engine.start()
-        transport = httpx.ASGITransport(app=create_app(shell))
+        clock = SystemClock()
+        engine = LogEngine(
+            store,
+            store,
+            bounds=EngineBounds(),
+            ownership=Ownership("a", Peers(clock), "off"),
+            clock=clock,
+            registry=CollectorRegistry(),
+            request_memory=MemoryBudget(1 << 30, "tests"),
+        )
+        gateway = lone_gateway(Settings(store="memory://x", log_level="error"), engine)
+        await engine.warm_up()
+        transport = httpx.ASGITransport(app=create_app(gateway))
         async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as http:
             assert (await http.post("/v1/topics", json={"name": "t"})).status_code == 201
             assert (await http.put("/v1/groups/g/offsets", json=OFFSETS)).status_code == 200
