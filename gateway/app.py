@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import cached_property
 
 import msgspec
 from fastapi import APIRouter, FastAPI
@@ -75,9 +76,13 @@ class GatewayApplication(FastAPI):
         self.router.routes.extend(direct)
         self.state.gateway = gateway
         self.state.store_check = operations.StoreCheck()
-        self.state.openapi_document = msgspec.json.encode(document(direct))
         self._handle = _with_middlewares(Dispatcher(direct, gateway.forwarding), gateway)
         self.operations = OperationsApplication(self, gateway)
+
+    @cached_property
+    def openapi_document(self) -> bytes:
+        """The OpenAPI document of all routes; making it takes some tenths of a second."""
+        return msgspec.json.encode(document(self.router.routes))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request or the lifespan."""
