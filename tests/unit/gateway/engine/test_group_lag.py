@@ -63,7 +63,7 @@ async def append_at(tools: Any, gateway: Any, topic: Any, timestamps_ms: Sequenc
     """One record, and one flush, for each timestamp."""
     for timestamp_ms in timestamps_ms:
         batch = tools.batch_of(topic, [b"x"], partition, timestamp_ms=timestamp_ms)
-        await gateway.engine.acknowledged(topic, gateway.engine.append(topic, batch, None))
+        await topic.writer.acknowledged(topic.submit(batch, None))
 
 
 def segment_reads(gateway: Any) -> int:
