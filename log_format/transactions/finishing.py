@@ -2,7 +2,7 @@
 
 1. What is decided is applied topic by topic, one topic's records in memory at a time; then the last row says where they are;
    then what was staged is deleted. Done twice, by whomever, it changes nothing (``log_format.topic.applied_transactions``).
-2. Whatever a call raises once a transaction is decided, its end is left to whoever comes next: the same job, a gateway,
+2. Whatever a call raises once a transaction is decided, its end is left to the next process: the same job, a gateway,
    maintenance.
 3. Offsets of groups are for gateways: a transaction with some is not finished here.
 
@@ -58,7 +58,7 @@ ResultT = TypeVar("ResultT")
 
 
 class TransactionFinishing:
-    """One thread at a time. ``log_of``: a topic's log; ``engine``: who commits, for the table's history."""
+    """One thread at a time. ``log_of``: a topic's log; ``engine``: the committing program, for the table's history."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class TransactionFinishing:
             places = [place for names in _by_topic(row.staged) for place in self._applied(row, names)]
             done = self._recorded(row, sorted(places, key=lambda place: (place.topic, place.partition)))
         except (CorruptData, TransactionEnded):
-            # Somebody else may have finished it meanwhile, and deleted what was staged.
+            # Another process may have finished it meanwhile, and deleted what was staged.
             newer = self._fresh().transactions.get(row.transaction_id)
             if newer is not None and newer.state != "committed":
                 raise
@@ -149,7 +149,7 @@ class TransactionFinishing:
         except TidelogError as error:
             if error.code is not ErrorCode.UNKNOWN_TRANSACTION:
                 raise
-            # Somebody else finished it, and nobody can ask for it any more; the places are the same for everybody.
+            # Another process finished it, and no client can ask for it any more; the places are the same for all.
             return msgspec.structs.replace(row, state="committed", places=tuple(places), staged=())
 
     def _read(self, row: TransactionRow, name: str) -> StagedRecords:

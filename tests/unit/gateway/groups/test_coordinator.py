@@ -20,21 +20,9 @@ from log_format.errors import TidelogError
 from log_format.groups.changes import Claim, GroupDecision, Regroup
 from log_format.groups.row import GroupChanges, GroupRow, MemberRow, OffsetRow, PendingOffsets
 from log_format.groups.state import Group, GroupsState
+from tests.support.clocks import ManualClock
 
 NOW_MS = 1_763_683_200_000
-
-
-class _Clock:
-    elapsed_ms = 0
-
-    def now_ms(self) -> int:
-        return NOW_MS + self.elapsed_ms
-
-    def monotonic_ms(self) -> int:
-        return self.elapsed_ms
-
-    def sleep_ms(self, duration_ms: int) -> None:
-        raise AssertionError(duration_ms)
 
 
 class _Commits:
@@ -88,12 +76,12 @@ class _Ownership:
         return group != self._anothers
 
 
-def _coordinator(commits: _Commits, clock: _Clock | None = None, ownership: _Ownership | None = None) -> Any:
+def _coordinator(commits: _Commits, clock: ManualClock | None = None, ownership: _Ownership | None = None) -> Any:
     return Coordinator(
         commits,  # type: ignore[arg-type]
         _Topics(),  # type: ignore[arg-type]
         ownership=ownership or _Ownership(),  # type: ignore[arg-type]
-        clock=clock or _Clock(),
+        clock=clock or ManualClock(),
         coordinator_id="me",
         metrics=GroupMetrics(CollectorRegistry()),
     )
@@ -200,7 +188,7 @@ def test_groups_are_taken_over_only_where_requests_about_them_come(
 def test_a_member_whose_client_left_while_it_joined_is_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody heard that it is a member, and nobody else comes: its session ends all the same, and its partitions are free."""
     commits = _Commits(GroupsState(version=0), set())
-    clock = _Clock()
+    clock = ManualClock()
     monkeypatch.setattr(module, "TICK_MS", 1)
     monkeypatch.setattr(module, "PAUSE_MS_MIN", 10_000_000)
 
