@@ -22,6 +22,7 @@ from gateway.engine.bounds import (
 )
 from gateway.engine.fetching import Fetching
 from gateway.engine.following import Following
+from gateway.engine.locating import Locating
 from gateway.engine.maintenance_watch import MaintenanceWatch
 from gateway.engine.manifest_budget import ManifestBudget
 from gateway.engine.metrics import EngineMetrics
@@ -122,7 +123,8 @@ class LogEngine:
             metrics=self._metrics,
         )
         self.reading = reading
-        self.fetching = Fetching(self.topics, reading, clock=clock, places=self._places, draining=self._draining)
+        self.locating = Locating(self.topics, reading)
+        self.fetching = Fetching(self.locating, reading, clock=clock, places=self._places, draining=self._draining)
         self.following = Following(reading, places=self._places, draining=self._draining)
         self.administration = Administration(
             self.topics,
