@@ -1,12 +1,12 @@
-"""Decides transactions and brings them to their end, for programs that are no gateway: Spark's jobs, maintenance.
+"""Decides and finishes transactions, for programs other than the gateway: Spark's jobs, maintenance.
 
-1. What is decided is applied topic by topic, one topic's records in memory at a time; then the last row says where they are;
-   then what was staged is deleted. Done twice, by whomever, it changes nothing (``log_format.topic.applied_transactions``).
-2. Whatever a call raises once a transaction is decided, its end is left to the next process: the same job, a gateway,
-   maintenance.
-3. Offsets of groups are for gateways: a transaction with some is not finished here.
+1. A decided transaction is applied topic by topic, with one topic's records in memory at a time. Then its last row names the
+   places, and then the staged objects are deleted. Repeating it changes nothing, in any process
+   (``log_format.topic.applied_transactions``).
+2. When a call raises after the decision, the same job, a gateway or maintenance finishes the transaction later.
+3. Only gateways commit offsets of groups: a transaction with some is not finished here.
 
-The rows of ``system/transactions`` are kept few here only where no gateway does it.
+These programs compact ``system/transactions`` only where no gateway does.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ from log_format.transactions.staged_records import StagedRecords, decode_staged,
 from log_format.transactions.state import TransactionsState, transactions_table
 
 ATTEMPTS_MAX: Final = 5
-"""Times that a commit is tried again where the store says that it can't, or does not say whether it did."""
+"""Tries of a commit while the store refuses it or leaves its outcome unknown."""
 PAUSE_MS: Final = 500
-"""The first pause between two of them; each is longer by as much."""
+"""The first pause between two tries; each next one is longer by as much."""
 FILES_MIN: Final = 400
-"""Live data files of the table after which they become one: gateways, where there are some, do it at half as many."""
+"""Live data files of the table that are rewritten into one. Gateways, where there are any, do so at half as many."""
 
 ResultT = TypeVar("ResultT")
 
 
 class TransactionFinishing:
-    """One thread at a time. ``log_of``: a topic's log; ``engine``: the committing program, for the table's history."""
+    """For one thread at a time. ``log_of``: a topic's log. ``engine``: the program's name in the table's history."""
 
     def __init__(
         self,
@@ -79,10 +79,10 @@ class TransactionFinishing:
         self._committer = Committer(self.log, new_id=new_id, engine=engine)
 
     def decide(self, decision: Decision) -> TransactionRow:
-        """The row that holds once the decision is in the store.
+        """The current row once the decision is in the store.
 
-        Raises what the decision is refused with; ``BackOff`` (nothing happened), ``OutcomeUnknown``, ``CorruptData``. The same
-        decision again has the same outcome.
+        Raises the decision's refusal; ``BackOff`` (nothing happened), ``OutcomeUnknown``, ``CorruptData``. The same decision
+        again has the same outcome.
         """
         (outcome,) = self._tried(lambda: self._committer.commit(Decide([decision], self._new_id)).result)
         if isinstance(outcome, TidelogError):
@@ -90,9 +90,9 @@ class TransactionFinishing:
         return outcome
 
     def finish(self, row: TransactionRow) -> TransactionRow:
-        """The row of a transaction at its end, all of it visible; one that is not decided, or has ended, is given back as it is.
+        """The row of the finished transaction, all of it visible. One that is undecided, or has ended, is returned unchanged.
 
-        Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``: then it is not at its end yet.
+        Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``: it is not finished then.
         """
         if row.state != "committing":
             return row
@@ -102,7 +102,7 @@ class TransactionFinishing:
             places = [place for names in _by_topic(row.staged) for place in self._applied(row, names)]
             done = self._recorded(row, sorted(places, key=lambda place: (place.topic, place.partition)))
         except (CorruptData, TransactionEnded):
-            # Another process may have finished it meanwhile, and deleted what was staged.
+            # Another process may have finished it meanwhile, and deleted the staged objects.
             newer = self._fresh().transactions.get(row.transaction_id)
             if newer is not None and newer.state != "committed":
                 raise
@@ -111,7 +111,7 @@ class TransactionFinishing:
         return done
 
     def delete_staged(self, transaction_id: str) -> None:
-        """Delete whatever is staged for it, as well as that goes: what is left is for the collector."""
+        """Delete the transaction's staged objects, best effort: maintenance collects what is left."""
         try:
             for info in list(self._store.list(staged_prefix(transaction_id))):
                 self._store.delete(info.key)
@@ -119,7 +119,7 @@ class TransactionFinishing:
             return
 
     def keep_small(self) -> None:
-        """Rewrite the table and write its checkpoint where it is time. Raises ``TidelogError``, ``StoreUnavailable``."""
+        """Rewrite the table and write its checkpoint when due. Raises ``TidelogError``, ``StoreUnavailable``."""
         if len(self.log.state.files) >= FILES_MIN:
             self._committer.commit(Compact(self._new_id, files_min=FILES_MIN))
         version, root = self.log.state.version, self.log.table.root
@@ -127,7 +127,7 @@ class TransactionFinishing:
             write_table_checkpoint(self._store, root, version, self._clock.now_ms())
 
     def _applied(self, row: TransactionRow, names: Sequence[str]) -> list[Place]:
-        """Where the topic has the records. Those of a topic that was deleted since the decision are gone with it."""
+        """The places of the records in the topic; none when the topic was deleted since the decision."""
         requests = [request for name in names if (request := self._read(row, name)).records.num_rows]
         if not requests:
             return []
@@ -149,7 +149,7 @@ class TransactionFinishing:
         except TidelogError as error:
             if error.code is not ErrorCode.UNKNOWN_TRANSACTION:
                 raise
-            # Another process finished it, and no client can ask for it any more; the places are the same for all.
+            # Another process finished it, and it is already forgotten; the places are the same for all.
             return msgspec.structs.replace(row, state="committed", places=tuple(places), staged=())
 
     def _read(self, row: TransactionRow, name: str) -> StagedRecords:
@@ -168,7 +168,7 @@ class TransactionFinishing:
             raise BackOff(f"The store did not show {self.log.table.label}: {problem.detail}.") from problem
 
     def _tried(self, commit: Callable[[], ResultT]) -> ResultT:
-        """What ``commit`` gives; the same commit again is in the log once, whatever became of an earlier try."""
+        """The result of ``commit``, tried again on failure: the same commit is in the log once, whatever earlier tries did."""
         for attempt in range(1, ATTEMPTS_MAX):
             try:
                 return commit()
