@@ -11,16 +11,13 @@ from typing import Any
 import pyarrow as pa
 from prometheus_client import CollectorRegistry
 
-from gateway.call import stands
 from gateway.engine.administration import Administration
 from gateway.engine.bounds import (
-    COMMIT_WAIT_MS_MAX,
     LARGE_BODIES_WAITING_MAX,
     LARGE_BODY_BYTES,
     LARGE_BODY_WAIT_MS_MAX,
     LOAD_THREADS,
     LOOK_THREADS,
-    PRODUCE_WAIT_MS_MAX,
     EngineBounds,
 )
 from gateway.engine.fetching import Fetching
@@ -28,12 +25,12 @@ from gateway.engine.following import Following
 from gateway.engine.maintenance_watch import MaintenanceWatch
 from gateway.engine.manifest_budget import ManifestBudget
 from gateway.engine.metrics import EngineMetrics
+from gateway.engine.open_table import TableAccess
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.pool import Pool
 from gateway.engine.producer_ids import ProducerIds
 from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
-from gateway.engine.shared_commits import TableAccess
 from gateway.engine.tail_cache import TailCache
 from gateway.engine.waiting import WaitingPlaces
 from gateway.engine.writer import Acknowledgement, PendingBatch
@@ -48,7 +45,7 @@ from gateway.transactions.sweeping import Sweeping
 from gateway.transactions.transactions import Transactions
 from log_format import layout
 from log_format.clock import Clock
-from log_format.errors import BackOff, ErrorCode, OutcomeUnknown
+from log_format.errors import BackOff, ErrorCode
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.segments.reader import SegmentReader
 from log_format.segments.segment import decode_footer, decode_row_group, encode_segment
@@ -96,8 +93,15 @@ class LogEngine:
         self._metrics = EngineMetrics(registry)
         self._watch = MaintenanceWatch(clock, self._metrics)
         self._look_pool = Pool("look", LOOK_THREADS)
-        self._load_pool = Pool("load", LOAD_THREADS)
-        self._write_pool = Pool("write", bounds.write_threads)
+        self._access = TableAccess(
+            store=store,
+            clock=clock,
+            new_id=new_id,
+            look_pool=self._look_pool,
+            load_pool=Pool("load", LOAD_THREADS),
+            write_pool=Pool("write", bounds.write_threads),
+            metrics=self._metrics,
+        )
         self._cold_pool = Pool("read", bounds.read_threads)
         self._tail = TailCache(bounds.tail_cache_bytes_max)
         self._metrics.tail_cache_bytes.set_function(lambda: self._tail.size_bytes)
@@ -127,17 +131,9 @@ class LogEngine:
             request_bytes_max=bounds.request_bytes_max,
         )
         self.producer_ids = ProducerIds(store, pool=self._look_pool, clock=clock, new_id=new_id)
-        access = TableAccess(
-            store=store,
-            clock=clock,
-            new_id=new_id,
-            look_pool=self._look_pool,
-            write_pool=self._write_pool,
-            metrics=self._metrics,
-        )
-        parts = (access, self.topics, self.administration, reading, self.fetching)
+        parts = (self._access, self.topics, self.administration, reading, self.fetching)
         self.groups = Groups(*parts, registry=registry, bytes_max=bounds.groups_bytes_max)
-        self.transactions, self.one_request = self._make_transactions(access)
+        self.transactions, self.one_request = self._make_transactions(self._access)
         self._large_bodies = MemoryBudget(bounds.large_bodies_bytes_max, "large bodies")
         self._drained: asyncio.Task[None] | None = None
 
@@ -151,7 +147,7 @@ class LogEngine:
 
         The encoder is used once: what Arrow loads with its first use (a third of a second) no request shall wait for.
         """
-        await self._write_pool.run(_warm_up)
+        await self._access.write_pool.run(_warm_up)
 
     async def drain(self) -> None:
         """End waits, flush what is buffered, acknowledge it. Idempotent."""
@@ -202,19 +198,7 @@ class LogEngine:
         Raises ``UnknownTopic``, ``TopicReplaced``, ``RequestRefused`` (too large now), ``BackOff`` (nothing happened),
         ``OutcomeUnknown``.
         """
-        flush_ms = topic.state.config.integer("flush.ms") if topic.state.exists else 0
-        done, _ = await asyncio.wait((pending.settled,), timeout=(flush_ms + PRODUCE_WAIT_MS_MAX) / 1000)
-        if not done and topic.writer.withdraw(pending):
-            pending.settle(BackOff(f"The store keeps topic {topic.name!r} waiting: the records were not written."))
-        elif not done:
-            done, _ = await asyncio.wait((pending.settled,), timeout=COMMIT_WAIT_MS_MAX / 1000)
-            if not done:
-                raise OutcomeUnknown(
-                    f"The commit of topic {topic.name!r} takes too long: its outcome is not known yet."
-                )
-        acknowledgement = pending.settled.result()
-        stands()
-        return acknowledgement
+        return await topic.writer.acknowledged(pending)
 
     def _make_transactions(self, access: TableAccess) -> tuple[Transactions, OneRequest]:
         decider = make_decider(access)
@@ -229,14 +213,8 @@ class LogEngine:
     def _open(self, name: str) -> OpenTopic:
         return OpenTopic(
             name,
-            self._store,
-            clock=self.clock,
-            new_id=new_id,
-            look_pool=self._look_pool,
-            load_pool=self._load_pool,
-            write_pool=self._write_pool,
-            metrics=self._metrics,
-            on_flushed=self._tail.add,
+            self._access,
+            tail=self._tail,
             on_contended=self.on_contended,
             watch=self._watch,
             on_change=self.topics.resize,

@@ -18,6 +18,9 @@ FLUSHES_AHEAD_MAX: Final = 4
 FLUSH_BATCHES_CAP: Final = 4096
 """Requests in one flush: each costs a few microseconds when the segment is put together."""
 
+BATCHES_WAITING_MAX: Final = 16 * FLUSH_BATCHES_CAP
+"""Requests to one topic that no flush has taken: each is a few objects beside its records, also with ``acks=0``."""
+
 TOPICS_LOADED_MAX: Final = 2_000
 """Topics whose state is in memory; idle ones beyond it are forgotten, least recently used first."""
 

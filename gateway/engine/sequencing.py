@@ -10,10 +10,11 @@ Belongs to the event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 
 from gateway.engine.bounds import SEQUENCE_AHEAD_MAX, SEQUENCES_WAITING_MAX
+from gateway.engine.open_table import OpenTable
 from gateway.engine.writer import Acknowledgement
 from gateway.problem import overloaded
 from log_format.clock import Clock
@@ -26,18 +27,10 @@ _LOOK_MS: Final = 200
 
 
 class Sequencing:
-    """``state`` and ``fresh`` are those of the topic (``OpenTopic``)."""
+    """Of one topic."""
 
-    def __init__(
-        self,
-        *,
-        state: Callable[[], TopicState],
-        fresh: Callable[[int], Awaitable[TopicState]],
-        clock: Clock,
-        is_draining: Callable[[], bool],
-    ) -> None:
-        self._state = state
-        self._fresh = fresh
+    def __init__(self, table: OpenTable[TopicState], *, clock: Clock, is_draining: Callable[[], bool]) -> None:
+        self._table = table
         self._clock = clock
         self._is_draining = is_draining
         self._under_way: dict[tuple[str, int], set[int]] = {}
@@ -69,7 +62,7 @@ class Sequencing:
             raise overloaded("Too many idempotent requests wait for those before them.")
         self._waiting += 1
         try:
-            await self._fresh(arrived_ms)
+            await self._table.fresh(arrived_ms)
             while (refusal := self._missing_before(stamp)) is not None:
                 left_ms = deadline_ms - self._clock.monotonic_ms()
                 if left_ms <= 0 or stamp.sequence - refusal.fields["expected_sequence"] > SEQUENCE_AHEAD_MAX:
@@ -96,7 +89,7 @@ class Sequencing:
 
     def _missing_before(self, stamp: ProducerStamp) -> TidelogError | None:
         """The refusal to give if requests before this one are missing; None when it is to be let through."""
-        state = self._state()
+        state = self._table.state
         if not state.exists:
             return None
         producers = state.producers
@@ -116,4 +109,4 @@ class Sequencing:
             async with asyncio.timeout(wait_ms / 1000):
                 await self._changed.wait()
         except TimeoutError:
-            await self._fresh(started_ms)
+            await self._table.fresh(started_ms)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.engine.shared_commits import Pace
+from gateway.engine.group_commit import Pace
 
 LEASE_MS: Final = 1_000
 """How old the table's head may be when a coordinator answers from memory. Who takes over gives every member so much more time."""

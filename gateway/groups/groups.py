@@ -13,9 +13,10 @@ from prometheus_client import CollectorRegistry
 
 from gateway.engine.administration import Administration
 from gateway.engine.fetching import Fetching
+from gateway.engine.open_table import TableAccess
 from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
-from gateway.engine.shared_commits import FILES_MIN, SharedCommits, TableAccess
+from gateway.engine.shared_commits import FILES_MIN, SharedCommits
 from gateway.engine.state_budget import StateBudget
 from gateway.groups.bounds import COMMIT_PACE, COMPACTION_MS, DELETED_TIMES_MAX, HEARTBEAT_MS_MAX, MEMBERS_MAX
 from gateway.groups.committed import Committed, unknown_group
@@ -225,7 +226,7 @@ class Groups:
         if len(self.commits.log.state.files) < FILES_MIN:
             return
         with contextlib.suppress(TidelogError):
-            replaced = await self.commits.commit(Compact(self._new_id, files_min=FILES_MIN))
+            replaced = (await self.commits.commit(Compact(self._new_id, files_min=FILES_MIN))).result
             _log.info("consumer offsets: %d files became one", replaced)
 
 

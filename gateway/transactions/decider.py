@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gateway.engine.shared_commits import SharedCommits, TableAccess
+from gateway.engine.open_table import TableAccess
+from gateway.engine.shared_commits import SharedCommits
 from gateway.engine.state_budget import StateBudget
 from log_format import limits
 from log_format.transactions.changes import Begin, CommitAtOnce, Decide, DecideCommit, Decision, Forbid

@@ -79,7 +79,7 @@ class Sweeping:
             await self._collect(transaction_id, transactions.get(transaction_id), now_ms)
         await self._group_offsets.sweep(LEFT_ALONE_MS)
         if len(self._decider.log.state.files) >= FILES_MIN:
-            replaced = await self._decider.commit(Compact(self._new_id, files_min=FILES_MIN))
+            replaced = (await self._decider.commit(Compact(self._new_id, files_min=FILES_MIN))).result
             _log.info("transactions: %d files became one", replaced)
 
     async def _round(self) -> None:

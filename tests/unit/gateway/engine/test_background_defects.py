@@ -241,12 +241,12 @@ def test_who_waits_behind_a_defect_of_a_commit_is_told(tools: Any, monkeypatch: 
             raise Planted
 
         with monkeypatch.context() as patch:
-            patch.setattr(commits, "_put", defect)
+            patch.setattr(commits, "commit_in_turn", defect)
             asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
             first = asyncio.create_task(commits.decide(Claim(group="g", coordinator="me")))
             await begun.wait()
             second = asyncio.create_task(commits.decide(Claim(group="h", coordinator="me")))
-            await until(lambda: bool(commits._waiting))
+            await until(lambda: commits._decisions.waiting_count == 1)
             go_on.set()
             with pytest.raises(TidelogError):
                 await first

@@ -186,7 +186,7 @@ def test_after_an_unknown_outcome_the_log_decides(tools: Any, monkeypatch: pytes
 
 def test_who_waits_too_long_is_withdrawn_and_never_written(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request refused because the store hangs was not written, also when the store comes back right after (G8)."""
-    monkeypatch.setattr("gateway.log_engine.PRODUCE_WAIT_MS_MAX", 50)
+    monkeypatch.setattr("gateway.engine.writer.PRODUCE_WAIT_MS_MAX", 50)
 
     async def scenario() -> None:
         gateway = tools.gateway()
@@ -307,7 +307,7 @@ def test_a_batch_that_comes_as_a_run_ends_is_not_forgotten(tools: Any) -> None:
 
         def make(loop: asyncio.AbstractEventLoop, coroutine: Any, **more: Any) -> Any:
             task = asyncio.Task(coroutine, loop=loop, **more)
-            if coroutine.__qualname__ == "Writer._finish" and not late:
+            if coroutine.__qualname__ == "GroupCommit._carried" and not late:
                 loop.call_soon(lambda: late.append(gateway.submit(topic, [b"late"])))
             return task
 
