@@ -13,7 +13,8 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 if __name__ == "__main__":
@@ -26,7 +27,6 @@ from gateway.process.assembly import assemble
 from gateway.process.server import GatewayServer, server_config
 from gateway.proven_store import UnsafeStore
 from gateway.settings import ENVIRONMENT_PREFIX, Settings, SettingsError
-from gateway.shell import Shell
 from log_format.version import __version__
 
 EVERY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - they are looked for, not listened on
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         settings = Settings.read(os.environ, given)
         structured_log.configure(settings.log_level, settings.log_format)
-        shell = assemble(settings)
+        gateway = assemble(settings)
     except SettingsError as error:
         sys.stderr.write(f"python -m gateway: {error}\n")
         return 2
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"python -m gateway: {error}\n")
         return 3
     warn_of_address(settings)
-    server = GatewayServer(server_config(create_app(shell), shell), shell, _announce(shell))
+    server = GatewayServer(server_config(create_app(gateway), gateway), gateway, partial(_announce, gateway.store_uri))
     server.run()
     structured_log.WRITER.flush()
     if not server.drained_whole:
@@ -70,17 +70,13 @@ def warn_of_address(settings: Settings) -> None:
         )
 
 
-def _announce(shell: Shell) -> Callable[[str], None]:
-    def announce(url: str) -> None:
-        operations = shell.stopping.operations_url
-        more = "" if operations is None else f", operations on {operations}"
-        with contextlib.suppress(OSError):
-            sys.stdout.write(f"Tidelog {__version__} listens on {url} (store {shell.store_uri}){more}\n")
-            if sys.stdout.isatty():
-                sys.stdout.write(_next_steps(url))
-            sys.stdout.flush()
-
-    return announce
+def _announce(store_uri: str, url: str, operations_url: str | None) -> None:
+    more = "" if operations_url is None else f", operations on {operations_url}"
+    with contextlib.suppress(OSError):
+        sys.stdout.write(f"Tidelog {__version__} listens on {url} (store {store_uri}){more}\n")
+        if sys.stdout.isatty():
+            sys.stdout.write(_next_steps(url))
+        sys.stdout.flush()
 
 
 def _next_steps(url: str) -> str:

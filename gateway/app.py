@@ -20,10 +20,10 @@ from gateway.asgi.pacing import PacingMiddleware
 from gateway.asgi.path import PathMiddleware
 from gateway.asgi.problems import ProblemMiddleware
 from gateway.asgi.request_id import RequestIdMiddleware
+from gateway.gateway import Gateway
 from gateway.hosts import AllowedHosts
 from gateway.http.direct_route import DirectRoute
 from gateway.http.dispatch import Dispatcher
-from gateway.log_engine import LogEngine
 from gateway.openapi.document import document
 from gateway.routes import (
     fetch,
@@ -38,7 +38,6 @@ from gateway.routes import (
     topics,
     transactions,
 )
-from gateway.shell import Shell
 from log_format.version import __version__
 
 ROUTERS: Sequence[APIRouter] = (
@@ -60,7 +59,7 @@ ROUTERS: Sequence[APIRouter] = (
 class GatewayApplication(FastAPI):
     """Use ``create_app``."""
 
-    def __init__(self, shell: Shell, routers: Sequence[APIRouter]) -> None:
+    def __init__(self, gateway: Gateway, routers: Sequence[APIRouter]) -> None:
         super().__init__(
             title="Tidelog",
             version=__version__,
@@ -68,17 +67,17 @@ class GatewayApplication(FastAPI):
             docs_url=None,
             redoc_url=None,
             redirect_slashes=False,
-            lifespan=_lifespan(shell),
+            lifespan=_lifespan(gateway),
         )
         routes = [route for router in routers for route in router.routes]
         direct = [route for route in routes if isinstance(route, DirectRoute)]
         assert len(direct) == len(routes), "every router needs route_class=DirectRoute"
         self.router.routes.extend(direct)
-        self.state.shell = shell
+        self.state.gateway = gateway
         self.state.store_check = operations.StoreCheck()
         self.state.openapi_document = msgspec.json.encode(document(direct))
-        self._handle = _with_middlewares(Dispatcher(direct, shell.forwarding), shell)
-        self.operations = OperationsApplication(self, shell)
+        self._handle = _with_middlewares(Dispatcher(direct, gateway.forwarding), gateway)
+        self.operations = OperationsApplication(self, gateway)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request or the lifespan."""
@@ -92,71 +91,67 @@ class GatewayApplication(FastAPI):
 
 
 class OperationsApplication:
-    """What the operations listener serves: the probes and metrics of ``gateway``, and what only its operators may see.
+    """What the operations listener serves: the probes, the metrics, and what only operators may see.
+
+    ``clients``: the application of the other listener.
 
     Nothing here waits for a thread that clients keep busy: answers are not compressed, requests are not forwarded.
     """
 
-    def __init__(self, gateway: GatewayApplication, shell: Shell) -> None:
-        self._gateway = gateway
+    def __init__(self, clients: GatewayApplication, gateway: Gateway) -> None:
+        self._clients = clients
         routers = (operations.probes, operations.operators)
         routes = [route for router in routers for route in router.routes if isinstance(route, DirectRoute)]
-        app: ASGIApp = _guarded(Dispatcher(routes), shell, listens_on=shell.settings.ops_host)
-        self._handle = _observed(PacingMiddleware(app), shell)
+        app: ASGIApp = _guarded(Dispatcher(routes), gateway, listens_on=gateway.settings.ops_host)
+        self._handle = _observed(PacingMiddleware(app), gateway)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
-        scope["app"] = self._gateway
+        scope["app"] = self._clients
         await self._handle(scope, receive, send)
 
 
-def create_app(shell: Shell, routers: Sequence[APIRouter] = ROUTERS) -> GatewayApplication:
-    """The gateway's application; its lifespan starts the engine and, at the end, drains it if nobody did.
+def create_app(gateway: Gateway, routers: Sequence[APIRouter] = ROUTERS) -> GatewayApplication:
+    """The gateway's application; its lifespan starts the engine and, at the end, drains it.
 
     ``routers`` must use ``DirectRoute``. Of several paths that match the most literal is taken.
     """
-    return GatewayApplication(shell, routers)
+    return GatewayApplication(gateway, routers)
 
 
-def _lifespan(shell: Shell) -> Lifespan[FastAPI]:
+def _lifespan(gateway: Gateway) -> Lifespan[FastAPI]:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        await shell.engine.start()
-        if isinstance(shell.engine, LogEngine):
-            shell.engine.sweeping.start()
-            shell.engine.groups.start()
+        await gateway.engine.start()
         try:
             yield
         finally:
-            # The server drains on a signal, with a time limit; then this must not wait again.
-            if not shell.stopping.begun:
-                await shell.engine.drain()
-            if shell.membership is not None:
-                await shell.membership.leave()
-            if shell.forwarding is not None:
-                shell.forwarding.close()
-            shell.codec_pool.shutdown(wait=False, cancel_futures=True)
+            # When the server has drained the engine there is nothing left to wait for.
+            await gateway.engine.drain()
+            await gateway.membership.leave()
+            gateway.forwarding.close()
+            gateway.codec_pool.shutdown(wait=False, cancel_futures=True)
 
     return lifespan
 
 
-def _with_middlewares(innermost: ASGIApp, shell: Shell) -> ASGIApp:
+def _with_middlewares(innermost: ASGIApp, gateway: Gateway) -> ASGIApp:
     """Read from the bottom: the last is the outermost."""
-    app = _guarded(innermost, shell, listens_on=shell.settings.host)
-    app = CompressionMiddleware(app, pool=shell.codec_pool)
+    app = _guarded(innermost, gateway, listens_on=gateway.settings.host)
+    app = CompressionMiddleware(app, pool=gateway.codec_pool)
     app = PacingMiddleware(app)
-    return _observed(app, shell)
+    return _observed(app, gateway)
 
 
-def _guarded(innermost: ASGIApp, shell: Shell, *, listens_on: str) -> ASGIApp:
-    settings = shell.settings
+def _guarded(innermost: ASGIApp, gateway: Gateway, *, listens_on: str) -> ASGIApp:
+    settings = gateway.settings
     hosts = AllowedHosts(host=listens_on, names=settings.allowed_hosts, advertised_url=settings.advertised_url)
-    app: ASGIApp = GatekeeperMiddleware(innermost, draining=lambda: shell.draining, hosts=hosts)
+    app: ASGIApp = GatekeeperMiddleware(innermost, draining=lambda: gateway.engine.draining, hosts=hosts)
     app = PathMiddleware(app)
     return ProblemMiddleware(app)
 
 
-def _observed(app: ASGIApp, shell: Shell) -> ASGIApp:
-    log_requests = shell.settings.log_level in ("debug", "info")
-    app = ObservationMiddleware(app, metrics=shell.metrics, log_requests=log_requests)
+def _observed(app: ASGIApp, gateway: Gateway) -> ASGIApp:
+    log_requests = gateway.settings.log_level in ("debug", "info")
+    app = ObservationMiddleware(app, metrics=gateway.metrics, log_requests=log_requests)
     return RequestIdMiddleware(app)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 from prometheus_client import CollectorRegistry
 
+from gateway.cluster.ownership import Ownership
 from gateway.engine.administration import Administration
 from gateway.engine.bounds import (
     LARGE_BODIES_WAITING_MAX,
@@ -78,17 +78,17 @@ class LogEngine:
         cold_store: ObjectStore,
         *,
         bounds: EngineBounds,
+        ownership: Ownership,
         clock: Clock,
         registry: CollectorRegistry,
-        request_memory: MemoryBudget | None = None,
+        request_memory: MemoryBudget,
     ) -> None:
+        """``request_memory``: for what transactions stage."""
         self.clock = clock
-        self._request_memory = request_memory or MemoryBudget(bounds.large_bodies_bytes_max, "staged records")
         self.bounds = bounds
-        self.store_uri = store.uri
         self.draining = False
-        self.on_contended: Callable[[], None] = lambda: None
-        """Called when somebody else keeps committing to a topic of this gateway. Set it before the first topic is opened."""
+        """New work is refused."""
+        self._ownership = ownership
         self._store = store
         self._metrics = EngineMetrics(registry)
         self._watch = MaintenanceWatch(clock, self._metrics)
@@ -132,8 +132,8 @@ class LogEngine:
         )
         self.producer_ids = ProducerIds(store, pool=self._look_pool, clock=clock, new_id=new_id)
         parts = (self._access, self.topics, self.administration, reading, self.fetching)
-        self.groups = Groups(*parts, registry=registry, bytes_max=bounds.groups_bytes_max)
-        self.transactions, self.one_request = self._make_transactions(self._access)
+        self.groups = Groups(*parts, ownership=ownership, registry=registry, bytes_max=bounds.groups_bytes_max)
+        self.transactions, self.one_request, self.sweeping = self._make_transactions(self._access, request_memory)
         self._large_bodies = MemoryBudget(bounds.large_bodies_bytes_max, "large bodies")
         self._drained: asyncio.Task[None] | None = None
 
@@ -143,15 +143,25 @@ class LogEngine:
         return sum(1 for topic in self.topics if topic.state.exists)
 
     async def start(self) -> None:
-        """Nothing is read before it is asked for, so starting takes no time, however many topics there are.
+        """Get ready, and begin what is to be done beside requests.
 
-        The encoder is used once: what Arrow loads with its first use (a third of a second) no request shall wait for.
+        Nothing is read before it is asked for, so starting takes no time, however many topics there are.
         """
+        await self.warm_up()
+        self.sweeping.start()
+        self.groups.start()
+
+    async def warm_up(self) -> None:
+        """Use the encoder once: what Arrow loads with its first use (a third of a second) no request shall wait for."""
         await self._access.write_pool.run(_warm_up)
+
+    def refuse_work(self) -> None:
+        """From now on no new work is taken; what is under way goes on."""
+        self.draining = True
 
     async def drain(self) -> None:
         """End waits, flush what is buffered, acknowledge it. Idempotent."""
-        self.draining = True
+        self.refuse_work()
         if self._drained is None:
             self._drained = asyncio.create_task(self._drain())
         await asyncio.shield(self._drained)
@@ -200,22 +210,24 @@ class LogEngine:
         """
         return await topic.writer.acknowledged(pending)
 
-    def _make_transactions(self, access: TableAccess) -> tuple[Transactions, OneRequest]:
+    def _make_transactions(
+        self, access: TableAccess, request_memory: MemoryBudget
+    ) -> tuple[Transactions, OneRequest, Sweeping]:
         decider = make_decider(access)
-        staging = Staging(access.store, pool=access.look_pool, new_id=access.new_id, memory=self._request_memory)
+        staging = Staging(access.store, pool=access.look_pool, new_id=access.new_id, memory=request_memory)
         offsets = GroupOffsets(self.groups.committed, self.groups.commits, clock=access.clock)
         ids, clock = self.producer_ids, access.clock
         finishing = Finishing(decider, staging, self.topics, offsets, clock=clock)
-        self.sweeping = Sweeping(decider, staging, finishing, offsets, clock=clock, new_id=access.new_id)
+        sweeping = Sweeping(decider, staging, finishing, offsets, clock=clock, new_id=access.new_id)
         transactions = Transactions(decider, staging, finishing, ids, offsets, clock=clock)
-        return transactions, OneRequest(finishing, decider, staging, offsets, ids, clock=clock)
+        return transactions, OneRequest(finishing, decider, staging, offsets, ids, clock=clock), sweeping
 
     def _open(self, name: str) -> OpenTopic:
         return OpenTopic(
             name,
             self._access,
             tail=self._tail,
-            on_contended=self.on_contended,
+            on_contended=self._ownership.contended,
             watch=self._watch,
             on_change=self.topics.resize,
             log_poll_ms=self.bounds.log_poll_ms,

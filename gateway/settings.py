@@ -34,9 +34,8 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from gateway.cluster.heartbeat import URL_PATTERN
 from gateway.engine.bounds import FETCH_LISTS_BYTES_MAX
-from gateway.hosts import HOST_NAMES_PATTERN, is_loopback
+from gateway.hosts import HOST_NAMES_PATTERN, URL_PATTERN, is_loopback
 from log_format import limits
 
 ENVIRONMENT_PREFIX: Final = "TIDELOG_"
@@ -281,6 +280,11 @@ class Settings(BaseModel):
     def scheme(self) -> str:
         """Of this gateway's own URL."""
         return "http" if self.tls_cert is None else "https"
+
+    @property
+    def url(self) -> str:
+        """By which others reach this gateway; with port 0 that is known only once it listens."""
+        return self.advertised_url or f"{self.scheme}://{self.host}:{self.port}"
 
     @property
     def operations_port(self) -> int | None:

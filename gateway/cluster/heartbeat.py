@@ -17,14 +17,13 @@ from typing import Annotated, Final
 import msgspec
 
 from gateway.cluster.keys import ClusterKeys
+from gateway.hosts import URL_PATTERN
 from log_format import layout
 
 HEARTBEAT_BYTES_MAX: Final = 4096
 """A larger object is no heartbeat."""
 CLOCK_ERROR_MS_MAX: Final = 15 * 60_000
 """How far ``issued_at`` may be from the reader's clock: what S3 allows a client's clock. It ends the use of recorded ones."""
-URL_PATTERN: Final = r"^https?://([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?/?$"
-"""Where a gateway can be reached: no user, path, query or fragment."""
 _ID = r"^[A-Za-z0-9_-]{1,64}$"
 _URL: Final = re.compile(URL_PATTERN)
 _KEY: Final = re.compile(re.escape(layout.GATEWAYS) + r"([A-Za-z0-9_-]{1,64})\.json")

@@ -1,12 +1,11 @@
-"""Writes this gateway's heartbeat and reads the others', beside the event loop; what it learned is looked up without waiting.
+"""Writes this gateway's heartbeat and reads the others', beside the event loop; ``Peers`` keeps what it learned.
 
 1. The store is used from one thread of its own. A store that fails takes nothing down: the last view stays, and peers that are
    gone are found out by the requests that can't reach them.
 2. Requests for each beat: one PUT, and those of a look (``heartbeat_reader``); once, one GET of the cluster's keys.
-3. A peer that failed or drains rests: it is not preferred for a while, here, until a new instance of it or the time's end.
-4. Only heartbeats with a valid MAC count (``keys``). Those of a release that did not sign are ignored: its gateways are neither
+3. Only heartbeats with a valid MAC count (``keys``). Those of a release that did not sign are ignored: its gateways are neither
    listed nor sent requests, until they are replaced.
-5. ``leave`` removes the heartbeat, so that others stop sending; what was written late after that is found dead after the lease.
+4. ``leave`` removes the heartbeat, so that others stop sending; what was written late after that is found dead after the lease.
 """
 
 from __future__ import annotations
@@ -15,9 +14,8 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Gauge
@@ -26,7 +24,7 @@ from gateway.cluster.heartbeat import Heartbeat, encode_heartbeat, heartbeat_key
 from gateway.cluster.heartbeat_reader import HeartbeatReader, Look
 from gateway.cluster.keys import ClusterKeys, cluster_keys
 from gateway.cluster.liveness import LEASES_UNTIL_ABANDONED, Liveness
-from gateway.shell import Shell
+from gateway.cluster.peers import Peers
 from gateway.supervised import supervised
 from log_format.clock import Clock
 from log_format.cluster.identity import load_cluster
@@ -38,8 +36,6 @@ BEATS_PER_LEASE: Final = 4
 """Beats that may be missed, less one, before a gateway is taken for dead."""
 MEMBERS_MAX: Final = 256
 """Known peers read at most: each costs a request for each beat."""
-REST_MS: Final = 10_000
-"""How long a peer that could not be reached, or drains, is passed over."""
 LEAVE_MS_MAX: Final = 2_000
 """How long the drain waits for the heartbeat to be removed."""
 
@@ -52,27 +48,40 @@ class Membership:
     def __init__(
         self,
         store: ObjectStore,
+        peers: Peers,
         *,
+        own_id: str,
+        url: str,
+        started_at_ms: int,
+        owned_topic_count: Callable[[], int],
+        clock: Clock,
         beat_ms: int,
         registry: CollectorRegistry,
         key_file: tuple[bytes, ...] | None = None,
     ) -> None:
-        """``key_file``: the keys of ``cluster_key_file``, if there is one."""
+        """``url``: the one that ``start`` will likely give. ``key_file``: the keys of ``cluster_key_file``, if there is one."""
         self._store = store
+        self._peers = peers
+        self._own_id = own_id
+        self._url = url
+        self._started_at_ms = started_at_ms
+        self._owned_topic_count = owned_topic_count
+        self._clock = clock
         self._beat_ms = beat_ms
         self._key_file = key_file
         self._keys: ClusterKeys | None = None
-        self._reader: HeartbeatReader | None = None
+        self._reader = HeartbeatReader(
+            store,
+            own_id=own_id,
+            litter_ms=beat_ms * BEATS_PER_LEASE * LEASES_UNTIL_ABANDONED,
+            step_ms_max=beat_ms * 2,
+        )
         self._ignored_count = 0
         self._instance = secrets.token_hex(8)
         self._beat = 0
-        self._shell: Shell | None = None
         self._liveness = Liveness(lease_ms=beat_ms * BEATS_PER_LEASE, step_ms_max=beat_ms * 2)
-        self._peers: dict[str, Heartbeat] = {}
-        self._rests_until_ms: dict[str, int] = {}
         self._left = False
         self._failing = False
-        self._soon = asyncio.Event()
         self._looping: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="heartbeat")
         gauge = Gauge("tidelog_cluster_gateways", "Gateways taken to be alive, this one included.", registry=registry)
@@ -84,93 +93,63 @@ class Membership:
         )
         ignored.set_function(lambda: self._ignored_count)
 
-    def start(self, shell: Shell) -> None:
-        """Begin to beat and to look, for the gateway of ``shell``."""
+    def start(self, url: str) -> None:
+        """Begin to beat and to look. ``url``: where this gateway is reached."""
         assert self._looping is None
-        self._shell = shell
-        self._looping = asyncio.get_running_loop().create_task(supervised(partial(self._round, shell), "the heartbeat"))
-
-    def look_soon(self) -> None:
-        """Look at the others now rather than with the next beat: something shows that the view is old."""
-        self._soon.set()
+        self._url = url
+        self._looping = asyncio.get_running_loop().create_task(supervised(self._round, "the heartbeat"))
 
     async def leave(self) -> None:
         """Stop beating and remove the heartbeat. Returns after ``LEAVE_MS_MAX`` at the latest. Idempotent."""
-        if self._left or self._shell is None:
+        if self._left or self._looping is None:
             return
         self._left = True
-        if self._looping is not None:
-            self._looping.cancel()
+        self._looping.cancel()
         # Behind a beat that is being written, in the one thread: the removal is the last that is done.
-        removed = asyncio.wrap_future(self._thread.submit(self._remove, self._shell.settings.gateway_id))
+        removed = asyncio.wrap_future(self._thread.submit(self._remove, self._own_id))
         self._thread.shutdown(wait=False)
         with contextlib.suppress(TimeoutError, StoreError):
             async with asyncio.timeout(LEAVE_MS_MAX / 1000):
                 await removed
 
-    def heartbeats(self, shell: Shell) -> list[Heartbeat]:
+    def heartbeats(self) -> list[Heartbeat]:
         """All live gateways, this one included as it is now, by id."""
-        return sorted([self._own(shell), *self._peers.values()], key=lambda heartbeat: heartbeat.id)
+        return sorted([self._own(), *self._peers.heartbeats()], key=lambda heartbeat: heartbeat.id)
 
-    def candidates(self) -> dict[str, str]:
-        """URLs by id of the other gateways that may be sent requests now."""
-        assert self._shell is not None
-        now_ms = self._shell.clock.monotonic_ms()
-        return {
-            peer.id: peer.url.rstrip("/")
-            for peer in self._peers.values()
-            if self._rests_until_ms.get(peer.instance, now_ms) <= now_ms
-        }
-
-    def is_live(self, gateway_id: str) -> bool:
-        """Whether the peer's heartbeat was seen to change within the lease."""
-        return gateway_id in self._peers
-
-    def rest(self, gateway_id: str) -> None:
-        """Pass the peer over for a while, and look again soon."""
-        peer = self._peers.get(gateway_id)
-        if peer is not None and self._shell is not None:
-            self._rests_until_ms[peer.instance] = self._shell.clock.monotonic_ms() + REST_MS
-        self.look_soon()
-
-    def _own(self, shell: Shell) -> Heartbeat:
+    def _own(self) -> Heartbeat:
         return Heartbeat(
-            id=shell.settings.gateway_id,
+            id=self._own_id,
             instance=self._instance,
             beat=self._beat,
-            url=shell.url,
-            started_at=shell.started_at_ms,
+            url=self._url,
+            started_at=self._started_at_ms,
             version=__version__,
-            owned_topics=shell.engine.owned_topic_count,
-            issued_at=shell.clock.now_ms(),
+            owned_topics=self._owned_topic_count(),
+            issued_at=self._clock.now_ms(),
         )
 
-    async def _round(self, shell: Shell) -> None:
-        self._soon.clear()
+    async def _round(self) -> None:
+        self._peers.looks_old.clear()
         self._beat += 1
         try:
             known = self._liveness.listed(MEMBERS_MAX)
-            known.pop(shell.settings.gateway_id, None)
-            look = await asyncio.wrap_future(
-                self._thread.submit(self._beat_and_look, self._own(shell), known, shell.clock)
-            )
+            known.pop(self._own_id, None)
+            look = await asyncio.wrap_future(self._thread.submit(self._beat_and_look, self._own(), known))
         except (StoreError, CorruptData) as error:
             if not self._failing:
                 _log.warning("heartbeats can't be written or read; the last view of the gateways stays: %s", error)
             self._failing = True
         else:
             self._failing = False
-            await self._take_in(shell, look)
+            await self._take_in(look)
         # At most once in a tenth of a beat, however much looks old.
         await asyncio.sleep(self._beat_ms / 10_000)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._beat_ms * 0.9 / 1000):
-                await self._soon.wait()
+                await self._peers.looks_old.wait()
 
-    async def _take_in(self, shell: Shell, look: Look) -> None:
-        own_id = shell.settings.gateway_id
-        now_ms = shell.clock.monotonic_ms()
-        self._liveness.observe(look.heartbeats, now_ms)
+    async def _take_in(self, look: Look) -> None:
+        self._liveness.observe(look.heartbeats, self._clock.monotonic_ms())
         if look.ignored_count and not self._ignored_count:
             _log.warning(
                 "%d objects in system/gateways/ are ignored: no gateway with this one's key signed them within 15 minutes of "
@@ -178,32 +157,24 @@ class Membership:
                 look.ignored_count,
             )
         self._ignored_count = look.ignored_count
-        before = self._peers.keys()
-        self._peers = {peer.id: peer for peer in self._liveness.live() if peer.id != own_id}
-        if before != self._peers.keys():
-            _log.info("gateways beside this one: %s", ", ".join(self._peers) or "none")
-        self._rests_until_ms = {one: until for one, until in self._rests_until_ms.items() if until > now_ms}
+        live = {peer.id: peer for peer in self._liveness.live() if peer.id != self._own_id}
+        if live.keys() != {peer.id for peer in self._peers.heartbeats()}:
+            _log.info("gateways beside this one: %s", ", ".join(live) or "none")
+        self._peers.take_in(live.values())
         for name in [*self._liveness.abandoned(), *look.litter]:
-            if name != own_id:
+            if name != self._own_id:
                 with contextlib.suppress(StoreError):
                     await asyncio.wrap_future(self._thread.submit(self._remove, name))
 
     # In the thread
 
-    def _beat_and_look(self, own: Heartbeat, known: Mapping[str, Heartbeat], clock: Clock) -> Look:
+    def _beat_and_look(self, own: Heartbeat, known: Mapping[str, Heartbeat]) -> Look:
         """Raises ``StoreUnavailable``, ``CorruptData``."""
         if self._keys is None:
             self._keys = cluster_keys(load_cluster(self._store, _new_id), self._key_file)
-        if self._reader is None:
-            lease_ms = self._beat_ms * BEATS_PER_LEASE
-            self._reader = HeartbeatReader(
-                self._store,
-                own_id=own.id,
-                litter_ms=lease_ms * LEASES_UNTIL_ABANDONED,
-                step_ms_max=self._beat_ms * 2,
-            )
         self._store.put(heartbeat_key(own.id), encode_heartbeat(own, self._keys))
-        return self._reader.look(known, self._keys, now_ms=clock.now_ms(), monotonic_ms=clock.monotonic_ms())
+        now_ms, monotonic_ms = self._clock.now_ms(), self._clock.monotonic_ms()
+        return self._reader.look(known, self._keys, now_ms=now_ms, monotonic_ms=monotonic_ms)
 
     def _remove(self, gateway_id: str) -> None:
         self._store.delete(heartbeat_key(gateway_id))

@@ -18,6 +18,7 @@ from functools import partial
 from typing import TypeVar
 
 from gateway.call import unasked
+from gateway.cluster.ownership import Ownership
 from gateway.engine.shared_commits import SharedCommits
 from gateway.groups.bounds import (
     ADOPTION_MS,
@@ -50,24 +51,22 @@ _log = logging.getLogger("gateway.groups")
 
 
 class Coordinator:
-    """``coordinator_id``: names this very process. ``is_preferred`` says whether a group should be coordinated here."""
+    """``coordinator_id``: names this very process."""
 
     def __init__(
         self,
         commits: GroupCommits,
         subscribed: SubscribedTopics,
         *,
+        ownership: Ownership,
         clock: Clock,
         coordinator_id: str,
         metrics: GroupMetrics,
     ) -> None:
-        self.is_preferred: Callable[[str], bool] = lambda _name: True
-        self.adopts = True
-        """False: groups are claimed by requests alone. Gateways that don't pass requests on would take them from each other for
-        ever, and each time their sessions would begin anew."""
         self.admit: Admit = lambda _growth_bytes: None
         self._commits = commits
         self._subscribed = subscribed
+        self._ownership = ownership
         self._clock = clock
         self._coordinator_id = coordinator_id
         self._metrics = metrics
@@ -237,12 +236,12 @@ class Coordinator:
         await _each(behind, LiveGroup.topics_changed)
 
     async def _adopt(self) -> None:
-        if not self.adopts:
+        if not self._ownership.adopts_groups:
             return
         state = await self._commits.recent(ADOPTION_MS)
         lost = []
         for name, group in state.groups.items():
-            if group.row is None or not group.row.members or not self.is_preferred(name):
+            if group.row is None or not group.row.members or not self._ownership.coordinates(name):
                 continue
             mine = self._groups.get(name)
             if mine is None or mine.is_lost or mine.row.epoch != group.epoch:
@@ -260,7 +259,12 @@ class Coordinator:
         unused = []
         for name, one in state.groups.items():
             has_members = one.row is not None and one.row.members
-            if not has_members and not one.pending and one.changed_at_ms < before_ms and self.is_preferred(name):
+            if (
+                not has_members
+                and not one.pending
+                and one.changed_at_ms < before_ms
+                and self._ownership.coordinates(name)
+            ):
                 unused.append(name)
         if unused:
             _log.info("%d groups were unused for %d ms: they are deleted", len(unused), OFFSETS_RETENTION_MS)

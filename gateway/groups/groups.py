@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from prometheus_client import CollectorRegistry
 
+from gateway.cluster.ownership import Ownership
 from gateway.engine.administration import Administration
 from gateway.engine.fetching import Fetching
 from gateway.engine.open_table import TableAccess
@@ -83,6 +84,7 @@ class Groups:
         reading: Reading,
         fetching: Fetching,
         *,
+        ownership: Ownership,
         registry: CollectorRegistry,
         bytes_max: int,
     ) -> None:
@@ -108,10 +110,12 @@ class Groups:
         self.commits.budgets.append((self._budget, growth_bytes))
         subscribed = SubscribedTopics(topics, administration, clock=clock, pool=access.look_pool)
         self._subscribed = subscribed
-        self.coordinator = Coordinator(self.commits, subscribed, clock=clock, coordinator_id=new_id(), metrics=metrics)
+        self.coordinator = Coordinator(
+            self.commits, subscribed, ownership=ownership, clock=clock, coordinator_id=new_id(), metrics=metrics
+        )
         self.coordinator.admit = lambda size_bytes: self._budget.admit(size_bytes)(None)
         self.committed = Committed(self.commits, self.coordinator, topics, reading, clock=clock, metrics=metrics)
-        self.lag_watch = LagWatch(self.commits, self.coordinator, topics, reading, clock=clock, registry=registry)
+        self.lag_watch = LagWatch(self.commits, ownership, topics, reading, clock=clock, registry=registry)
         self.polling = Polling(self.coordinator, self.committed, fetching, topics, clock=clock)
         self._compacting: asyncio.Task[None] | None = None
 

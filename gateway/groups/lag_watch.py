@@ -24,6 +24,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from gateway.cluster.ownership import Ownership
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.reading import Reading, ReadLimits
 from gateway.engine.registry import TopicRegistry
@@ -37,7 +38,7 @@ from gateway.groups.bounds import (
     LAG_WAIT_MS,
     LOOKS_AT_ONCE,
 )
-from gateway.groups.coordinator import Coordinator, GroupCommits
+from gateway.groups.coordinator import GroupCommits
 from log_format.clock import Clock
 from log_format.errors import TidelogError
 from log_format.groups.row import OffsetRow
@@ -80,7 +81,7 @@ class LagWatch(Collector):
     def __init__(
         self,
         commits: GroupCommits,
-        coordinator: Coordinator,
+        ownership: Ownership,
         topics: TopicRegistry,
         reading: Reading,
         *,
@@ -88,7 +89,7 @@ class LagWatch(Collector):
         registry: CollectorRegistry,
     ) -> None:
         self._commits = commits
-        self._coordinator = coordinator
+        self._ownership = ownership
         self._topics = topics
         self._reading = reading
         self._clock = clock
@@ -177,7 +178,7 @@ class LagWatch(Collector):
         for number, (name, group) in enumerate(state.groups.items()):
             if number % LAG_GROUPS_PER_STEP == 0:
                 await asyncio.sleep(0)
-            if not group.offsets or not self._coordinator.is_preferred(name):
+            if not group.offsets or not self._ownership.coordinates(name):
                 continue
             by_topic: dict[str, list[OffsetRow]] = {}
             for row in group.offsets.values():

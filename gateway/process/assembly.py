@@ -12,24 +12,28 @@ from a writer, nor waits for it.
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Final
 
 import pyarrow as pa
 
-from gateway.cluster.forwarding import Forwarding
+from gateway.certificate import Certificate
 from gateway.cluster.keys import read_key_file
 from gateway.cluster.membership import Membership
-from gateway.cluster.peer import PeerTrust
+from gateway.cluster.ownership import Ownership
+from gateway.cluster.peers import Peers
 from gateway.engine.bounds import LOAD_THREADS, LOOK_THREADS, EngineBounds
+from gateway.forwarding.connections import PeerConnections, PeerTrust
+from gateway.forwarding.forwarding import Forwarding
+from gateway.gateway import Gateway
+from gateway.http.body import BodyLimits
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import MemoryBudget
 from gateway.metrics import Metrics
 from gateway.process.allocator import give_memory_back
 from gateway.proven_store import ProvenStore
 from gateway.settings import Settings, SettingsError
-from gateway.shell import Shell, make_shell
-from log_format.clock import SystemClock
+from log_format.clock import Clock, SystemClock
 from log_format.errors import StoreUnavailable
 from log_format.layout import TOPICS
 from log_format.store import ObjectStore
@@ -38,14 +42,16 @@ from log_format.stores import open_store
 STORE_CONNECT_TIMEOUT_MS: Final = 2_000
 STORE_READ_TIMEOUT_MS: Final = 8_000
 HEARTBEAT_THREADS: Final = 1
+ANSWER_SHARE: Final = 0.375
+"""Of the memory for answers: kept for clients that hold less than that of it. Half of it fits a small read of old records."""
 STORE_RETRY_MS_MAX: Final = 3_000
 """Clients repeat what is refused, and wait for it: the gateway gives up early and says so, rather than late."""
 
 _log = logging.getLogger("gateway.process.assembly")
 
 
-def assemble(settings: Settings) -> Shell:
-    """The components of a gateway. Of the store nothing is asked yet but the proof that it can keep a log.
+def assemble(settings: Settings) -> Gateway:
+    """The gateway that the settings describe. Of the store nothing is asked yet but the proof that it can keep a log.
 
     Raises ``SettingsError`` for a store that can't be, ``UnsafeStore`` for a store that ignores put-if-absent.
     """
@@ -56,31 +62,102 @@ def assemble(settings: Settings) -> Shell:
     metrics = Metrics()
     store = ProvenStore(_open(settings.store, settings.write_threads + LOOK_THREADS + LOAD_THREADS + HEARTBEAT_THREADS))
     _prove(store)
-    cold_store = _open(settings.store, settings.read_threads)
+    ownership = Ownership(settings.gateway_id, Peers(clock), settings.forwarding)
     request_memory = MemoryBudget(settings.in_flight_bytes_max, "request bodies")
     engine = LogEngine(
         store,
-        cold_store,
-        bounds=EngineBounds(
-            write_threads=settings.write_threads,
-            read_threads=settings.read_threads,
-            tail_cache_bytes_max=settings.tail_cache_bytes_max,
-            footer_cache_bytes_max=settings.footer_cache_bytes_max,
-            manifest_bytes_max=settings.manifest_bytes_max,
-            groups_bytes_max=settings.groups_bytes_max,
-            waiting_polls_max=settings.waiting_polls_max,
-            request_bytes_max=settings.request_bytes_max,
-            # The rest is for small requests, which so get through beside any number of large ones.
-            large_bodies_bytes_max=max(settings.request_bytes_max, settings.in_flight_bytes_max * 3 // 4),
-        ),
+        _open(settings.store, settings.read_threads),
+        bounds=_bounds(settings),
+        ownership=ownership,
         clock=clock,
         registry=metrics.registry,
         request_memory=request_memory,
     )
-    shell = make_shell(
-        settings, engine, store_uri=store.uri, clock=clock, metrics=metrics, request_memory=request_memory
+    return put_together(
+        settings,
+        store,
+        engine,
+        ownership,
+        # A peer takes as many connections as this gateway does, and half of them are for clients of its own.
+        PeerConnections(max(1, settings.connections_max // 2), _trust(settings)),
+        clock=clock,
+        metrics=metrics,
+        request_memory=request_memory,
+        codec_pool=ThreadPoolExecutor(settings.codec_threads, thread_name_prefix="codec"),
+        key_file=_key_file(settings.cluster_key_file),
+        certificate=_certificate(settings),
     )
-    return _joined(shell, store, engine)
+
+
+def put_together(
+    settings: Settings,
+    store: ObjectStore,
+    engine: LogEngine,
+    ownership: Ownership,
+    connections: PeerConnections,
+    *,
+    clock: Clock,
+    metrics: Metrics,
+    request_memory: MemoryBudget,
+    codec_pool: Executor,
+    key_file: tuple[bytes, ...] | None = None,
+    certificate: Certificate | None = None,
+) -> Gateway:
+    """The gateway around its engine."""
+    membership = Membership(
+        store,
+        ownership.peers,
+        own_id=settings.gateway_id,
+        url=settings.url,
+        started_at_ms=clock.now_ms(),
+        owned_topic_count=lambda: engine.owned_topic_count,
+        clock=clock,
+        beat_ms=settings.heartbeat_ms,
+        registry=metrics.registry,
+        key_file=key_file,
+    )
+    forwarding = Forwarding(
+        ownership,
+        connections,
+        engine.topics,
+        own_id=settings.gateway_id,
+        request_bytes_max=settings.request_bytes_max,
+        request_memory=request_memory,
+        clock=clock,
+        registry=metrics.registry,
+    )
+    answer_memory = MemoryBudget(
+        settings.answer_bytes_max, "answers", kept_bytes=int(settings.answer_bytes_max * ANSWER_SHARE)
+    )
+    return Gateway(
+        settings=settings,
+        store_uri=store.uri,
+        clock=clock,
+        metrics=metrics,
+        request_memory=request_memory,
+        answer_memory=answer_memory,
+        body_limits=BodyLimits(bytes_max=settings.request_bytes_max, total_ms=settings.body_total_ms),
+        codec_pool=codec_pool,
+        engine=engine,
+        membership=membership,
+        forwarding=forwarding,
+        certificate=certificate,
+    )
+
+
+def _bounds(settings: Settings) -> EngineBounds:
+    return EngineBounds(
+        write_threads=settings.write_threads,
+        read_threads=settings.read_threads,
+        tail_cache_bytes_max=settings.tail_cache_bytes_max,
+        footer_cache_bytes_max=settings.footer_cache_bytes_max,
+        manifest_bytes_max=settings.manifest_bytes_max,
+        groups_bytes_max=settings.groups_bytes_max,
+        waiting_polls_max=settings.waiting_polls_max,
+        request_bytes_max=settings.request_bytes_max,
+        # The rest is for small requests, which so get through beside any number of large ones.
+        large_bodies_bytes_max=max(settings.request_bytes_max, settings.in_flight_bytes_max * 3 // 4),
+    )
 
 
 def _prove(store: ProvenStore) -> None:
@@ -115,26 +192,20 @@ def _in_full(problem: StoreUnavailable) -> str:
     return problem.detail if cause is None or isinstance(problem.__cause__, OSError) else f"{problem.detail} ({cause})"
 
 
-def _joined(shell: Shell, store: ObjectStore, engine: LogEngine) -> Shell:
-    """The gateway as one of those of its store."""
-    settings, registry = shell.settings, shell.metrics.registry
-    key_file = _key_file(settings.cluster_key_file)
-    membership = Membership(store, beat_ms=settings.heartbeat_ms, registry=registry, key_file=key_file)
-    if settings.forwarding == "preferred":
-        engine.on_contended = membership.look_soon
-    trust = _trust(settings)
-    forwarding = Forwarding(shell, membership, engine.topics, mode=settings.forwarding, registry=registry, trust=trust)
-    if settings.forwarding != "off":
-        engine.groups.coordinator.is_preferred = forwarding.should_coordinate
-    engine.groups.coordinator.adopts = settings.forwarding != "off"
-    return replace(shell, membership=membership, forwarding=forwarding)
-
-
 def _key_file(path: str | None) -> tuple[bytes, ...] | None:
     try:
         return None if path is None else read_key_file(path)
     except ValueError as error:
         raise SettingsError(f"TIDELOG_CLUSTER_KEY_FILE: {error}") from error
+
+
+def _certificate(settings: Settings) -> Certificate | None:
+    if settings.tls_cert is None or settings.tls_key is None:
+        return None
+    try:
+        return Certificate(settings.tls_cert, settings.tls_key)
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
 
 
 def _trust(settings: Settings) -> PeerTrust:

@@ -24,6 +24,7 @@ from uvicorn.config import STARTUP_FAILURE
 
 from gateway.app import GatewayApplication
 from gateway.certificate import LOOK_SECONDS, Certificate
+from gateway.gateway import Gateway
 from gateway.process.allocator import resident_bytes, trim
 from gateway.process.connection_limits import ClientAddresses, ConnectionLimits
 from gateway.process.descriptors import accepted_max
@@ -31,7 +32,6 @@ from gateway.process.listener_config import listener_config
 from gateway.process.operations_listener import OperationsListener, listening_url
 from gateway.process.protocol import GatewayProtocol
 from gateway.process.tls_protocol import TlsProtocol
-from gateway.shell import Shell
 from gateway.structured_log import WRITER
 from gateway.supervised import supervised
 
@@ -46,9 +46,9 @@ _BACKLOG = 1024
 _log = logging.getLogger("gateway.process.server")
 
 
-def server_config(app: GatewayApplication, shell: Shell) -> uvicorn.Config:
-    """uvicorn's configuration for the gateway of ``shell``."""
-    settings, certificate = shell.settings, shell.certificate
+def server_config(app: GatewayApplication, gateway: Gateway) -> uvicorn.Config:
+    """uvicorn's configuration for the gateway."""
+    settings, certificate = gateway.settings, gateway.certificate
     share = settings.connections_per_address_max
     limits = ConnectionLimits(
         connections_max=settings.connections_max,
@@ -80,45 +80,45 @@ def server_config(app: GatewayApplication, shell: Shell) -> uvicorn.Config:
 
 
 class GatewayServer(uvicorn.Server):
-    """Serves ``shell``'s application, and its operators' part on the operations listener where there is one.
+    """Serves the gateway's application, and its operators' part on the operations listener where there is one.
 
-    ``announce`` gets the URL once it listens.
+    ``announce`` gets the URL once it listens, and that of the operations listener.
     """
 
-    def __init__(self, config: uvicorn.Config, shell: Shell, announce: Callable[[str], None]) -> None:
+    def __init__(self, config: uvicorn.Config, gateway: Gateway, announce: Callable[[str, str | None], None]) -> None:
         super().__init__(config)
-        port = shell.settings.operations_port
+        port = gateway.settings.operations_port
         assert isinstance(config.app, GatewayApplication)
-        self._operations = None if port is None else OperationsListener(config.app.operations, shell.settings, port)
+        self._operations = None if port is None else OperationsListener(config.app.operations, gateway.settings, port)
         self.drained_whole = True
-        self._shell = shell
+        self._told_to_stop = False
+        self._gateway = gateway
         self._announce = announce
-        self._trim_above_bytes = shell.settings.process_bytes() * 2 // 3
+        self._trim_above_bytes = gateway.settings.process_bytes() * 2 // 3
         self._background: set[asyncio.Task[None]] = set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the engine, listen, say so."""
+        operations_url = None
         if self._operations is not None:
             try:
-                self._shell.stopping.operations_url = await self._operations.bind()
+                operations_url = await self._operations.bind()
             except OSError as error:
                 _log.error("the operations listener (ops_host, ops_port) can't be had: %s", error)
                 sys.exit(STARTUP_FAILURE)
         await super().startup(sockets)
         if self._operations is not None:
             await self._operations.serve()
-        url = listening_url(self.servers[0], self._shell.settings.scheme)
-        self._shell.stopping.listening_url = url
-        if self._shell.membership is not None:
-            self._shell.membership.start(self._shell)
+        url = listening_url(self.servers[0], self._gateway.settings.scheme)
+        self._gateway.membership.start(self._gateway.settings.advertised_url or url)
         self._keep(supervised(self._sweep, "the sweep of connections"))
-        if self._shell.certificate is not None:
-            look = functools.partial(_look_at, self._shell.certificate)
+        if self._gateway.certificate is not None:
+            look = functools.partial(_look_at, self._gateway.certificate)
             self._keep(supervised(look, "the look at the certificate"))
         # What start-up made stays: the collector need not look at it again with each full collection.
         gc.collect()
         gc.freeze()
-        self._announce(url)
+        self._announce(url, operations_url)
 
     async def on_tick(self, counter: int) -> bool:
         """Ten times a second; one date for both listeners' answers."""
@@ -146,21 +146,23 @@ class GatewayServer(uvicorn.Server):
                 loop.remove_signal_handler(number)
 
     def _on_signal(self) -> None:
-        if self._shell.stopping.begun:
+        if self._told_to_stop:
             _log.warning("second signal: ending at once")
             WRITER.flush(0.5)
             os._exit(1)
-        self._shell.stopping.begun = True
+        self._told_to_stop = True
+        self._gateway.engine.refuse_work()
         self._keep(self._drain())
 
     async def _drain(self) -> None:
-        settings = self._shell.settings
+        settings = self._gateway.settings
         loop = asyncio.get_running_loop()
         begun = loop.time()
         _log.info("draining")
         try:
             async with asyncio.timeout(settings.drain_timeout_ms / 1000):
-                await asyncio.gather(self._leave(), self._shell.engine.drain())
+                # Other gateways shall send nothing here any more.
+                await asyncio.gather(self._gateway.membership.leave(), self._gateway.engine.drain())
                 while self.server_state.tasks:
                     await asyncio.wait(set(self.server_state.tasks))
         except TimeoutError:
@@ -176,17 +178,12 @@ class GatewayServer(uvicorn.Server):
         await asyncio.sleep(max(0.0, begun + settings.drain_notice_ms / 1000 - loop.time()))
         self.should_exit = True
 
-    async def _leave(self) -> None:
-        """First of all nobody shall be sent here any more."""
-        if self._shell.membership is not None:
-            await self._shell.membership.leave()
-
     async def _sweep(self) -> None:
         await asyncio.sleep(SWEEP_SECONDS)
         now_ms = time.monotonic_ns() // 1_000_000
         connections = list(self.server_state.connections)
-        self._shell.metrics.connections.set(len(connections))
-        is_memory_short = self._shell.answer_memory.longest_wait_ms() >= MEMORY_SHORT_MS
+        self._gateway.metrics.connections.set(len(connections))
+        is_memory_short = self._gateway.answer_memory.longest_wait_ms() >= MEMORY_SHORT_MS
         for connection in connections:
             if isinstance(connection, GatewayProtocol):
                 connection.sweep(now_ms, is_memory_short=is_memory_short)

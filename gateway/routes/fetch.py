@@ -19,11 +19,10 @@ from gateway.engine.fetching import FetchAnswer, Fetched, FetchFrom, FetchLimits
 from gateway.engine.following import Ended, Silence
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.reading import Records
+from gateway.gateway import Gateway, answer_memory, engine_of, gateway_of
 from gateway.http.direct_route import DirectRoute
 from gateway.http.disconnect import unless_disconnected
-from gateway.http.engine_access import engine_of
 from gateway.http.fetch_response import EventStreamResponse, RecordsResponse
-from gateway.http.json_members import json_parsed
 from gateway.http.json_request import Members
 from gateway.http.parameters import (
     INT64_MAX,
@@ -42,7 +41,7 @@ from gateway.openapi.document import answer, integer_header, media, operation
 from gateway.openapi.document import request_body as body_of
 from gateway.openapi.schemas import OFFSET, PARTITION, RECORD_EXAMPLE, TOPIC_NAME, list_of, object_of, ref
 from gateway.problem import problem_bytes, refused, request_id
-from gateway.shell import Shell, answer_memory, shell_of
+from gateway.routes.json_members import json_parsed
 from log_format.errors import ErrorCode, TidelogError
 from log_format.records.schema import RECORD_SCHEMA, TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 
@@ -165,7 +164,7 @@ async def fetch(request: Request) -> ASGIApp:
     if isinstance(part, TidelogError):
         found.reservation.release()
         raise part
-    return _response(shell_of(request), kind, part, found)
+    return _response(gateway_of(request), kind, part, found)
 
 
 @router.post(
@@ -183,18 +182,18 @@ async def fetch(request: Request) -> ASGIApp:
 )
 async def fetch_many(request: Request) -> ASGIApp:
     """One answer for all of them; one that fails makes it answer at once."""
-    shell, engine = shell_of(request), engine_of(request)
+    gateway, engine = gateway_of(request), engine_of(request)
     NO_PARAMETERS.parse(request)
     negotiate(accepted(request), (JSON,))
     wanted, limits = await json_parsed(request, _wanted)
     found = await _fetched(request, engine, wanted, limits, engine.clock.monotonic_ms())
     identity = request_id(request)
 
-    return many_response(shell, b"{", [(one.topic, one.partition) for one in wanted], found, identity)
+    return many_response(gateway, b"{", [(one.topic, one.partition) for one in wanted], found, identity)
 
 
 def many_response(
-    shell: Shell, opening: bytes, keys: Sequence[tuple[str, int]], found: FetchAnswer, identity: str | None
+    gateway: Gateway, opening: bytes, keys: Sequence[tuple[str, int]], found: FetchAnswer, identity: str | None
 ) -> RecordsResponse:
     """The answer with several partitions, in the order of ``keys``; ``opening``: the object's first members, brace included."""
 
@@ -212,7 +211,7 @@ def many_response(
 
     size = found.size_bytes + _RECORD_TEXT_BYTES * found.record_count + _PART_TEXT_BYTES * len(found.parts)
     return RecordsResponse(
-        pieces, size_bytes=size, media_type=JSON, headers={}, reservation=found.reservation, pool=shell.codec_pool
+        pieces, size_bytes=size, media_type=JSON, headers={}, reservation=found.reservation, pool=gateway.codec_pool
     )
 
 
@@ -225,7 +224,7 @@ async def _fetched(
     return await unless_disconnected(request, work)
 
 
-def _response(shell: Shell, kind: str, part: Fetched, found: FetchAnswer) -> RecordsResponse:
+def _response(gateway: Gateway, kind: str, part: Fetched, found: FetchAnswer) -> RecordsResponse:
     positions = _positions(part)
     table = _table(part.records)
     makers: dict[str, Callable[[], Iterator[bytes]]] = {
@@ -239,7 +238,7 @@ def _response(shell: Shell, kind: str, part: Fetched, found: FetchAnswer) -> Rec
         media_type=kind,
         headers=_headers(positions),
         reservation=found.reservation,
-        pool=shell.codec_pool,
+        pool=gateway.codec_pool,
     )
 
 

@@ -9,20 +9,20 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
+from gateway.gateway import engine_of
 from gateway.groups.bounds import METADATA_BYTES_MAX, OFFSETS_PER_REQUEST_MAX, SUBSCRIBED_TOPICS_MAX
 from gateway.groups.committed import Key, NextOffset, PartitionLag, ResetTo
 from gateway.http.direct_route import DirectRoute
 from gateway.http.disconnect import still_connected
-from gateway.http.engine_access import engine_of
-from gateway.http.held_response import held_json, room_for_answer
 from gateway.http.identifiers import path_group
-from gateway.http.json_members import json_parsed
 from gateway.http.json_request import Members
 from gateway.http.parameters import INT64_MIN, NO_PARAMETERS
 from gateway.openapi.document import answer, operation
 from gateway.openapi.document import request_body as body_of
 from gateway.openapi.schemas import COUNT, OFFSET, PARTITION, TIMESTAMP, TOPIC_NAME, list_of, object_of
 from gateway.routes.groups import BODY_ERRORS, GENERATION, MEMBER_ERRORS, MEMBER_ID
+from gateway.routes.held_response import held_json, room_for_answer
+from gateway.routes.json_members import json_parsed
 from log_format.errors import ErrorCode
 from log_format.groups.row import OffsetRow
 from log_format.records.schema import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN

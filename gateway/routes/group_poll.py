@@ -11,15 +11,14 @@ from starlette.types import ASGIApp
 
 from gateway.codec.media_type import JSON, negotiate
 from gateway.engine.fetching import FetchLimits
+from gateway.gateway import answer_memory, engine_of, gateway_of
 from gateway.groups.bounds import OFFSETS_PER_REQUEST_MAX
 from gateway.groups.committed import Key
 from gateway.groups.groups import Joining
 from gateway.groups.polling import AutoReset, Polled, PollWish
 from gateway.http.direct_route import DirectRoute
 from gateway.http.disconnect import still_connected, unless_disconnected
-from gateway.http.engine_access import engine_of
 from gateway.http.identifiers import path_group
-from gateway.http.json_members import json_parsed
 from gateway.http.json_request import Members
 from gateway.http.parameters import NO_PARAMETERS, accepted
 from gateway.log_engine import LogEngine
@@ -39,7 +38,7 @@ from gateway.routes.groups import (
     MEMBER_ID,
     joining_of,
 )
-from gateway.shell import answer_memory, shell_of
+from gateway.routes.json_members import json_parsed
 from log_format.errors import ErrorCode
 
 router = APIRouter(route_class=DirectRoute)
@@ -91,7 +90,7 @@ _POLLED: Final = object_of(
 )
 async def poll(request: Request) -> ASGIApp:
     """For clients that keep no state: what they processed goes into ``commit`` of the next call."""
-    shell, engine = shell_of(request), engine_of(request)
+    gateway, engine = gateway_of(request), engine_of(request)
     NO_PARAMETERS.parse(request)
     name = path_group(request)
     negotiate(accepted(request), (JSON,))
@@ -103,7 +102,7 @@ async def poll(request: Request) -> ASGIApp:
     opening = msgspec.json.encode(
         {"member_id": polled.member_id, "generation": polled.generation, "rebalanced": polled.rebalanced}
     )
-    return many_response(shell, opening[:-1] + b",", polled.keys, polled.answer, request_id(request))
+    return many_response(gateway, opening[:-1] + b",", polled.keys, polled.answer, request_id(request))
 
 
 async def _polled(memory: Memory, engine: LogEngine, name: str, wish: PollWish, joining: Joining | None) -> Polled:

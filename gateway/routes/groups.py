@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
+from gateway.gateway import engine_of
 from gateway.groups.assignors import ASSIGNORS
 from gateway.groups.bounds import (
     PATTERN_CHARACTERS_MAX,
@@ -19,10 +20,7 @@ from gateway.groups.bounds import (
 )
 from gateway.groups.groups import GroupDescription, Joining, heartbeat_interval_ms
 from gateway.http.direct_route import DirectRoute
-from gateway.http.engine_access import engine_of
-from gateway.http.held_response import held_json
 from gateway.http.identifiers import IDENTIFIER, optional_identifier, path_group
-from gateway.http.json_members import json_members
 from gateway.http.json_request import Members
 from gateway.http.json_response import json_response
 from gateway.http.parameters import INT64_MAX, NO_PARAMETERS, QueryParameters, integer, path_text, text
@@ -30,6 +28,8 @@ from gateway.openapi.document import answer, operation
 from gateway.openapi.document import request_body as body_of
 from gateway.openapi.schemas import PARTITION, TOPIC_NAME, list_of, object_of
 from gateway.problem import refused
+from gateway.routes.held_response import held_json
+from gateway.routes.json_members import json_members
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.groups.holdings import keys_of
 from log_format.groups.memory import row_bytes

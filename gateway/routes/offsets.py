@@ -8,8 +8,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.gateway import engine_of
 from gateway.http.direct_route import DirectRoute
-from gateway.http.engine_access import engine_of
 from gateway.http.json_response import json_response
 from gateway.http.parameters import QueryParameters, integer, path_partition, path_topic
 from gateway.openapi.document import answer, operation

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from gateway import metrics
 from gateway.codec.media_type import negotiate
+from gateway.gateway import Gateway, gateway_of
 from gateway.http.direct_route import DirectRoute
 from gateway.http.dispatch import no_such_route
 from gateway.http.home_page import HOME_HEADERS, HOME_PAGE, HTML
@@ -23,7 +24,6 @@ from gateway.openapi.docs_page import DOCS_HEADERS, DOCS_PAGE
 from gateway.openapi.document import answer, operation
 from gateway.openapi.schemas import COUNT, TIMESTAMP, list_of, object_of
 from gateway.problem import MEDIA_TYPE, as_tidelog_error
-from gateway.shell import Shell, shell_of
 from log_format import limits
 from log_format.errors import BackOff, ErrorCode, StoreError, TidelogError
 from log_format.version import __version__
@@ -62,18 +62,18 @@ class StoreCheck:
         self._asking: asyncio.Task[TidelogError | None] | None = None
         self._asked_at_ms = -STORE_CHECK_TRUSTED_MS
 
-    async def error(self, shell: Shell) -> TidelogError | None:
+    async def error(self, gateway: Gateway) -> TidelogError | None:
         """Why the store does not answer; None when it does."""
-        now_ms = shell.clock.monotonic_ms()
+        now_ms = gateway.clock.monotonic_ms()
         if self._asking is None or (self._asking.done() and now_ms - self._asked_at_ms >= STORE_CHECK_TRUSTED_MS):
             self._asked_at_ms = now_ms
-            self._asking = asyncio.create_task(self._ask(shell))
+            self._asking = asyncio.create_task(self._ask(gateway))
         return await asyncio.shield(self._asking)
 
-    async def _ask(self, shell: Shell) -> TidelogError | None:
+    async def _ask(self, gateway: Gateway) -> TidelogError | None:
         try:
             async with asyncio.timeout(STORE_CHECK_TIMEOUT_MS / 1000):
-                await shell.engine.store_answers()
+                await gateway.engine.store_answers()
         except TimeoutError:
             return BackOff(f"The store did not answer within {STORE_CHECK_TIMEOUT_MS} ms.")
         except (StoreError, TidelogError, OSError) as error:
@@ -108,11 +108,11 @@ async def healthz(request: Request) -> Response:
 async def readyz(request: Request) -> Response:
     """503 ``DRAINING`` or ``UNAVAILABLE`` tells a balancer to send others."""
     NO_PARAMETERS.parse(request)
-    shell = shell_of(request)
-    if shell.draining:
+    gateway = gateway_of(request)
+    if gateway.engine.draining:
         raise BackOff("The gateway is shutting down.", code=ErrorCode.DRAINING)
     check: StoreCheck = request.app.state.store_check
-    error = await check.error(shell)
+    error = await check.error(gateway)
     if error is not None:
         raise BackOff(error.detail, code=error.code)
     return json_response({"status": "ready"})
@@ -129,11 +129,11 @@ async def readyz(request: Request) -> Response:
 async def scrape(request: Request) -> Response:
     """Everything in the registry."""
     NO_PARAMETERS.parse(request)
-    shell = shell_of(request)
-    shell.metrics.request_memory.set(shell.request_memory.used_bytes)
-    shell.metrics.answer_memory.set(shell.answer_memory.used_bytes)
-    await shell.engine.measure()
-    return Response(shell.metrics.exposition(), headers={"content-type": metrics.CONTENT_TYPE})
+    gateway = gateway_of(request)
+    gateway.metrics.request_memory.set(gateway.request_memory.used_bytes)
+    gateway.metrics.answer_memory.set(gateway.answer_memory.used_bytes)
+    await gateway.engine.measure()
+    return Response(gateway.metrics.exposition(), headers={"content-type": metrics.CONTENT_TYPE})
 
 
 _CLUSTER: Final = object_of(
@@ -164,16 +164,16 @@ _CLUSTER: Final = object_of(
 async def cluster(request: Request) -> Response:
     """The live gateways as this one sees them; limits are its settings of the same name, and the format's."""
     NO_PARAMETERS.parse(request)
-    shell = shell_of(request)
-    return json_response(_cluster(shell, store=_store_name(shell.store_uri)))
+    gateway = gateway_of(request)
+    return json_response(_cluster(gateway, store=_store_name(gateway.store_uri)))
 
 
 @operators.get("/v1/cluster", include_in_schema=False)
 async def cluster_of_operators(request: Request) -> Response:
     """The same with the store's URI, which says where to attack and what to guess."""
     NO_PARAMETERS.parse(request)
-    shell = shell_of(request)
-    return json_response(_cluster(shell, store=shell.store_uri))
+    gateway = gateway_of(request)
+    return json_response(_cluster(gateway, store=gateway.store_uri))
 
 
 def _store_name(uri: str) -> str:
@@ -182,28 +182,20 @@ def _store_name(uri: str) -> str:
     return f"{uri.partition(':')[0]}:{digest[:_STORE_DIGITS]}"
 
 
-def _cluster(shell: Shell, *, store: str) -> dict[str, Any]:
+def _cluster(gateway: Gateway, *, store: str) -> dict[str, Any]:
     return {
-        "gateways": _gateways(shell),
+        "gateways": _gateways(gateway),
         "store": store,
         "version": __version__,
-        "limits": {name: getattr(shell.settings, name) for name in _LIMITS}
+        "limits": {name: getattr(gateway.settings, name) for name in _LIMITS}
         | {"partition_count_max": limits.PARTITION_COUNT_MAX},
     }
 
 
-def _gateways(shell: Shell) -> list[dict[str, Any]]:
-    own = {
-        "id": shell.settings.gateway_id,
-        "url": shell.url,
-        "started_at": shell.started_at_ms,
-        "owned_topics": shell.engine.owned_topic_count,
-    }
-    if shell.membership is None:
-        return [own]
+def _gateways(gateway: Gateway) -> list[dict[str, Any]]:
     return [
         {"id": one.id, "url": one.url, "started_at": one.started_at, "owned_topics": one.owned_topics}
-        for one in shell.membership.heartbeats(shell)
+        for one in gateway.membership.heartbeats()
     ]
 
 

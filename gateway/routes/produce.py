@@ -30,9 +30,9 @@ from gateway.codec.route import route
 from gateway.engine.bounds import SEQUENCE_WAIT_MS_MAX
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.writer import Acknowledgement
+from gateway.gateway import Gateway, engine_of, gateway_of
 from gateway.http.body import Body, has_body, request_body
 from gateway.http.direct_route import DirectRoute
-from gateway.http.engine_access import engine_of
 from gateway.http.parameters import Parameter, QueryParameters, choice, integer, path_partition, path_topic, text
 from gateway.http.producer_headers import PARAMETERS, TRANSACTION_PARAMETER, ProducerHeaders, producer_headers
 from gateway.log_engine import LogEngine
@@ -40,7 +40,6 @@ from gateway.memory_budget import MemoryBudget
 from gateway.openapi.document import answer, integer_header, media, operation
 from gateway.openapi.document import request_body as body_of
 from gateway.openapi.schemas import NEW_RECORD_EXAMPLE, TOPIC_NAME, list_of, object_of, ref
-from gateway.shell import Shell, shell_of
 from log_format.errors import ErrorCode, RequestRefused, TopicReplaced, UnknownPartition
 from log_format.records.partitioner import partition_for_key
 from log_format.records.schema import BATCH_SCHEMA, TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
@@ -163,7 +162,7 @@ async def produce_to_partition(request: Request) -> Response:
 
 
 async def _produce(request: Request, partition: int | None) -> Response:
-    shell = shell_of(request)
+    gateway = gateway_of(request)
     engine = engine_of(request)
     name = path_topic(request)
     header = request.headers.get("content-type")
@@ -175,18 +174,18 @@ async def _produce(request: Request, partition: int | None) -> Response:
             await engine.transactions.check(headers.stamp)
         else:
             await engine.producer_ids.check(headers.stamp)
-    with await engine.turn_of(_length(request, shell.settings.request_bytes_max)):
+    with await engine.turn_of(_length(request, gateway.settings.request_bytes_max)):
         return await _append(request, name, Asked(partition, headers), kind, query)
 
 
 async def _append(request: Request, name: str, asked: Asked, kind: str, query: Mapping[str, Any]) -> Response:
-    shell = shell_of(request)
+    gateway = gateway_of(request)
     engine = engine_of(request)
-    async with request_body(request, shell.body_limits, shell.request_memory, pool=shell.codec_pool) as body:
-        parse = partial(_decoded, kind, body.data, shell.settings.request_bytes_max, query)
-        sent = Sent(parse=parse, size_bytes=len(body.data), asked=asked, arrived_at_ms=shell.clock.now_ms())
+    async with request_body(request, gateway.body_limits, gateway.request_memory, pool=gateway.codec_pool) as body:
+        parse = partial(_decoded, kind, body.data, gateway.settings.request_bytes_max, query)
+        sent = Sent(parse=parse, size_bytes=len(body.data), asked=asked, arrived_at_ms=gateway.clock.now_ms())
         topic = await engine.open_topic(name)
-        incoming, batch = await prepared(shell, engine, topic, sent)
+        incoming, batch = await prepared(gateway, engine, topic, sent)
         if asked.headers.transaction_id is not None:
             return await _staged(engine, topic, batch, asked.headers)
         if batch is None:
@@ -198,7 +197,7 @@ async def _append(request: Request, name: str, asked: Asked, kind: str, query: M
             engine.append(topic, batch, body.keep())
             return _answer(topic, (), "0")
         route_again = partial(_batch, incoming, sent=sent)
-        acknowledgement = await _acknowledged(engine, topic, batch, body, route_again, memory=shell.request_memory)
+        acknowledgement = await _acknowledged(engine, topic, batch, body, route_again, memory=gateway.request_memory)
         return _answer(topic, acknowledgement, "all")
 
 
@@ -286,7 +285,7 @@ class Sent:
 
 
 async def prepared(
-    shell: Shell, engine: LogEngine, topic: OpenTopic, sent: Sent
+    gateway: Gateway, engine: LogEngine, topic: OpenTopic, sent: Sent
 ) -> tuple[IncomingRecords, Batch | None]:
     """The records, and their batch (None without records) for the topic as it is known, or, before refusing, as it is now."""
     turn = topic.next_in_turn()
@@ -295,7 +294,7 @@ async def prepared(
         try:
             if sent.size_bytes <= INLINE_BYTES_MAX:
                 return _prepare(sent, state, turn)
-            return await asyncio.get_running_loop().run_in_executor(shell.codec_pool, _prepare, sent, state, turn)
+            return await asyncio.get_running_loop().run_in_executor(gateway.codec_pool, _prepare, sent, state, turn)
         except RequestRefused as refusal:
             if refusal.code not in _BY_STATE:
                 raise

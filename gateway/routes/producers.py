@@ -9,15 +9,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.engine.producer_ids import PLAIN_EPOCH
+from gateway.gateway import engine_of
 from gateway.http.direct_route import DirectRoute
-from gateway.http.engine_access import engine_of
 from gateway.http.identifiers import IDENTIFIER
-from gateway.http.json_members import json_members
 from gateway.http.json_response import json_response
 from gateway.http.parameters import NO_PARAMETERS
 from gateway.openapi.document import answer, operation
 from gateway.openapi.document import request_body as body_of
 from gateway.openapi.schemas import object_of
+from gateway.routes.json_members import json_members
 from gateway.routes.transactions import transactional_id_of
 from log_format.errors import ErrorCode
 

@@ -18,9 +18,9 @@ from gateway.codec.json_body import check_utf8, decode_json, object_members
 from gateway.codec.json_structure import elements, elements_exceed
 from gateway.codec.media_type import JSON, content_type
 from gateway.engine.registry import is_topic_name
+from gateway.gateway import engine_of, gateway_of
 from gateway.http.body import request_body
 from gateway.http.direct_route import DirectRoute
-from gateway.http.engine_access import engine_of
 from gateway.http.identifiers import IDENTIFIER
 from gateway.http.json_request import Members, parse_object
 from gateway.http.json_response import json_response
@@ -34,7 +34,6 @@ from gateway.routes.group_offsets import NEXT_OFFSET, OFFSET_ERRORS
 from gateway.routes.groups import BODY_ERRORS, GENERATION, MEMBER_ERRORS, MEMBER_ID
 from gateway.routes.produce import Asked, Sent, prepared
 from gateway.routes.transactions import COMMITTED, staged_offsets_of, topics_of
-from gateway.shell import shell_of
 from gateway.transactions.staging import Staged
 from log_format import limits
 from log_format.errors import ErrorCode, RequestRefused, UnknownTopic
@@ -90,7 +89,7 @@ _BODY: Final = object_of(
 )
 async def append_at_once(request: Request) -> Response:
     """A transaction that is one request; a repeat gets the first answer."""
-    shell, engine = shell_of(request), engine_of(request)
+    gateway, engine = gateway_of(request), engine_of(request)
     NO_PARAMETERS.parse(request)
     headers = producer_headers(request, partition=None, acks="all")
     if headers.transaction_id is not None:
@@ -101,9 +100,9 @@ async def append_at_once(request: Request) -> Response:
         await engine.transactions.check(headers.stamp)
     elif headers.stamp is not None:
         await engine.producer_ids.check(headers.stamp)
-    async with request_body(request, shell.body_limits, shell.request_memory, pool=shell.codec_pool) as body:
+    async with request_body(request, gateway.body_limits, gateway.request_memory, pool=gateway.codec_pool) as body:
         content_type(body.content_type, (JSON,), default=None if body.data else JSON)
-        parse = asyncio.get_running_loop().run_in_executor(shell.codec_pool, _parsed, body.data)
+        parse = asyncio.get_running_loop().run_in_executor(gateway.codec_pool, _parsed, body.data)
         topics, offsets = await parse
         records = []
         for index, (name, text) in enumerate(topics):
@@ -111,12 +110,12 @@ async def append_at_once(request: Request) -> Response:
                 parse=partial(_named, f"/topics/{index}", partial(decode_json, text)),
                 size_bytes=len(text),
                 asked=Asked(None, NONE),
-                arrived_at_ms=shell.clock.now_ms(),
+                arrived_at_ms=gateway.clock.now_ms(),
             )
             if not is_topic_name(name):
                 raise UnknownTopic(name[: limits.TOPIC_NAME_CHARACTERS_MAX])
             topic = await engine.open_topic(name)
-            _, batch = await prepared(shell, engine, topic, sent)
+            _, batch = await prepared(gateway, engine, topic, sent)
             if batch is not None:
                 body.reservation.grow(batch.records.nbytes)
                 records.append(

@@ -11,17 +11,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
+from gateway.gateway import engine_of, gateway_of
 from gateway.http.direct_route import DirectRoute
-from gateway.http.engine_access import engine_of
-from gateway.http.held_response import held_json, room_for_answer
-from gateway.http.json_members import json_members, json_parsed
 from gateway.http.json_request import Members
 from gateway.http.json_response import json_response
 from gateway.http.parameters import NO_PARAMETERS, QueryParameters, integer, path_topic, text
 from gateway.openapi.document import answer, operation
 from gateway.openapi.document import request_body as body_of
 from gateway.openapi.schemas import OFFSET, PARTITION, TOPIC_NAME, described, list_of, object_of, ref
-from gateway.shell import shell_of
+from gateway.routes.held_response import held_json, room_for_answer
+from gateway.routes.json_members import json_members, json_parsed
 from log_format import layout, limits
 from log_format.errors import ErrorCode
 from log_format.topic.config import SETTINGS, ChoiceSetting, IntegerSetting
@@ -264,7 +263,7 @@ def _described(request: Request, state: TopicState) -> dict[str, Any]:
         "partition_count": state.partition_count,
         "partitions": msgspec.Raw(b"[" + b",".join(_partitions(state)) + b"]"),
         "config": state.config.effective(),
-        "table_uri": f"{shell_of(request).store_uri}/{layout.topic_root(state.topic).rstrip('/')}",
+        "table_uri": f"{gateway_of(request).store_uri}/{layout.topic_root(state.topic).rstrip('/')}",
         "table_version": state.version,
         "created_at": state.created_at_ms,
     }

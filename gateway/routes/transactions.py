@@ -9,10 +9,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.gateway import engine_of
 from gateway.http.direct_route import DirectRoute
-from gateway.http.engine_access import engine_of
 from gateway.http.identifiers import IDENTIFIER, identifier
-from gateway.http.json_members import json_members
 from gateway.http.json_request import Members
 from gateway.http.json_response import json_response
 from gateway.http.parameters import NO_PARAMETERS, path_text
@@ -21,6 +20,7 @@ from gateway.openapi.document import request_body as body_of
 from gateway.openapi.schemas import TOPIC_NAME, list_of, object_of
 from gateway.routes.group_offsets import NEXT_OFFSET, OFFSET_ERRORS, member_of, next_offsets_of
 from gateway.routes.groups import BODY_ERRORS, GENERATION, MEMBER_ERRORS, MEMBER_ID
+from gateway.routes.json_members import json_members
 from log_format import limits
 from log_format.errors import ErrorCode
 from log_format.transactions.row import NO_NUMBER, TransactionRow

@@ -10,6 +10,7 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -17,15 +18,23 @@ from starlette.responses import Response, StreamingResponse
 
 from gateway import structured_log
 from gateway.app import ROUTERS, create_app
+from gateway.cluster.ownership import Ownership
+from gateway.cluster.peers import Peers
+from gateway.forwarding.connections import PeerConnections
+from gateway.gateway import gateway_of
 from gateway.http.body import request_body
 from gateway.http.direct_route import DirectRoute
 from gateway.http.disconnect import unless_disconnected
 from gateway.http.json_response import json_response
 from gateway.http.parameters import QueryParameters, integer
+from gateway.memory_budget import MemoryBudget
+from gateway.metrics import Metrics
+from gateway.process.assembly import put_together
 from gateway.process.server import GatewayServer, server_config
 from gateway.settings import Settings
-from gateway.shell import make_shell, shell_of
+from log_format.clock import SystemClock
 from log_format.errors import BackOff, StoreUnavailable
+from log_format.stores.memory import MemoryStore
 
 router = APIRouter(route_class=DirectRoute)
 SIZE = QueryParameters(integer("size", "Bytes", minimum=0, maximum=1 << 30, default=1))
@@ -36,6 +45,7 @@ class StubEngine:
 
     def __init__(self) -> None:
         self.draining = False
+        self.topics = None
         self.owned_topic_count = 0
         self.store_is_up = True
         self.waiting_count = 0
@@ -44,9 +54,13 @@ class StubEngine:
     async def start(self) -> None:
         pass
 
-    async def drain(self) -> None:
+    def refuse_work(self) -> None:
         self.draining = True
-        await asyncio.sleep(float(os.environ.get("STUB_DRAIN_SECONDS", "0")))
+
+    async def drain(self) -> None:
+        self.refuse_work()
+        if not self.ended.is_set():
+            await asyncio.sleep(float(os.environ.get("STUB_DRAIN_SECONDS", "0")))
         self.ended.set()
 
     async def measure(self) -> None:
@@ -59,21 +73,21 @@ class StubEngine:
 
 @router.post("/v1/echo")
 async def echo(request: Request) -> Response:
-    shell = shell_of(request)
-    async with request_body(request, shell.body_limits, shell.request_memory, pool=shell.codec_pool) as body:
+    gateway = gateway_of(request)
+    async with request_body(request, gateway.body_limits, gateway.request_memory, pool=gateway.codec_pool) as body:
         return Response(body.data, media_type="application/octet-stream")
 
 
 @router.get("/v1/large")
 async def large(request: Request) -> Response:
     size = SIZE.parse(request)["size"]
-    with shell_of(request).answer_memory.reserve(size):
+    with gateway_of(request).answer_memory.reserve(size):
         return Response(b"x" * size, media_type="application/octet-stream")
 
 
 @router.get("/v1/wait")
 async def wait(request: Request) -> Response:
-    engine = shell_of(request).engine
+    engine = gateway_of(request).engine
     engine.waiting_count += 1
     try:
         await unless_disconnected(request, engine.ended.wait())
@@ -84,12 +98,12 @@ async def wait(request: Request) -> Response:
 
 @router.get("/v1/waiting")
 async def waiting(request: Request) -> Response:
-    return json_response({"waiting": shell_of(request).engine.waiting_count})
+    return json_response({"waiting": gateway_of(request).engine.waiting_count})
 
 
 @router.get("/v1/stream")
 async def stream(request: Request) -> Response:
-    engine = shell_of(request).engine
+    engine = gateway_of(request).engine
 
     async def events() -> AsyncIterator[bytes]:
         yield b"event: record\ndata: {}\n\n" * 100
@@ -106,7 +120,7 @@ async def fail(request: Request) -> Response:
 
 @router.post("/v1/store/{state}")
 async def store(request: Request) -> Response:
-    shell_of(request).engine.store_is_up = request.path_params["state"] == "up"
+    gateway_of(request).engine.store_is_up = request.path_params["state"] == "up"
     return json_response({})
 
 
@@ -131,14 +145,25 @@ def main() -> int:
     given = dict(zip((a.removeprefix("--").replace("-", "_") for a in arguments[::2]), arguments[1::2], strict=True))
     settings = Settings.read({}, {"store": "memory://stub", "port": 0, **given})
     structured_log.configure(settings.log_level)
-    shell = make_shell(settings, StubEngine(), store_uri="memory://stub")
-    app = create_app(shell, (*ROUTERS, router))
+    clock, engine = SystemClock(), StubEngine()
+    gateway = put_together(
+        settings,
+        MemoryStore("stub"),
+        engine,  # type: ignore[arg-type]
+        Ownership(settings.gateway_id, Peers(clock), "off"),
+        PeerConnections(1),
+        clock=clock,
+        metrics=Metrics(),
+        request_memory=MemoryBudget(settings.in_flight_bytes_max, "request bodies"),
+        codec_pool=ThreadPoolExecutor(settings.codec_threads),
+    )
+    app = create_app(gateway, (*ROUTERS, router))
 
-    def announce(url: str) -> None:
+    def announce(url: str, _operations_url: str | None) -> None:
         sys.stdout.write(url + "\n")
         sys.stdout.flush()
 
-    server = GatewayServer(server_config(app, shell), shell, announce)
+    server = GatewayServer(server_config(app, gateway), gateway, announce)
     server.run()
     structured_log.WRITER.flush()
     return 0 if server.drained_whole else 1

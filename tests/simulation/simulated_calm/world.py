@@ -135,16 +135,14 @@ class World:
     def _start_service(self, number: int, cluster: Cluster) -> Service:
         machine = Machine(f"gateway-{number}")
         client = Client(self.scheduler, self._server, self._faults, machine)
-        service = Service(self.scheduler, client, machine, with_groups=True, cluster=cluster)
-        service.engine.groups.coordinator.is_preferred = service.app.state.shell.forwarding.should_coordinate
-        return service
+        return Service(self.scheduler, client, machine, with_groups=True, cluster=cluster)
 
     def _uuid(self) -> uuid.UUID:
         return uuid.UUID(int=self.rng.getrandbits(128), version=4)
 
     def _check_rest(self, service: Service) -> None:
-        shell = service.app.state.shell
-        for memory in (shell.answer_memory, shell.request_memory):
+        gateway = service.app.state.gateway
+        for memory in (gateway.answer_memory, gateway.request_memory):
             if memory.used_bytes:
                 self.findings.wrong.append(f"{memory.used_bytes} bytes of {memory.purpose} were never given back")
         self.findings.wrong += [f"nobody caught {failure}" for failure in service.loop.failures]

@@ -19,7 +19,7 @@ from unittest import mock
 
 from simulated import faults
 from simulated.faults import SECOND_MS, Faults, Profile
-from simulated.scheduler import Machine, Scheduler
+from simulated.scheduler import Machine, MachineClock, Scheduler
 from simulated.store import Client, Server
 from simulated.truth import Violation
 from simulated.world import History
@@ -29,7 +29,10 @@ from simulated_service.network import Network, Reply
 from simulated_service.service import Code, Service
 
 import gateway.groups.groups
+from gateway.cluster.ownership import Ownership
+from gateway.cluster.peers import Peers
 from log_format import layout, limits
+from log_format.clock import Clock
 
 GROUPS = ("g", "h")
 TOPICS = {"t": 3, "u": 2}
@@ -54,6 +57,18 @@ PASSING = replace(
 )
 """Nothing is lost, but gateways stand still and others take their groups."""
 PROFILES = {CALM: 1, FAULTY: 3, STORMY: 2, PASSING: 3, HOSTILE: 1}
+
+
+class BelievedOwnership(Ownership):
+    """What ``coordinator_of`` says, right or wrong."""
+
+    def __init__(self, machine: Machine, clock: Clock, coordinator_of: Callable[[str], Machine]) -> None:
+        super().__init__(machine.name, Peers(clock), "preferred")
+        self._machine = machine
+        self._coordinator_of = coordinator_of
+
+    def coordinates(self, group: str) -> bool:
+        return self._coordinator_of(group) is self._machine
 
 
 def simulate_groups(
@@ -283,12 +298,11 @@ class World:
         self._started += 1
         machine = Machine(f"gateway-{self._started}", wall_skew_ms=self.rng.randrange(-3000, 3000))
         client = Client(self.scheduler, self.server, self.faults, machine)
-        service = Service(self.scheduler, client, machine, with_groups=True)
-        service.engine.groups.coordinator.is_preferred = lambda group: self._is_preferred(service, group)
-        return service
+        ownership = BelievedOwnership(machine, MachineClock(self.scheduler, machine), self._coordinator_of)
+        return Service(self.scheduler, client, machine, with_groups=True, ownership=ownership)
 
-    def _is_preferred(self, service: Service, group: str) -> bool:
-        return self._services[self._coordinators[group] % len(self._services)] is service
+    def _coordinator_of(self, group: str) -> Machine:
+        return self._services[self._coordinators[group] % len(self._services)].machine
 
     def _misfortune(self) -> None:
         for _ in range(2 * self.profile.turns):
@@ -320,7 +334,7 @@ class World:
             self._coordinators[self.rng.choice(GROUPS)] += 1
 
     def _silence(self, group: str, service: Service) -> None:
-        if self._is_preferred(service, group) and self.rng.random() < 0.5:
+        if self._coordinator_of(group) is service.machine and self.rng.random() < 0.5:
             self._coordinators[group] += 1
 
     def _note(self, what: str, service: Service, duration_ms: int) -> None:

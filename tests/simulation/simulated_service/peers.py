@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING
 from simulated.faults import Faults
 from simulated.scheduler import Scheduler
 
-from gateway.cluster.peer import PeerLost, PeerUnreachable
+from gateway.cluster.ownership import Mode, Ownership
+from gateway.cluster.peers import Peers
+from gateway.forwarding.connections import PeerLost, PeerUnreachable
+from log_format.clock import Clock
 
 if TYPE_CHECKING:
     from simulated_service.service import Exchange, HttpAnswer, HttpRequest, Service
@@ -31,7 +34,7 @@ class Cluster:
     scheduler: Scheduler
     rng: random.Random
     faults: Faults
-    mode: str
+    mode: Mode
     """Of forwarding: ``off``, ``preferred``, ``random``."""
     services: dict[str, Service] = field(default_factory=dict)
     forwarded: int = 0
@@ -41,10 +44,11 @@ class Cluster:
         return f"http://{name}"
 
 
-class Members:
-    """What one gateway believes of the others (``Membership``)."""
+class Members(Peers):
+    """What one gateway believes of the others."""
 
-    def __init__(self, cluster: Cluster, own_name: str) -> None:
+    def __init__(self, cluster: Cluster, own_name: str, clock: Clock) -> None:
+        super().__init__(clock)
         self._cluster = cluster
         self._own_name = own_name
 
@@ -59,6 +63,16 @@ class Members:
 
     def rest(self, gateway_id: str) -> None:
         """One that could not be reached is asked again all the same."""
+
+
+def alone(name: str, clock: Clock) -> Ownership:
+    """Of a gateway that knows no other: it owns everything."""
+    return Ownership(name, Peers(clock), "preferred")
+
+
+def owners_of(cluster: Cluster, name: str, clock: Clock) -> Ownership:
+    """As a gateway of the cluster sees it."""
+    return Ownership(name, Members(cluster, name, clock), cluster.mode)
 
 
 class Connection:

@@ -8,24 +8,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
 from simulated.scheduler import Machine, MachineClock, Scheduler
 from simulated.store import Client
 from simulated_service.event_loop import SimulatedExecutor, SimulatedLoop
-from simulated_service.peers import Cluster, Connections, Members
+from simulated_service.peers import Cluster, Connections, alone, owners_of
 
 import gateway.engine.pool
-import gateway.shell
 from gateway.app import GatewayApplication, create_app
-from gateway.cluster.forwarding import Forwarding
+from gateway.cluster.ownership import Ownership
 from gateway.engine.bounds import EngineBounds
+from gateway.forwarding.connections import PeerConnections
 from gateway.log_engine import LogEngine
+from gateway.memory_budget import MemoryBudget
 from gateway.metrics import Metrics
+from gateway.process.assembly import put_together
 from gateway.settings import Settings
-from gateway.shell import Shell, make_shell
 from log_format.store import ObjectStore
 
 _Message = MutableMapping[str, Any]
@@ -71,7 +72,8 @@ class Exchange:
 class Service:
     """One gateway process. ``with_groups``: also what it does about groups beside requests, which never comes to rest.
 
-    ``cluster``: with it, it passes requests on to others; and at its start it looks after transactions, once.
+    ``cluster``: with it, it passes requests on to others; and at its start it looks after transactions, once. ``ownership``: what
+    it believes to own, without ``cluster``; else everything.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Service:
         *,
         with_groups: bool = False,
         cluster: Cluster | None = None,
+        ownership: Ownership | None = None,
     ) -> None:
         self.machine = machine
         self._with_groups = with_groups
@@ -97,31 +100,41 @@ class Service:
 
         settings = Settings(store=client.uri, gateway_id=machine.name, log_level="error")
         metrics = Metrics()
-        with (
-            mock.patch.object(gateway.engine.pool, "ThreadPoolExecutor", make_executor),
-            mock.patch.object(gateway.shell, "ThreadPoolExecutor", make_executor),
-        ):
+        request_memory = MemoryBudget(settings.in_flight_bytes_max, "request bodies")
+        if cluster is None:
+            ownership, connections = ownership or alone(machine.name, clock), PeerConnections(1)
+        else:
+            ownership, connections = owners_of(cluster, machine.name, clock), Connections(cluster, self)
+            if cluster.mode != "off":
+                cluster.services[cluster.url(machine.name)] = self
+        with mock.patch.object(gateway.engine.pool, "ThreadPoolExecutor", make_executor):
             self.engine = LogEngine(
-                _as_store(client), _as_store(client), bounds=EngineBounds(), clock=clock, registry=metrics.registry
+                _as_store(client),
+                _as_store(client),
+                bounds=EngineBounds(),
+                ownership=ownership,
+                clock=clock,
+                registry=metrics.registry,
+                request_memory=request_memory,
             )
-            shell = make_shell(settings, self.engine, store_uri=client.uri, clock=clock, metrics=metrics)
-        if cluster is not None and cluster.mode != "off":
-            shell = self._joined(shell, cluster)
-        self.app: GatewayApplication = create_app(shell)
+        whole = put_together(
+            settings,
+            _as_store(client),
+            self.engine,
+            ownership,
+            connections,  # type: ignore[arg-type]
+            clock=clock,
+            metrics=metrics,
+            request_memory=request_memory,
+            codec_pool=make_executor(settings.codec_threads, "codec"),
+        )
+        self.app: GatewayApplication = create_app(whole)
         scheduler.start(f"{machine.name} loop", machine, self.loop.live)
         self.loop.call_soon_threadsafe(self._start)
 
-    def _joined(self, shell: Shell, cluster: Cluster) -> Shell:
-        members: Any = Members(cluster, self.machine.name)
-        mode: Any = cluster.mode
-        forwarding = Forwarding(shell, members, self.engine.topics, mode=mode, registry=shell.metrics.registry)
-        forwarding._connections = Connections(cluster, self)  # type: ignore[assignment]
-        cluster.services[cluster.url(self.machine.name)] = self
-        return replace(shell, forwarding=forwarding)
-
     def _start(self) -> None:
         async def start() -> None:
-            await self.engine.start()
+            await self.engine.warm_up()
             if self._cluster is not None:
                 self._sweeping = self.loop.create_task(self.engine.sweeping.sweep_once(left_alone_ms=0))
                 self._sweeping.add_done_callback(_seen)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import httpx
 import jsonschema_rs
@@ -14,13 +16,21 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from gateway.app import ROUTERS, create_app
+from gateway.cluster.ownership import Ownership
+from gateway.cluster.peers import Peers
+from gateway.forwarding.connections import PeerConnections
+from gateway.gateway import Gateway
 from gateway.http.direct_route import DirectRoute
 from gateway.http.disconnect import unless_disconnected
+from gateway.memory_budget import MemoryBudget
+from gateway.metrics import Metrics
 from gateway.openapi.schemas import COMPONENT_SCHEMAS
+from gateway.process.assembly import put_together
 from gateway.routes.operations import StoreCheck
 from gateway.settings import Settings
-from gateway.shell import Shell, make_shell
+from log_format.clock import SystemClock
 from log_format.errors import BackOff, ErrorCode, StoreUnavailable
+from log_format.stores.memory import MemoryStore
 
 
 class StubEngine:
@@ -28,6 +38,7 @@ class StubEngine:
 
     def __init__(self) -> None:
         self.draining = False
+        self.topics = None
         self.owned_topic_count = 3
         self.events: list[str] = []
         self.store_error: Exception | None = None
@@ -35,9 +46,12 @@ class StubEngine:
     async def start(self) -> None:
         self.events.append("start")
 
+    def refuse_work(self) -> None:
+        self.draining = True
+
     async def drain(self) -> None:
         self.events.append("drain")
-        self.draining = True
+        self.refuse_work()
 
     async def measure(self) -> None:
         pass
@@ -71,16 +85,33 @@ async def corrupt(_request: Request) -> Response:
     raise BackOff("broken", code=ErrorCode.CORRUPT_SEGMENT, segment="segments/x.parquet")
 
 
+def gateway_with(**values: Any) -> Gateway:
+    settings = Settings(**{"store": "memory://x", "gateway_id": "a", "log_level": "error", **values})
+    clock = SystemClock()
+    engine: Any = StubEngine()
+    return put_together(
+        settings,
+        MemoryStore(settings.store.removeprefix("memory://")),
+        engine,
+        Ownership(settings.gateway_id, Peers(clock), "off"),
+        PeerConnections(1),
+        clock=clock,
+        metrics=Metrics(),
+        request_memory=MemoryBudget(settings.in_flight_bytes_max, "request bodies"),
+        codec_pool=ThreadPoolExecutor(1),
+    )
+
+
 @pytest.fixture
-def shell() -> Shell:
-    return make_shell(Settings(store="memory://x", log_level="error"), StubEngine(), store_uri="memory://x")
+def gateway() -> Gateway:
+    return gateway_with()
 
 
 class Client:
     """Asks the application directly, without a socket; ``operations``: what the operations listener serves."""
 
-    def __init__(self, shell: Shell, *, operations: bool = False) -> None:
-        self.app = create_app(shell, (*ROUTERS, router))
+    def __init__(self, gateway: Gateway, *, operations: bool = False) -> None:
+        self.app = create_app(gateway, (*ROUTERS, router))
         self._asked = self.app.operations if operations else self.app
 
     def request(self, method: str, path: str, headers: dict[str, str] | None = None) -> httpx.Response:
@@ -96,25 +127,25 @@ class Client:
 
 
 @pytest.fixture
-def client(shell: Shell) -> Client:
-    return Client(shell)
+def client(gateway: Gateway) -> Client:
+    return Client(gateway)
 
 
-def engine(shell: Shell) -> StubEngine:
-    assert isinstance(shell.engine, StubEngine)
-    return shell.engine
+def engine(gateway: Gateway) -> StubEngine:
+    assert isinstance(gateway.engine, StubEngine)
+    return gateway.engine
 
 
-def test_the_lifespan_starts_and_drains_the_engine(shell: Shell) -> None:
+def test_the_lifespan_starts_and_drains_the_engine(gateway: Gateway) -> None:
     """Whoever serves the application needs to know nothing of the engine."""
-    app = create_app(shell)
+    app = create_app(gateway)
 
     async def scenario() -> None:
         async with app.router.lifespan_context(app):
-            assert engine(shell).events == ["start"]
+            assert engine(gateway).events == ["start"]
 
     asyncio.run(scenario())
-    assert engine(shell).events == ["start", "drain"]
+    assert engine(gateway).events == ["start", "drain"]
 
 
 @pytest.mark.parametrize(
@@ -158,19 +189,19 @@ def test_405_names_the_methods(client: Client) -> None:
     assert client.request("POST", "/healthz").headers["allow"] == "GET, HEAD"
 
 
-def test_a_client_that_went_away_is_no_error(client: Client, shell: Shell) -> None:
+def test_a_client_that_went_away_is_no_error(client: Client, gateway: Gateway) -> None:
     """Nothing is answered, and it is counted as closed by the client, not as a failure."""
     with pytest.raises(AssertionError):  # The transport insists on an answer; there must be none.
         client.get("/v1/gone")
-    text = shell.metrics.exposition().decode()
+    text = gateway.metrics.exposition().decode()
     assert 'tidelog_http_requests_total{method="GET",route="/v1/gone",status="499"} 1.0' in text
 
 
-def test_readiness_follows_the_store(client: Client, shell: Shell) -> None:
+def test_readiness_follows_the_store(client: Client, gateway: Gateway) -> None:
     """Ready while the store answers, 503 with Retry-After while it does not; the cause stays inside."""
     assert client.get("/readyz").json() == {"status": "ready"}
     client.app.state.store_check = StoreCheck()
-    engine(shell).store_error = StoreUnavailable("k", "host secret refused", may_have_happened=False)
+    engine(gateway).store_error = StoreUnavailable("k", "host secret refused", may_have_happened=False)
     answer = client.get("/readyz")
     assert (answer.status_code, answer.json()["error_code"]) == (503, "UNAVAILABLE")
     assert "retry-after" in answer.headers
@@ -178,16 +209,16 @@ def test_readiness_follows_the_store(client: Client, shell: Shell) -> None:
     assert client.get("/healthz").status_code == 200
 
 
-def test_probes_do_not_load_the_store(client: Client, shell: Shell) -> None:
+def test_probes_do_not_load_the_store(client: Client, gateway: Gateway) -> None:
     """A hundred probes within a second are one look at the store."""
     for _ in range(100):
         client.get("/readyz")
-    assert engine(shell).events.count("look") <= 2
+    assert engine(gateway).events.count("look") <= 2
 
 
-def test_draining_refuses_work_but_not_operations(client: Client, shell: Shell) -> None:
+def test_draining_refuses_work_but_not_operations(client: Client, gateway: Gateway) -> None:
     """While the gateway shuts down it says so: readiness fails, work is DRAINING, the rest answers."""
-    shell.stopping.begun = True
+    gateway.engine.refuse_work()
     for path in ("/readyz", "/v1/fine"):
         answer = client.get(path)
         assert (answer.status_code, answer.json()["error_code"]) == (503, "DRAINING"), path
@@ -196,14 +227,14 @@ def test_draining_refuses_work_but_not_operations(client: Client, shell: Shell) 
         assert client.get(path).status_code == 200, path
 
 
-def test_cluster_names_this_gateway_and_its_limits(client: Client, shell: Shell) -> None:
+def test_cluster_names_this_gateway_and_its_limits(client: Client, gateway: Gateway) -> None:
     """A client learns the body limit before it sends too much."""
     members = client.get("/v1/cluster").json()
-    (gateway,) = members["gateways"]
-    assert gateway == {
-        "id": shell.settings.gateway_id,
+    (own,) = members["gateways"]
+    assert abs(own.pop("started_at") - gateway.clock.now_ms()) < 60_000
+    assert own == {
+        "id": gateway.settings.gateway_id,
         "url": "http://127.0.0.1:8080",
-        "started_at": shell.started_at_ms,
         "owned_topics": 3,
     }
     assert re.fullmatch("memory:[0-9a-f]{16}", members["store"])
@@ -212,27 +243,25 @@ def test_cluster_names_this_gateway_and_its_limits(client: Client, shell: Shell)
 
 def test_stores_are_told_apart_without_their_address() -> None:
     """A client that knows one store's gateways takes no other store's for one of them, whatever ids they were given."""
-    names = []
-    for uri in ("s3://bucket/one", "s3://bucket/one", "s3://bucket/two"):
-        shell = make_shell(Settings(store=uri, gateway_id="a", log_level="error"), StubEngine(), store_uri=uri)
-        names.append(Client(shell).get("/v1/cluster").json()["store"])
+    uris = ("memory://bucket-one", "memory://bucket-one", "memory://bucket-two")
+    names = [Client(gateway_with(store=uri)).get("/v1/cluster").json()["store"] for uri in uris]
     assert names[0] == names[1] != names[2]
     assert not any("bucket" in name or "one" in name for name in names)
 
 
-def test_operators_see_where_the_store_is(shell: Shell) -> None:
+def test_operators_see_where_the_store_is(gateway: Gateway) -> None:
     """The operations listener has the probes, the metrics and the store's URI, and nothing that clients do there."""
-    operations = Client(shell, operations=True)
+    operations = Client(gateway, operations=True)
     members = operations.get("/v1/cluster").json()
     assert members["store"] == "memory://x"
-    assert members.keys() == Client(shell).get("/v1/cluster").json().keys()
+    assert members.keys() == Client(gateway).get("/v1/cluster").json().keys()
     for path in ("/healthz", "/readyz"):
         assert operations.get(path).status_code == 200
     assert "tidelog_http_requests_total" in operations.get("/metrics", {"accept-encoding": "gzip"}).text
     assert operations.get("/metrics?x=1").json()["error_code"] == "INVALID_REQUEST"
     for path in ("/v1/fine", "/v1/topics", "/"):
         assert operations.get(path).json()["error_code"] == "NOT_FOUND"
-    shell.stopping.begun = True
+    gateway.engine.refuse_work()
     assert operations.get("/readyz").json()["error_code"] == "DRAINING"
     assert operations.get("/healthz").status_code == 200
 
@@ -259,15 +288,10 @@ def test_a_browser_finds_its_way(client: Client, accept: str, status: int, kind:
 def test_each_listener_judges_hosts_by_its_own_address() -> None:
     """Names that clients may use are the operator's to list; on loopback, where operators are, a web site's is refused."""
     site = {"host": "rebound.evil.example"}
-    everywhere = Settings(store="memory://x", host="0.0.0.0", log_level="error")
-    public = make_shell(everywhere, StubEngine(), store_uri="memory://x")
+    public = gateway_with(host="0.0.0.0")
     assert Client(public).get("/healthz", site).status_code == 200
     assert Client(public, operations=True).get("/healthz", site).status_code == 400
-    listed = make_shell(
-        Settings(store="memory://x", allowed_hosts="log.example", log_level="error"),
-        StubEngine(),
-        store_uri="memory://x",
-    )
+    listed = gateway_with(allowed_hosts="log.example")
     for host, status in (
         ("log.example", 200),
         ("127.0.0.1:8080", 200),

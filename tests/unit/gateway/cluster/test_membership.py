@@ -7,14 +7,14 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from gateway.cluster.membership import Membership
-from log_format.clock import SystemClock
+from gateway.cluster.peers import Peers
+from log_format.clock import Clock, SystemClock
 from log_format.errors import StoreError
 from log_format.stores.memory import MemoryStore
 
@@ -42,6 +42,13 @@ class WatchedStore(MemoryStore):
         return data
 
 
+class LeaseWithoutEnd(SystemClock):
+    """No time passes, so that no lease ends, however slow the machine is."""
+
+    def monotonic_ms(self) -> int:
+        return 0
+
+
 def forged(name: str, number: int = 1) -> bytes:
     """As an earlier release wrote it, and as anyone can."""
     return json.dumps(
@@ -55,16 +62,21 @@ def join() -> Iterator[Callable[..., Membership]]:
     """Make a gateway's membership; their threads end with the test."""
     with ExitStack() as ended:
 
-        def joined(store: MemoryStore, name: str, **more: Any) -> Membership:
-            shell: Any = SimpleNamespace(
-                settings=SimpleNamespace(gateway_id=name),
-                url=f"http://{name}:1",
-                clock=SystemClock(),
+        def joined(store: MemoryStore, name: str, clock: Clock | None = None, **more: Any) -> Membership:
+            clock = clock or SystemClock()
+            membership = Membership(
+                store,
+                Peers(clock),
+                own_id=name,
+                url="http://not-yet-known:1",
                 started_at_ms=0,
-                engine=SimpleNamespace(owned_topic_count=0),
+                owned_topic_count=lambda: 0,
+                clock=clock,
+                beat_ms=BEAT_MS,
+                registry=CollectorRegistry(),
+                **more,
             )
-            membership = Membership(store, beat_ms=BEAT_MS, registry=CollectorRegistry(), **more)
-            membership.start(shell)
+            membership.start(f"http://{name}:1")
             ended.callback(membership._thread.shutdown)
             return membership
 
@@ -107,10 +119,10 @@ def test_forged_heartbeats_neither_count_nor_hide_anybody(join: Callable[..., Me
 
     async def scenario() -> None:
         one, other = join(store, "m-one"), join(store, "m-other")
-        await until(lambda: bool(one.candidates()) and bool(other.candidates()))
+        await until(lambda: bool(one._peers.candidates()) and bool(other._peers.candidates()))
         await beats(store, "m-one", 8)
-        assert one.candidates() == {"m-other": "http://m-other:1"}
-        assert other.candidates() == {"m-one": "http://m-one:1"}
+        assert one._peers.candidates() == {"m-other": "http://m-other:1"}
+        assert other._peers.candidates() == {"m-one": "http://m-one:1"}
         assert store.largest_bytes <= HEARTBEAT_BYTES_MAX + 1
         read_before = store.read_count
         await beats(store, "m-one", 3)
@@ -126,12 +138,12 @@ def test_a_heartbeat_that_is_overwritten_is_not_lost_at_once(join: Callable[...,
     store = WatchedStore("overwritten")
 
     async def scenario() -> None:
-        one, other = join(store, "one"), join(store, "other")
-        await until(lambda: bool(one.candidates()))
+        one, other = join(store, "one", LeaseWithoutEnd()), join(store, "other")
+        await until(lambda: bool(one._peers.candidates()))
         for number in range(20):
             store.put("system/gateways/other.json", forged("other", number) if number % 2 else b"junk")
             await asyncio.sleep(BEAT_MS / 1000 / 4)
-            assert one.candidates() == {"other": "http://other:1"}
+            assert one._peers.candidates() == {"other": "http://other:1"}
         await one.leave()
         await other.leave()
 
@@ -149,7 +161,7 @@ def test_litter_is_removed(join: Callable[..., Membership], monkeypatch: pytest.
 
     async def scenario() -> None:
         one, other = join(store, "one"), join(store, "other")
-        await until(lambda: bool(one.candidates()))
+        await until(lambda: bool(one._peers.candidates()))
         await until(lambda: len(list(store.list("system/gateways/"))) == 3)
         assert [info.key for info in store.list("system/gateways/")] == [
             "system/gateways/notes.txt", "system/gateways/one.json", "system/gateways/other.json",
@@ -167,10 +179,10 @@ def test_a_key_of_their_own_keeps_out_readers_of_the_store(join: Callable[..., M
 
     async def scenario() -> None:
         one, other, stranger = join(store, "one", **with_key), join(store, "other", **with_key), join(store, "stranger")
-        await until(lambda: bool(one.candidates()) and bool(other.candidates()))
+        await until(lambda: bool(one._peers.candidates()) and bool(other._peers.candidates()))
         await beats(store, "stranger", 3)
         await beats(store, "one", 3)
-        assert (list(one.candidates()), list(other.candidates()), list(stranger.candidates())) == (
+        assert (list(one._peers.candidates()), list(other._peers.candidates()), list(stranger._peers.candidates())) == (
             ["other"],
             ["one"],
             [],

@@ -14,6 +14,8 @@ import pyarrow as pa
 import pytest
 from prometheus_client import CollectorRegistry
 
+from gateway.cluster.ownership import Ownership
+from gateway.cluster.peers import Peers
 from gateway.engine.bounds import EngineBounds
 from gateway.engine.fetching import FetchAnswer, Fetched, FetchFrom, FetchLimits, StartWord
 from gateway.engine.open_topic import OpenTopic
@@ -234,15 +236,23 @@ class Tools:
     Gate = Gate
 
     @staticmethod
-    def gateway(store: FaultyStore | None = None, objects: MemoryStore | None = None, **bounds: int) -> Gateway:
+    def gateway(
+        store: FaultyStore | None = None,
+        objects: MemoryStore | None = None,
+        ownership: Ownership | None = None,
+        **bounds: int,
+    ) -> Gateway:
         """A gateway of its own; several may share ``objects``."""
         store = store or FaultyStore(objects)
+        clock = SystemClock()
         engine = LogEngine(
             store,
             store,
             bounds=EngineBounds(write_threads=4, read_threads=4, **bounds),
-            clock=SystemClock(),
+            ownership=ownership or Ownership("a", Peers(clock), "preferred"),
+            clock=clock,
             registry=CollectorRegistry(),
+            request_memory=MemoryBudget(1 << 30, "tests"),
         )
         return Gateway(store, engine)
 

@@ -12,6 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from gateway.cluster.membership import Membership
+from gateway.cluster.peers import Peers
 from gateway.groups import coordinator as coordinator_module
 from gateway.groups import groups as groups_module
 from gateway.groups.coordinator import Coordinator
@@ -21,6 +22,7 @@ from gateway.process.server import GatewayServer
 from gateway.supervised import supervised
 from gateway.transactions import sweeping as sweeping_module
 from gateway.transactions.sweeping import Sweeping
+from log_format.clock import SystemClock
 from log_format.errors import BackOff, TidelogError
 from log_format.groups.changes import Claim
 
@@ -142,10 +144,21 @@ def test_the_heartbeat(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It goes on: a gateway that serves is not taken for dead."""
 
     async def scenario() -> None:
-        membership = Membership(tools.gateway().store, beat_ms=1, registry=CollectorRegistry())
-        failing = Failing(lambda _shell: asyncio.sleep(0))
+        clock = SystemClock()
+        membership = Membership(
+            tools.gateway().store,
+            Peers(clock),
+            own_id="a",
+            url="http://a",
+            started_at_ms=0,
+            owned_topic_count=lambda: 0,
+            clock=clock,
+            beat_ms=1,
+            registry=CollectorRegistry(),
+        )
+        failing = Failing(lambda: asyncio.sleep(0))
         monkeypatch.setattr(membership, "_round", failing)
-        membership.start(SimpleNamespace())  # type: ignore[arg-type]
+        membership.start("http://a")
         await failing.again.wait()
         assert membership._looping is not None
         membership._looping.cancel()
@@ -162,7 +175,7 @@ def test_the_sweep_of_connections(tools: Any, monkeypatch: pytest.MonkeyPatch) -
         counted = Failing(lambda _count: None)
         server: Any = object.__new__(GatewayServer)
         server.server_state = SimpleNamespace(connections=set())
-        server._shell = SimpleNamespace(metrics=SimpleNamespace(connections=SimpleNamespace(set=counted)))
+        server._gateway = SimpleNamespace(metrics=SimpleNamespace(connections=SimpleNamespace(set=counted)))
         server._trim_above_bytes = 1 << 62
         task = asyncio.create_task(supervised(server._sweep, "the sweep of connections"))
         await counted.again.wait()

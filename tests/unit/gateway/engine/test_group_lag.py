@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from gateway.cluster.ownership import Ownership
+from gateway.cluster.peers import Peers
 from gateway.engine.read_ahead import ReadAhead
 from gateway.groups.committed import NextOffset
+from log_format.clock import SystemClock
 
 
 class Scraped:
@@ -117,11 +120,12 @@ def test_one_gateway_tells_of_a_group(tools: Any) -> None:
     """Only the gateway that a group prefers has its series: the sum over gateways counts no group twice."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        ownership = Ownership("a", Peers(SystemClock()), "preferred")
+        ownership.coordinates = lambda group: group == "mine"  # type: ignore[method-assign]
+        gateway = tools.gateway(ownership=ownership)
         await gateway.append(await gateway.topic(flush_ms=0), [b"a"])
         for group in ("mine", "other"):
             await commit(gateway, group, 0)
-        gateway.engine.groups.coordinator.is_preferred = lambda name: name == "mine"
         found = await scrape(gateway)
         assert (found.pairs, found.left_out) == ([("mine", "t")], 0)
 

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from gateway.cluster.ownership import Ownership
+from gateway.cluster.peers import Peers
 from gateway.memory_budget import MemoryBudget
+from log_format.clock import SystemClock
 from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable, TopicReplaced, UnknownTopic
 from log_format.topic.appended import Appended
 
@@ -267,10 +270,11 @@ def test_who_loses_commits_in_a_row_says_so(tools: Any) -> None:
     """At the 2nd and 4th loss in a row, not at each; a commit won ends the row, and ``owners`` above 1 expects to lose."""
 
     async def scenario() -> None:
-        loser = tools.gateway()
-        winner = tools.gateway(objects=loser.store.objects)
         said: list[str] = []
-        loser.engine.on_contended = lambda: said.append("contended")
+        ownership = Ownership("a", Peers(SystemClock()), "preferred")
+        ownership.contended = lambda: said.append("contended")  # type: ignore[method-assign]
+        loser = tools.gateway(ownership=ownership)
+        winner = tools.gateway(objects=loser.store.objects)
 
         async def lose(name: str, times: int) -> None:
             for _ in range(times):

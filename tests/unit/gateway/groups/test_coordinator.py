@@ -77,10 +77,22 @@ class _Topics:
         return [Subscriptions(topics={}, counts={}) for _ in groups]
 
 
-def _coordinator(commits: _Commits, clock: _Clock | None = None) -> Any:
+class _Ownership:
+    """Of everything but what is ``another's``; ``adopts_groups``."""
+
+    def __init__(self, *, anothers: str = "", adopts_groups: bool = True) -> None:
+        self._anothers = anothers
+        self.adopts_groups = adopts_groups
+
+    def coordinates(self, group: str) -> bool:
+        return group != self._anothers
+
+
+def _coordinator(commits: _Commits, clock: _Clock | None = None, ownership: _Ownership | None = None) -> Any:
     return Coordinator(
         commits,  # type: ignore[arg-type]
         _Topics(),  # type: ignore[arg-type]
+        ownership=ownership or _Ownership(),  # type: ignore[arg-type]
         clock=clock or _Clock(),
         coordinator_id="me",
         metrics=GroupMetrics(CollectorRegistry()),
@@ -141,8 +153,7 @@ def test_what_nobody_uses_is_forgotten_after_seven_days(monkeypatch: pytest.Monk
     monkeypatch.setattr(module, "EXPIRY_MS", 1)
 
     async def run() -> None:
-        coordinator = _coordinator(commits)
-        coordinator.is_preferred = lambda name: name != "another's"
+        coordinator = _coordinator(commits, ownership=_Ownership(anothers="another's"))
         coordinator.start()
         async with asyncio.timeout(60):
             await commits.are_gone.wait()
@@ -163,8 +174,7 @@ def test_groups_are_taken_over_only_where_requests_about_them_come(
     monkeypatch.setattr(module, "EXPIRY_MS", 2)
 
     async def run() -> None:
-        coordinator = _coordinator(commits)
-        coordinator.adopts = adopts
+        coordinator = _coordinator(commits, ownership=_Ownership(adopts_groups=adopts))
         rounds, enough = 0, asyncio.Event()
         adopt = coordinator._adopt
 

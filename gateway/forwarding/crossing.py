@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from gateway.cluster.peer import Headers
+from gateway.forwarding.connections import Headers
 
 _CONTRACT: Final = b"tidelog-"
 """Headers of the API begin so."""

@@ -9,10 +9,10 @@ from typing import Final, TypeVar
 from starlette.requests import Request
 
 from gateway.codec.media_type import JSON, content_type
+from gateway.gateway import gateway_of
 from gateway.http.body import request_body
 from gateway.http.json_request import Members, parse_object
 from gateway.problem import refused
-from gateway.shell import shell_of
 
 T = TypeVar("T")
 
@@ -30,8 +30,8 @@ async def json_members(request: Request, *, may_be_empty: bool = False) -> Membe
 
 async def json_parsed(request: Request, parse: Callable[[Members], T], *, may_be_empty: bool = False) -> T:
     """What ``parse`` makes of the members: in a thread, too, when the body is long. Raises as ``json_members`` and ``parse``."""
-    shell = shell_of(request)
-    async with request_body(request, shell.body_limits, shell.request_memory, pool=shell.codec_pool) as body:
+    gateway = gateway_of(request)
+    async with request_body(request, gateway.body_limits, gateway.request_memory, pool=gateway.codec_pool) as body:
         if may_be_empty and not body.data.strip():
             return parse(parse_object(b"{}"))
         # What is not there needs no type.
@@ -41,4 +41,4 @@ async def json_parsed(request: Request, parse: Callable[[Members], T], *, may_be
         if len(body.data) <= INLINE_BYTES_MAX:
             return parse(parse_object(body.data))
         data = body.data
-        return await asyncio.get_running_loop().run_in_executor(shell.codec_pool, lambda: parse(parse_object(data)))
+        return await asyncio.get_running_loop().run_in_executor(gateway.codec_pool, lambda: parse(parse_object(data)))

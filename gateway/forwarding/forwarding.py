@@ -1,12 +1,10 @@
 """Passes requests on to the gateway that is preferred for them, bodies byte for byte, and decides what a failure on the way
 means.
 
-1. ``preferred``: produce requests go to the topic's preferred gateway, requests about a group to the group's, which coordinates
-   it. Everything else is served where it arrives: every gateway reads the store, and commits validate. A request for one
-   partition of a topic with ``owners`` above 1 goes to that partition's owner; one for the topic as a whole, or with producer
-   headers (whose sequence is the topic's), to the topic's best.
-   ``random``: every request goes to a gateway taken at random, and from there, if it is about a group, to the group's; for tests.
-   ``off``: none goes anywhere.
+1. ``Ownership`` says who owns what. With ``preferred`` a produce request for one partition goes to the partition's owner. One
+   for the topic as a whole, or with producer headers (whose sequence is the topic's), goes to the topic's owner. A request about
+   a group goes to the group's owner, which coordinates it. Everything else is served where it arrives.
+   With ``random`` a request goes on from the gateway that chance chose only if it is about a group.
 2. A request that was passed on so often is served where it arrives, whoever that one prefers.
 3. The body is read whole before it is sent, within the budget of request bodies: the owner does nothing before it has it whole,
    and so it is still there when the owner refuses. A body that can't be forwarded (too long, too slow) is refused here.
@@ -21,39 +19,27 @@ means.
 from __future__ import annotations
 
 import json
-import random
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from enum import Enum
-from typing import Final, Literal
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.asgi.compression import AS_IT_IS
-from gateway.cluster.crossing import answer_headers, request_headers
-from gateway.cluster.membership import Membership
-from gateway.cluster.peer import (
-    Headers,
-    PeerBusy,
-    PeerConnection,
-    PeerConnections,
-    PeerLost,
-    PeerTrust,
-    PeerUnreachable,
-)
+from gateway.cluster.ownership import Ownership
+from gateway.cluster.peers import Peer
 from gateway.engine.registry import TopicRegistry, is_topic_name
+from gateway.forwarding.connections import Headers, PeerBusy, PeerConnection, PeerConnections, PeerLost, PeerUnreachable
+from gateway.forwarding.crossing import answer_headers, request_headers
 from gateway.http.disconnect import unless_disconnected
 from gateway.http.parameters import ENCODED_SLASH
-from gateway.memory_budget import Reservation
+from gateway.memory_budget import MemoryBudget, Reservation
 from gateway.problem import overloaded
-from gateway.shell import Shell
-from log_format.cluster.preferred import preferred
+from log_format.clock import Clock
 from log_format.errors import ErrorCode, OutcomeUnknown, StoreError, TidelogError
-
-Mode = Literal["preferred", "random", "off"]
 
 FORWARDED: Final = b"x-tidelog-forwarded"
 """The header that marks a request as passed on; its value is the ids of the gateways that did, comma-separated."""
@@ -63,14 +49,6 @@ _PRODUCE: Final = frozenset({"/v1/topics/{topic}/records", "/v1/topics/{topic}/p
 _GROUP: Final = "/v1/groups/{group}"
 _CLUSTER: Final = "/v1/cluster"
 _STAMPED: Final = b"tidelog-producer-id"
-
-
-@dataclass(frozen=True, slots=True)
-class _Peer:
-    """Whom to send a request."""
-
-    id: str
-    url: str
 
 
 class _Outcome(Enum):
@@ -118,22 +96,24 @@ class Forwarding:
 
     def __init__(
         self,
-        shell: Shell,
-        membership: Membership,
+        ownership: Ownership,
+        connections: PeerConnections,
         topics: TopicRegistry,
         *,
-        mode: Mode,
+        own_id: str,
+        request_bytes_max: int,
+        request_memory: MemoryBudget,
+        clock: Clock,
         registry: CollectorRegistry,
-        trust: PeerTrust | None = None,
     ) -> None:
-        """``trust``: None: the system's authorities."""
-        self._shell = shell
-        self._membership = membership
+        self._ownership = ownership
+        self._peers = ownership.peers
+        self._connections = connections
         self._topics = topics
-        self._mode = mode
-        self._own_id = shell.settings.gateway_id
-        # A peer takes as many connections as this gateway does, and half of them are for clients of its own.
-        self._connections = PeerConnections(max(1, shell.settings.connections_max // 2), trust)
+        self._own_id = own_id
+        self._request_bytes_max = request_bytes_max
+        self._request_memory = request_memory
+        self._clock = clock
         self._forwarded = Counter(
             "tidelog_forwarded_requests",
             "Requests for another gateway: answered by it, or unreachable, busy, draining, lost.",
@@ -147,7 +127,7 @@ class Forwarding:
         if peer is None:
             await app(scope, receive, send)
             return
-        with self._shell.request_memory.reserve() as reservation:
+        with self._request_memory.reserve() as reservation:
             body = _Body(receive, reservation)
             outcome = await self._passed_on(peer, scope, body, send)
         if outcome is _Outcome.UNTOUCHED:
@@ -168,59 +148,47 @@ class Forwarding:
 
     # Where to
 
-    async def _peer_for(self, scope: Scope) -> _Peer | None:
+    async def _peer_for(self, scope: Scope) -> Peer | None:
+        mode = self._ownership.mode
         hops = (_header(scope, FORWARDED) or b"").count(b",") + (_header(scope, FORWARDED) is not None)
         about_group = _template(scope).startswith(_GROUP)
-        hops_max = 2 if self._mode == "random" and about_group else 1
-        if self._mode == "off" or scope["method"] == "HEAD" or hops >= hops_max:
+        hops_max = 2 if mode == "random" and about_group else 1
+        if mode == "off" or scope["method"] == "HEAD" or hops >= hops_max:
             return None
-        others = self._membership.candidates()
-        if not others or _announced_bytes(scope) > self._shell.settings.request_bytes_max:
+        if not self._peers.candidates() or _announced_bytes(scope) > self._request_bytes_max:
             return None
-        if self._mode == "random" and hops == 0:
+        if mode == "random" and hops == 0:
             if not scope["path"].startswith("/v1/") or scope["path"] == _CLUSTER:
                 return None
-            chosen = random.choice(sorted((self._own_id, *others)))  # noqa: S311
-            if chosen == self._own_id and about_group:
-                chosen = self._coordinator_of(_group(scope), others)
-        elif about_group:
-            chosen = self._coordinator_of(_group(scope), others)
-        else:
-            chosen = await self._preferred(scope, others) or self._own_id
-        return _Peer(chosen, others[chosen]) if chosen in others else None
+            chosen = self._ownership.at_random()
+            if chosen is not None or not about_group:
+                return chosen
+        if about_group:
+            return self._ownership.of_group(_group(scope))
+        return await self._committer(scope)
 
-    def should_coordinate(self, group: str) -> bool:
-        """Whether this gateway is the one that requests about the group are passed on to."""
-        return self._coordinator_of(group, self._membership.candidates()) == self._own_id
-
-    def _coordinator_of(self, group: str, others: Mapping[str, str]) -> str:
-        # No topic is called so: the slash keeps the two apart.
-        return preferred(f"groups/{group}", (self._own_id, *others)) or self._own_id
-
-    async def _preferred(self, scope: Scope, others: Mapping[str, str]) -> str | None:
-        template = _template(scope)
-        if template not in _PRODUCE or scope["method"] != "POST":
+    async def _committer(self, scope: Scope) -> Peer | None:
+        if _template(scope) not in _PRODUCE or scope["method"] != "POST":
             return None
         topic, partition = scope["path_params"]["topic"], scope["path_params"].get("partition", "")
         if not is_topic_name(topic):
             return None
-        candidates = (self._own_id, *others)
         if not (partition.isascii() and partition.isdigit() and len(partition) < 10) or _header(scope, _STAMPED):
-            return preferred(topic, candidates)
-        return preferred(topic, candidates, owners=await self._owners(topic), partition=int(partition))
+            return self._ownership.of_topic(topic)
+        return self._ownership.of_partition(topic, int(partition), await self._owners(topic))
 
     async def _owners(self, topic: str) -> int:
         try:
-            known = await self._topics.loaded(topic, self._shell.clock.monotonic_ms())
+            known = await self._topics.loaded(topic, self._clock.monotonic_ms())
         except (TidelogError, StoreError):
             return 1
         return known.state.config.integer("owners") if known.state.exists else 1
 
     # There and back
 
-    async def _passed_on(self, peer: _Peer, scope: Scope, body: _Body, send: Send) -> _Outcome:
+    async def _passed_on(self, peer: Peer, scope: Scope, body: _Body, send: Send) -> _Outcome:
         """What became of it at the peer; unless it is answered it can be served here without harm."""
-        data = await body.read(self._shell.settings.request_bytes_max)
+        data = await body.read(self._request_bytes_max)
         if data is None:
             return _Outcome.UNTOUCHED
         self._connections.sweep()
@@ -234,7 +202,7 @@ class Forwarding:
                 ) from None
             return _Outcome.UNTOUCHED
         except PeerUnreachable:
-            self._membership.rest(peer.id)
+            self._peers.rest(peer.id)
             self._count("unreachable")
             return _Outcome.UNTOUCHED
         try:
@@ -245,15 +213,15 @@ class Forwarding:
         finally:
             self._connections.give_back(peer.url, connection)
 
-    async def _exchange(self, connection: PeerConnection, peer: _Peer, scope: Scope, send: Send) -> _Outcome:
+    async def _exchange(self, connection: PeerConnection, peer: Peer, scope: Scope, send: Send) -> _Outcome:
         def is_live() -> bool:
-            return self._membership.is_live(peer.id)
+            return self._peers.is_live(peer.id)
 
         try:
             await connection.head(is_live)
             first = await _whole(connection, is_live) if _is_short(connection) else b""
         except PeerLost as lost:
-            self._membership.rest(peer.id)
+            self._peers.rest(peer.id)
             self._count("lost")
             if scope["method"] == "GET" or _header(scope, _STAMPED) is not None:
                 return _Outcome.LOST
@@ -261,7 +229,7 @@ class Forwarding:
                 "The gateway that this was passed on to did not answer: whether it happened is not known."
             ) from lost
         if connection.status == 503 and _is_draining(first):
-            self._membership.rest(peer.id)
+            self._peers.rest(peer.id)
             self._count("draining")
             return _Outcome.UNTOUCHED
         self._count("answered")
@@ -303,7 +271,7 @@ def _is_draining(body: bytes) -> bool:
     return isinstance(problem, dict) and problem.get("error_code") == ErrorCode.DRAINING
 
 
-def _request_head(scope: Scope, peer: _Peer, own_id: str, body_bytes: int) -> bytes:
+def _request_head(scope: Scope, peer: Peer, own_id: str, body_bytes: int) -> bytes:
     target: bytes = scope["raw_path"]
     if scope["query_string"]:
         target += b"?" + scope["query_string"]

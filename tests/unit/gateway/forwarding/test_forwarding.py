@@ -3,29 +3,51 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gateway.cluster.forwarding import Forwarding, _Outcome
+from gateway.cluster.ownership import Ownership
+from gateway.cluster.peers import Peer, Peers
+from gateway.engine.registry import TopicRegistry
+from gateway.forwarding.connections import PeerConnections
+from gateway.forwarding.forwarding import Forwarding, _Outcome
 from gateway.memory_budget import MemoryBudget
+from log_format.clock import SystemClock
 from log_format.errors import BackOff, OutcomeUnknown, TidelogError, UnknownTopic
+
+
+class LivePeers(Peers):
+    """Alive, all of them."""
+
+    def is_live(self, gateway_id: str) -> bool:
+        return True
+
+
+def _forwarding() -> Forwarding:
+    clock, topics = SystemClock(), cast("TopicRegistry", None)
+    return Forwarding(
+        Ownership("a", LivePeers(clock), "preferred"),
+        PeerConnections(5),
+        topics,
+        own_id="a",
+        request_bytes_max=1_000,
+        request_memory=MemoryBudget(1_000, "tests"),
+        clock=clock,
+        registry=CollectorRegistry(),
+    )
 
 
 def _asked(monkeypatch: pytest.MonkeyPatch, outcome: _Outcome, refusal: TidelogError | None, method: str) -> None:
     """Handle a request whose peer gave ``outcome``, and which is refused here."""
 
     async def scenario() -> None:
-        shell: Any = SimpleNamespace(
-            settings=SimpleNamespace(gateway_id="a", connections_max=10), request_memory=MemoryBudget(1_000, "tests")
-        )
         absent: Any = None
-        forwarding = Forwarding(shell, absent, absent, mode="preferred", registry=CollectorRegistry())
+        forwarding = _forwarding()
 
         async def peer(*_: Any) -> Any:
-            return SimpleNamespace(id="b", url="http://b")
+            return Peer("b", "http://b")
 
         async def passed_on(*_: Any) -> _Outcome:
             return outcome
@@ -73,15 +95,11 @@ def test_an_answer_that_breaks_off_is_a_lost_one(method: str, may_repeat: bool) 
     async def scenario() -> None:
         server = await asyncio.start_server(breaks_off, "127.0.0.1", 0)
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        settings = SimpleNamespace(gateway_id="a", connections_max=10, request_bytes_max=1_000)
-        shell: Any = SimpleNamespace(settings=settings, request_memory=MemoryBudget(1_000, "tests"))
-        membership: Any = SimpleNamespace(is_live=lambda _: True, rest=lambda _: None)
-        absent: Any = None
-        forwarding = Forwarding(shell, membership, absent, mode="preferred", registry=CollectorRegistry())
+        forwarding = _forwarding()
         bodies = iter([{"type": "http.request", "body": b"", "more_body": False}])
 
         async def peer(_: Any) -> Any:
-            return SimpleNamespace(id="b", url=url)
+            return Peer("b", url)
 
         async def receive() -> Any:
             message = next(bodies, None)
@@ -134,15 +152,11 @@ def test_only_headers_of_the_contract_cross() -> None:
     async def scenario() -> None:
         server = await asyncio.start_server(answers, "127.0.0.1", 0)
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        settings = SimpleNamespace(gateway_id="a", connections_max=10, request_bytes_max=1_000)
-        shell: Any = SimpleNamespace(settings=settings, request_memory=MemoryBudget(1_000, "tests"))
-        membership: Any = SimpleNamespace(is_live=lambda _: True, rest=lambda _: None)
-        absent: Any = None
-        forwarding = Forwarding(shell, membership, absent, mode="preferred", registry=CollectorRegistry())
+        forwarding = _forwarding()
         bodies = iter([{"type": "http.request", "body": b"", "more_body": False}])
 
         async def peer(_: Any) -> Any:
-            return SimpleNamespace(id="b", url=url)
+            return Peer("b", url)
 
         async def receive() -> Any:
             message = next(bodies, None)
@@ -160,6 +174,7 @@ def test_only_headers_of_the_contract_cross() -> None:
             "headers": crossing + staying,
         }
         try:
+            absent: Any = None
             await forwarding(absent, {**scope, "tidelog.request_id": "r", "path": "/v1/x"}, receive, send)
         finally:
             forwarding.close()

@@ -11,9 +11,9 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.engine.answer_memory import reserve_for_tail
+from gateway.gateway import answer_memory, gateway_of
 from gateway.http.json_response import encoded, json_response
 from gateway.memory_budget import Reservation
-from gateway.shell import answer_memory, shell_of
 
 INLINE_BYTES_MAX: Final = 32 * 1024
 """What is longer is made in a thread, with memory reserved for it."""
@@ -42,7 +42,7 @@ class AnswerRoom:
     """
 
     def __init__(self, request: Request, reservation: Reservation | None) -> None:
-        self._pool = shell_of(request).codec_pool
+        self._pool = gateway_of(request).codec_pool
         self._reservation = reservation
 
     def __enter__(self) -> Self:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gateway.cluster.peer import PeerConnection, PeerConnections, PeerLost, PeerTrust, PeerUnreachable
+from gateway.forwarding.connections import PeerConnection, PeerConnections, PeerLost, PeerTrust, PeerUnreachable
 
 ENOUGH_BYTES = 2 * 1024 * 1024
 """Taken from a peer that never ends: sockets' buffers and a few reads."""

@@ -1,0 +1,73 @@
+"""Which gateway is preferred for a topic, a partition or a group, as this gateway sees its peers.
+
+Every gateway may commit everything: ownership only keeps conflicts rare. Two gateways with different views differ in it, and are
+slower for that, never wrong.
+
+``preferred``: each topic, partition and group has an owner, by ``log_format.cluster.preferred``.
+``random``: requests go to a gateway taken at random; groups have an owner all the same. For tests.
+``off``: each gateway serves what it is asked.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Literal
+
+from gateway.cluster.peers import Peer, Peers
+from log_format.cluster.preferred import preferred
+
+Mode = Literal["preferred", "random", "off"]
+
+
+class Ownership:
+    """Belongs to the event loop. Owners are returned as peers; None is this gateway."""
+
+    def __init__(self, own_id: str, peers: Peers, mode: Mode) -> None:
+        self.mode = mode
+        self.peers = peers
+        self._own_id = own_id
+
+    def of_topic(self, topic: str) -> Peer | None:
+        """Who commits to the topic as a whole."""
+        return self._owner(topic)
+
+    def of_partition(self, topic: str, partition: int, owners: int) -> Peer | None:
+        """Who commits to the partition of a topic that is shared by so many ``owners``."""
+        return self._owner(topic, owners, partition)
+
+    def of_group(self, group: str) -> Peer | None:
+        """Who coordinates the group."""
+        # No topic is called so: the slash keeps the two apart.
+        return self._owner(f"groups/{group}")
+
+    def at_random(self) -> Peer | None:
+        """Any gateway."""
+        others = self.peers.candidates()
+        return _peer(random.choice(sorted((self._own_id, *others))), others)  # noqa: S311
+
+    def coordinates(self, group: str) -> bool:
+        """Whether this gateway should coordinate the group."""
+        return self.mode == "off" or self.of_group(group) is None
+
+    @property
+    def adopts_groups(self) -> bool:
+        """Whether this gateway claims groups unasked.
+
+        Where requests are not passed on, gateways would take groups from each other for ever, and sessions would begin anew.
+        """
+        return self.mode != "off"
+
+    def contended(self) -> None:
+        """Another gateway keeps committing to a topic of this one: the views differ."""
+        if self.mode == "preferred":
+            self.peers.looks_old.set()
+
+    def _owner(self, name: str, owners: int = 1, partition: int | None = None) -> Peer | None:
+        others = self.peers.candidates()
+        if not others:
+            return None
+        return _peer(preferred(name, (self._own_id, *others), owners=owners, partition=partition), others)
+
+
+def _peer(gateway_id: str | None, others: dict[str, str]) -> Peer | None:
+    return Peer(gateway_id, others[gateway_id]) if gateway_id is not None and gateway_id in others else None

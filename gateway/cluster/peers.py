@@ -1,0 +1,69 @@
+"""The other gateways of the store, as this gateway sees them: a view that ``Membership`` renews. Look-ups wait for nothing.
+
+A peer that failed or drains rests: this gateway sends it nothing until the rest is over or the peer has started anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.cluster.heartbeat import Heartbeat
+from log_format.clock import Clock
+
+REST_MS: Final = 10_000
+"""How long a peer that could not be reached, or drains, is passed over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Another gateway, and where it is reached."""
+
+    id: str
+    url: str
+
+
+class Peers:
+    """Belongs to the event loop."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._heartbeats: dict[str, Heartbeat] = {}
+        self._rests_until_ms: dict[str, int] = {}
+        self.looks_old = asyncio.Event()
+        """Set by what shows that the view is old. ``Membership`` then looks before its time."""
+
+    def __len__(self) -> int:
+        return len(self._heartbeats)
+
+    def heartbeats(self) -> list[Heartbeat]:
+        """The newest heartbeat of each live peer."""
+        return list(self._heartbeats.values())
+
+    def candidates(self) -> dict[str, str]:
+        """URLs by id of the peers that may be sent requests now."""
+        now_ms = self._clock.monotonic_ms()
+        return {
+            peer.id: peer.url.rstrip("/")
+            for peer in self._heartbeats.values()
+            if self._rests_until_ms.get(peer.instance, now_ms) <= now_ms
+        }
+
+    def is_live(self, gateway_id: str) -> bool:
+        """Whether the peer's heartbeat was seen to change within the lease."""
+        return gateway_id in self._heartbeats
+
+    def rest(self, gateway_id: str) -> None:
+        """Pass the peer over for a while, and look again soon."""
+        peer = self._heartbeats.get(gateway_id)
+        if peer is not None:
+            self._rests_until_ms[peer.instance] = self._clock.monotonic_ms() + REST_MS
+        self.looks_old.set()
+
+    def take_in(self, heartbeats: Iterable[Heartbeat]) -> None:
+        """The live peers, as a look at the store found them."""
+        now_ms = self._clock.monotonic_ms()
+        self._heartbeats = {heartbeat.id: heartbeat for heartbeat in heartbeats}
+        self._rests_until_ms = {one: until for one, until in self._rests_until_ms.items() if until > now_ms}
