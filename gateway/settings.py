@@ -169,7 +169,7 @@ class Settings(BaseModel):
         MEBIBYTE,
         1 << 40,
         "Bytes of records and answers that are held at once. Past it fetches wait their turn, then 503 OVERLOADED."
-        " Three eighths are kept for clients (by their address) that hold less than that, and for small answers.",
+        " A third is kept for clients (by their address) that hold less than that, and for small answers.",
     )
     tail_cache_bytes_max: int = _count(
         24 * MEBIBYTE, 0, 1 << 40, "Newest records kept in memory for tail reads. Lower: more reads from the store."

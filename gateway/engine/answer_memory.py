@@ -20,8 +20,10 @@ _COPIES: Final = 2
 """Records are in memory as they were read and, up to ``_PIECES_BYTES`` of them, as they are sent."""
 _ROW_GROUPS: Final = 2
 """What is decoded around the records wanted: the rest of a row group at either end."""
-_PIECES_BYTES: Final = 4 * 1024 * 1024
-"""A large answer's text, of which a piece at a time is made and sent."""
+_PIECES_BYTES: Final = 5_376 * 1024
+"""A large answer's text, of which a piece at a time is made and sent, and what it takes to have very many records."""
+AROUND_BYTES: Final = ROW_GROUP_BYTES_MAX * _ROW_GROUPS + _PIECES_BYTES
+"""What is reserved for a large answer beside its records."""
 _ANSWER_BYTES: Final = 64 * 1024
 """What the smallest answer costs beside its records."""
 _PART_BYTES: Final = 1024
@@ -32,8 +34,7 @@ _WAITING_MAX: Final = 20_000
 
 def read_bytes_max(memory: Memory) -> int:
     """How many bytes of records one answer may have, so that they, and what is decoded around them, fit when it is alone."""
-    around = ROW_GROUP_BYTES_MAX * _ROW_GROUPS + _PIECES_BYTES
-    return max(ROW_GROUP_BYTES_MAX, memory.largest_bytes - around)
+    return max(ROW_GROUP_BYTES_MAX, memory.largest_bytes - AROUND_BYTES)
 
 
 async def reserve_for_store(

@@ -42,7 +42,7 @@ from log_format.stores import open_store
 STORE_CONNECT_TIMEOUT_MS: Final = 2_000
 STORE_READ_TIMEOUT_MS: Final = 8_000
 HEARTBEAT_THREADS: Final = 1
-ANSWER_SHARE: Final = 0.375
+ANSWER_SHARE: Final = 1 / 3
 """Of the memory for answers: kept for clients that hold less than that of it. Half of it fits a small read of old records."""
 STORE_RETRY_MS_MAX: Final = 3_000
 """Clients repeat what is refused, and wait for it: the gateway gives up early and says so, rather than late."""

@@ -14,6 +14,7 @@ from gateway.codec.arrow_answer import arrow_pieces
 from gateway.codec.event_stream import PING, end_event, record_events
 from gateway.codec.json_answer import Positions, failed_partition, json_pieces, ndjson_pieces
 from gateway.codec.media_type import ARROW_STREAM, EVENT_STREAM, JSON, NDJSON, negotiate
+from gateway.engine.answer_memory import AROUND_BYTES
 from gateway.engine.bounds import EVENTS_BYTES_MAX
 from gateway.engine.fetching import FetchAnswer, Fetched, FetchFrom, FetchLimits
 from gateway.engine.following import Ended, Silence
@@ -22,7 +23,7 @@ from gateway.engine.reading import Records
 from gateway.gateway import Gateway, answer_memory, engine_of, gateway_of
 from gateway.http.direct_route import DirectRoute
 from gateway.http.disconnect import unless_disconnected
-from gateway.http.fetch_response import EventStreamResponse, RecordsResponse
+from gateway.http.fetch_response import PIECE_TEXT_BYTES, EventStreamResponse, RecordsResponse
 from gateway.http.json_request import Members
 from gateway.http.parameters import (
     INT64_MAX,
@@ -58,6 +59,9 @@ _RECORD_TEXT_BYTES: Final = 96
 """About what JSON adds to a record's own bytes."""
 _PART_TEXT_BYTES: Final = 512
 """And about what it has for each partition, or the time that takes: more of them are encoded in a thread."""
+
+# What an answer covers when it is sent in pieces was reserved before it was read.
+assert RECORDS_MAX * _RECORD_TEXT_BYTES + PIECE_TEXT_BYTES <= AROUND_BYTES
 
 _NO_RECORDS: Final = RECORD_SCHEMA.empty_table()
 _START_WORDS: Final = ("earliest", "latest")
