@@ -157,6 +157,7 @@ class Gateway:
 
     store: FaultyStore
     engine: LogEngine
+    request_memory: MemoryBudget
     memory: MemoryBudget = field(default_factory=lambda: MemoryBudget(1 << 28, "answers"))
 
     async def topic(self, name: str = "t", partition_count: int = 1, **config: object) -> OpenTopic:
@@ -244,7 +245,7 @@ class Tools:
     ) -> Gateway:
         """A gateway of its own; several may share ``objects``."""
         store = store or FaultyStore(objects)
-        clock = SystemClock()
+        clock, request_memory = SystemClock(), MemoryBudget(1 << 30, "tests")
         engine = LogEngine(
             store,
             store,
@@ -252,9 +253,9 @@ class Tools:
             ownership=ownership or Ownership("a", Peers(clock), "preferred"),
             clock=clock,
             registry=CollectorRegistry(),
-            request_memory=MemoryBudget(1 << 30, "tests"),
+            request_memory=request_memory,
         )
-        return Gateway(store, engine)
+        return Gateway(store, engine, request_memory)
 
     @staticmethod
     def run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:

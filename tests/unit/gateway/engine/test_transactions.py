@@ -227,7 +227,7 @@ def test_staged_records_are_counted_as_memory(tools: Any) -> None:
     async def scenario() -> None:
         gateway = tools.gateway()
         transaction_id = await _begun(tools, gateway)
-        memory = gateway.engine._request_memory
+        memory = gateway.request_memory
         with memory.reserve(memory.bytes_max):
             commit = asyncio.create_task(gateway.engine.transactions.commit(transaction_id))
             waiting = 0

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
-from prometheus_client import CollectorRegistry
 
 from gateway.app import create_app
+from gateway.cluster.ownership import Ownership
+from gateway.cluster.peers import Peers
 from gateway.engine.bounds import EngineBounds
+from gateway.forwarding.connections import PeerConnections
 from gateway.log_engine import LogEngine
+from gateway.memory_budget import MemoryBudget
+from gateway.metrics import Metrics
+from gateway.process.assembly import put_together
 from gateway.settings import Settings
-from gateway.shell import make_shell
 from log_format.clock import SystemClock
 from log_format.stores.memory import MemoryStore
 
@@ -36,10 +41,30 @@ def test_a_reset_looks_at_the_group_once() -> None:
 
     async def scenario() -> None:
         store = CountedStore()
-        engine = LogEngine(store, store, bounds=EngineBounds(), clock=SystemClock(), registry=CollectorRegistry())
-        shell = make_shell(Settings(store="memory://x", log_level="error"), engine, store_uri="memory://x")
-        await engine.start()
-        transport = httpx.ASGITransport(app=create_app(shell))
+        clock, metrics, memory = SystemClock(), Metrics(), MemoryBudget(1 << 28, "request bodies")
+        ownership = Ownership("a", Peers(clock), "off")
+        engine = LogEngine(
+            store,
+            store,
+            bounds=EngineBounds(),
+            ownership=ownership,
+            clock=clock,
+            registry=metrics.registry,
+            request_memory=memory,
+        )
+        gateway = put_together(
+            Settings(store="memory://x", gateway_id="a", log_level="error"),
+            store,
+            engine,
+            ownership,
+            PeerConnections(1),
+            clock=clock,
+            metrics=metrics,
+            request_memory=memory,
+            codec_pool=ThreadPoolExecutor(1),
+        )
+        await engine.warm_up()
+        transport = httpx.ASGITransport(app=create_app(gateway))
         async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as http:
             assert (await http.post("/v1/topics", json={"name": "t"})).status_code == 201
             assert (await http.put("/v1/groups/g/offsets", json=OFFSETS)).status_code == 200
