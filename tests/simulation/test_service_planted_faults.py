@@ -18,6 +18,7 @@ from simulated.truth import Violation
 from simulated_service.service import Code
 from simulated_service.world import QUIET, simulate_service
 
+from gateway.engine.group_commit import GroupCommit
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.tail_cache import TailCache
 from gateway.engine.writer import Writer
@@ -65,22 +66,22 @@ _publish = Committer._publish
 _fresh = OpenTopic.fresh
 _commit_flush = Writer._commit
 _propose = Append.propose
-_run = Writer._run
+_run = GroupCommit._run
 _take_tail = TailCache.add
 _judge_stamp = SequenceCheck.judge
 _by_topic = finishing._by_topic
 _proposed: dict[Append, Any] = {}
 
 
-async def _settles_before_the_commit(self: Writer, flush: Any) -> None:
+async def _settles_before_the_commit(self: Writer, flush: Any) -> Any:
     """Settles a flush as soon as its segment is up and its turn has come."""
-    for pending in flush.pending:
-        state = self._log.state
-        if state.exists and max(p for p, _ in pending.batch.counts) < state.partition_count:
-            proposal = _propose(Append([pending.batch], lambda: "x"), state, 0)
+    for pending in flush.group.pending:
+        state = self._table.state
+        if state.exists and max(p for p, _ in pending.item.counts) < state.partition_count:
+            proposal = _propose(Append([pending.item], lambda: "x"), state, 0)
             if not isinstance(proposal.result[0], Exception):
                 pending.settle(proposal.result[0])
-    await _commit_flush(self, flush)
+    return await _commit_flush(self, flush)
 
 
 def _proposes_once(self: Append, state: Any, now_ms: int) -> Any:
@@ -102,7 +103,7 @@ def _appends_duplicates(self: SequenceCheck, stamp: Any) -> Any:
     return None if isinstance(verdict, Duplicate) else verdict
 
 
-async def _sleeps_in(self: Writer) -> None:
+async def _sleeps_in(self: GroupCommit[Any, Any]) -> None:
     """Believes for a moment after a run that it still goes on: who comes then waits for the next one to come."""
     task = self._running
     await _run(self)
@@ -156,7 +157,9 @@ PLANTED: dict[str, Planted] = {
     "applies a decided transaction in part": Planted(
         "G6", "gateway.transactions.finishing._by_topic", _first_topic_only, CALM
     ),
-    "leaves a batch lying as a run ends": Planted("quiet", "gateway.engine.writer.Writer._run", _sleeps_in, QUIET),
+    "leaves a batch lying as a run ends": Planted(
+        "quiet", "gateway.engine.group_commit.GroupCommit._run", _sleeps_in, QUIET
+    ),
     "says that nothing happened": Planted(
         "G8", "log_format.delta.committer.Committer._unknown", _says_that_nothing_happened, HOSTILE, first_seed=36
     ),
