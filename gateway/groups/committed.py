@@ -6,7 +6,7 @@ An offset counts only for the incarnation of its topic that it was committed for
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Literal
@@ -16,10 +16,12 @@ from gateway.engine.bounds import PARTITIONS_PER_STEP
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry, is_topic_name
+from gateway.finishing.pending_offsets import PendingOffsets
 from gateway.groups.bounds import GROUP_PARTITIONS_MAX, LOOKS_AT_ONCE
-from gateway.groups.coordinator import Coordinator, GroupCommits
+from gateway.groups.coordinator import Coordinator
 from gateway.groups.lag_watch import written_ms
 from gateway.groups.metrics import GroupMetrics
+from gateway.tables.groups import GroupsTable
 from log_format.clock import Clock
 from log_format.errors import ErrorCode, RequestRefused, TidelogError, UnknownTopic
 from log_format.groups.changes import CommitOffsets, not_empty
@@ -28,8 +30,6 @@ from log_format.groups.state import Group, GroupsState
 from log_format.topic.state import TopicState
 
 Key = tuple[str, int]
-Settle = Callable[[str], Awaitable[None]]
-"""Brings the pending offsets of a group to their end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,18 +74,18 @@ class Committed:
 
     def __init__(
         self,
-        commits: GroupCommits,
+        table: GroupsTable,
         coordinator: Coordinator,
+        pending: PendingOffsets,
         topics: TopicRegistry,
         reading: Reading,
         *,
         clock: Clock,
         metrics: GroupMetrics,
     ) -> None:
-        self.settle: Settle = _nothing_pends
-        """Called before offsets of a group are read while a transaction's are pending in it."""
-        self._commits = commits
+        self._table = table
         self._coordinator = coordinator
+        self._pending = pending
         self._topics = topics
         self._reading = reading
         self._clock = clock
@@ -126,13 +126,13 @@ class Committed:
         )
         # The transaction's decision is what was asked for.
         with nullcontext() if transaction_id is None else unasked():
-            group = await self._commits.decide(decision)
+            group = await self._table.decide(decision)
         self._metrics.committed_offsets.inc(len(offsets))
         return group
 
     async def now(self, name: str) -> Group:
         """The group as the log has it now; one that is not there has nothing. Raises ``BackOff``."""
-        return (await self._commits.fresh()).group(name)
+        return (await self._table.fresh()).group(name)
 
     async def put(
         self,
@@ -277,10 +277,10 @@ class Committed:
         return NextOffset(topic=key[0], partition=key[1], offset=min(max(offset, start), end))
 
     async def _settled(self, name: str) -> GroupsState:
-        state = await self._commits.fresh()
+        state = await self._table.fresh()
         if state.group(name).pending:
-            await self.settle(name)
-            state = self._commits.log.state
+            await self._pending.settle(name)
+            state = self._table.log.state
         return state
 
     async def _valid(self, group: Group, keys: set[Key] | None = None) -> dict[Key, OffsetRow]:
@@ -356,7 +356,3 @@ def _row(name: str, state: TopicState, one: NextOffset, member_id: str | None, g
         generation=NO_GENERATION if generation is None else generation,
         committed_at_ms=0,
     )
-
-
-async def _nothing_pends(_name: str) -> None:
-    return

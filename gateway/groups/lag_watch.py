@@ -38,7 +38,7 @@ from gateway.groups.bounds import (
     LAG_WAIT_MS,
     LOOKS_AT_ONCE,
 )
-from gateway.groups.coordinator import GroupCommits
+from gateway.tables.groups import GroupsTable
 from log_format.clock import Clock
 from log_format.errors import TidelogError
 from log_format.groups.row import OffsetRow
@@ -80,7 +80,7 @@ class LagWatch(Collector):
 
     def __init__(
         self,
-        commits: GroupCommits,
+        table: GroupsTable,
         ownership: Ownership,
         topics: TopicRegistry,
         reading: Reading,
@@ -88,7 +88,7 @@ class LagWatch(Collector):
         clock: Clock,
         registry: CollectorRegistry,
     ) -> None:
-        self._commits = commits
+        self._table = table
         self._ownership = ownership
         self._topics = topics
         self._reading = reading
@@ -173,7 +173,7 @@ class LagWatch(Collector):
 
     async def _offsets_by_topic(self) -> dict[str, list[tuple[str, list[OffsetRow]]]]:
         """Committed offsets of the groups that this gateway tells of, by topic and then by group. Raises ``BackOff``."""
-        state = await self._commits.recent(LAG_FRESH_MS)
+        state = await self._table.recent(LAG_FRESH_MS)
         wanted: dict[str, list[tuple[str, list[OffsetRow]]]] = {}
         for number, (name, group) in enumerate(state.groups.items()):
             if number % LAG_GROUPS_PER_STEP == 0:

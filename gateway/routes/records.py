@@ -34,7 +34,6 @@ from gateway.routes.group_offsets import NEXT_OFFSET, OFFSET_ERRORS
 from gateway.routes.groups import BODY_ERRORS, GENERATION, MEMBER_ERRORS, MEMBER_ID
 from gateway.routes.produce import Asked, Sent, prepared
 from gateway.routes.transactions import COMMITTED, staged_offsets_of, topics_of
-from gateway.transactions.staging import Staged
 from log_format import limits
 from log_format.errors import ErrorCode, RequestRefused, UnknownTopic
 from log_format.topic.producer_id import TRANSACTIONAL, kind_of
@@ -123,7 +122,7 @@ async def append_at_once(request: Request) -> Response:
                         topic=name, topic_id=batch.topic_id, records=batch.records, partitions=batch.partitions
                     )
                 )
-        done = await engine.one_request.commit(Staged(records, offsets), headers.stamp)
+        done = await engine.one_request.commit(records, offsets, headers.stamp)
     return json_response({"state": "committed", "topics": topics_of(done.row), "duplicate": done.is_duplicate})
 
 

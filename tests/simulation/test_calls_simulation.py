@@ -19,8 +19,8 @@ from simulated_calls.world import Break, simulate_calls
 from simulated_service.service import Code
 
 from gateway.app import ROUTERS
+from gateway.finishing.staging import Staging
 from gateway.groups.committed import Committed
-from gateway.transactions.staging import Staging
 from gateway.transactions.transactions import Transactions
 from log_format.errors import BackOff, StoreUnavailable
 
@@ -113,7 +113,7 @@ PLANTED: dict[str, Planted] = {
         "POST /v1/groups/{group}/poll", (("gateway.groups.polling._broken_off", _refused_all_the_same), *UNGUARDED)
     ),
     "takes the lost answer of a staging put for a refusal": Planted(
-        STAGE, (("gateway.transactions.staging.Staging._stored", _believes_a_lost_answer),)
+        STAGE, (("gateway.finishing.staging.Staging._stored", _believes_a_lost_answer),)
     ),
     "refuses what is staged when it can't look again": Planted(
         STAGE, (("gateway.transactions.transactions.Transactions._still_usable", _refuses_what_is_staged),)

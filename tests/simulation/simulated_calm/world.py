@@ -23,7 +23,8 @@ from simulated_service.network import Network, Reply
 from simulated_service.peers import Cluster
 from simulated_service.service import Service
 
-import gateway.groups.groups
+import gateway.groups.upkeep
+import gateway.tables.groups
 from log_format import limits
 
 STEPS_MAX = 3_000_000
@@ -76,8 +77,8 @@ class World:
             mock.patch("uuid.uuid4", self._uuid),
             mock.patch.object(limits, "CHECKPOINT_INTERVAL_MIN", 3),
             mock.patch.object(limits, "CHECKPOINT_INTERVAL_MAX", 5),
-            mock.patch.object(gateway.groups.groups, "FILES_MIN", 10),
-            mock.patch.object(gateway.groups.groups, "COMPACTION_MS", 5_000),
+            mock.patch.object(gateway.tables.groups, "FILES_MIN", 10),
+            mock.patch.object(gateway.groups.upkeep, "COMPACTION_MS", 5_000),
         ]
 
     def run(self) -> None:

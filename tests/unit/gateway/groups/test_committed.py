@@ -40,6 +40,7 @@ def test_a_commit_is_of_the_epoch_in_which_it_came(generation: int | None) -> No
             Coordinator(),  # type: ignore[arg-type]
             absent,
             absent,
+            absent,
             clock=absent,
             metrics=GroupMetrics(CollectorRegistry()),
         )
