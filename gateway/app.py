@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import cached_property
 
 import msgspec
 from fastapi import APIRouter, FastAPI
@@ -75,9 +76,13 @@ class GatewayApplication(FastAPI):
         self.router.routes.extend(direct)
         self.state.gateway = gateway
         self.state.store_check = operations.StoreCheck()
-        self.state.openapi_document = msgspec.json.encode(document(direct))
         self._handle = _with_middlewares(Dispatcher(direct, gateway.forwarding), gateway)
         self.operations = OperationsApplication(self, gateway)
+
+    @cached_property
+    def openapi_document(self) -> bytes:
+        """The OpenAPI document of all routes; making it takes some tenths of a second."""
+        return msgspec.json.encode(document(self.router.routes))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request or the lifespan."""
@@ -112,7 +117,7 @@ class OperationsApplication:
 
 
 def create_app(gateway: Gateway, routers: Sequence[APIRouter] = ROUTERS) -> GatewayApplication:
-    """The gateway's application; its lifespan starts the engine and, at the end, drains it.
+    """The gateway's application; its lifespan starts the engine and, at the end, drains it if the server did not.
 
     ``routers`` must use ``DirectRoute``. Of several paths that match the most literal is taken.
     """
@@ -126,8 +131,9 @@ def _lifespan(gateway: Gateway) -> Lifespan[FastAPI]:
         try:
             yield
         finally:
-            # When the server has drained the engine there is nothing left to wait for.
-            await gateway.engine.drain()
+            # The server drains on a signal, with a time limit; then this must not wait again.
+            if not gateway.engine.draining:
+                await gateway.engine.drain()
             await gateway.membership.leave()
             gateway.forwarding.close()
             gateway.codec_pool.shutdown(wait=False, cancel_futures=True)

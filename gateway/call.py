@@ -1,4 +1,4 @@
-"""One call of the API, and whether what it asked for stands in the store (contract, "No way back").
+"""One call of the API, and whether what it asked for stands in the store (docs/http-api.md section 1.7).
 
 1. A commit that a call asked for says ``stands`` when it has ended well. The seams that commit do: ``SharedCommits.decide``,
    ``OpenTopic.commit``, ``LiveGroup`` and the acknowledgement of a writer.

@@ -26,13 +26,13 @@ from gateway.engine.maintenance_watch import MaintenanceWatch
 from gateway.engine.manifest_budget import ManifestBudget
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.open_table import TableAccess
-from gateway.engine.open_topic import OpenTopic
+from gateway.engine.open_topic import OpenTopic, TopicParts
 from gateway.engine.pool import Pool
 from gateway.engine.producer_ids import ProducerIds
 from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
 from gateway.engine.tail_cache import TailCache
-from gateway.engine.waiting import WaitingPlaces
+from gateway.engine.waiting import Draining, WaitingPlaces
 from gateway.engine.writer import Acknowledgement, PendingBatch
 from gateway.finishing.finisher import Finisher
 from gateway.finishing.pending_offsets import PendingOffsets
@@ -47,7 +47,6 @@ from gateway.transactions.sweeping import Sweeping
 from gateway.transactions.transactions import Transactions
 from log_format import layout
 from log_format.clock import Clock
-from log_format.errors import BackOff, ErrorCode
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.segments.reader import SegmentReader
 from log_format.segments.segment import decode_footer, decode_row_group, encode_segment
@@ -88,12 +87,9 @@ class LogEngine:
         """``request_memory``: for what transactions stage."""
         self.clock = clock
         self.bounds = bounds
-        self.draining = False
-        """New work is refused."""
-        self._ownership = ownership
+        self._draining = Draining()
         self._store = store
         self._metrics = EngineMetrics(registry)
-        self._watch = MaintenanceWatch(clock, self._metrics)
         self._look_pool = Pool("look", LOOK_THREADS)
         self._access = TableAccess(
             store=store,
@@ -110,7 +106,16 @@ class LogEngine:
         self._places = WaitingPlaces(bounds.waiting_polls_max)
         self._metrics.waiting_polls.set_function(lambda: self._places.taken_count)
         budget = ManifestBudget(bounds.manifest_bytes_max, clock, self._metrics)
-        self.topics = TopicRegistry(self._open, budget, self._metrics)
+        topics = TopicParts(
+            access=self._access,
+            tail=self._tail,
+            budget=budget,
+            watch=MaintenanceWatch(clock, self._metrics),
+            contended=ownership.contended,
+            draining=self._draining,
+            log_poll_ms=bounds.log_poll_ms,
+        )
+        self.topics = TopicRegistry(lambda name: OpenTopic(name, topics), budget, self._metrics)
         reading = Reading(
             self._tail,
             SegmentReader(cold_store, footer_cache_bytes=bounds.footer_cache_bytes_max),
@@ -119,10 +124,8 @@ class LogEngine:
             metrics=self._metrics,
         )
         self.reading = reading
-        self.fetching = Fetching(
-            self.topics, reading, clock=clock, places=self._places, is_draining=lambda: self.draining
-        )
-        self.following = Following(reading, places=self._places, is_draining=lambda: self.draining)
+        self.fetching = Fetching(self.topics, reading, clock=clock, places=self._places, draining=self._draining)
+        self.following = Following(reading, places=self._places, draining=self._draining)
         self.administration = Administration(
             self.topics,
             store,
@@ -157,6 +160,11 @@ class LogEngine:
         self._drained: asyncio.Task[None] | None = None
 
     @property
+    def draining(self) -> bool:
+        """New work is refused."""
+        return self._draining.begun
+
+    @property
     def owned_topic_count(self) -> int:
         """Topics that this gateway has open."""
         return sum(1 for topic in self.topics if topic.state.exists)
@@ -176,7 +184,7 @@ class LogEngine:
 
     def refuse_work(self) -> None:
         """From now on no new work is taken; what is under way goes on."""
-        self.draining = True
+        self._draining.begun = True
 
     async def drain(self) -> None:
         """End waits, flush what is buffered, acknowledge it. Idempotent."""
@@ -214,8 +222,7 @@ class LogEngine:
 
         The reservation is released when it is settled. Raises ``BackOff`` (``DRAINING``): then it stays the caller's.
         """
-        if self.draining:
-            raise BackOff("The gateway is shutting down and takes no new work.", code=ErrorCode.DRAINING)
+        self._draining.check()
         pending = topic.writer.submit(batch, reservation)
         if batch.stamp is not None:
             topic.sequencing.under_way(batch.stamp, pending.settled)
@@ -229,26 +236,13 @@ class LogEngine:
         """
         return await topic.writer.acknowledged(pending)
 
-    def _open(self, name: str) -> OpenTopic:
-        return OpenTopic(
-            name,
-            self._access,
-            tail=self._tail,
-            on_contended=self._ownership.contended,
-            watch=self._watch,
-            on_change=self.topics.resize,
-            log_poll_ms=self.bounds.log_poll_ms,
-            is_draining=lambda: self.draining,
-        )
-
     def _ask_store(self) -> None:
         # A listing that ends at its first answer: neither topics nor a certain object need be there.
         for _ in self._store.list_directories(layout.TOPICS):
             return
 
     async def _drain(self) -> None:
-        self.fetching.wake_all()
-        self.following.wake_all()
+        self._places.wake_all()
         await self.groups.drain()
         await self.topics.drain()
         self.sweeping.stop()

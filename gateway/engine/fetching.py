@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -37,7 +37,7 @@ from gateway.engine.bounds import (
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.reading import Reading, ReadLimits, Records
 from gateway.engine.registry import TopicRegistry, is_topic_name
-from gateway.engine.waiting import WaitingPlaces, Wakeup
+from gateway.engine.waiting import Draining, WaitingPlaces, Wakeup
 from gateway.memory_budget import Memory, MemoryBudget, Reservation
 from log_format import limits as format_limits
 from log_format.clock import Clock
@@ -135,14 +135,13 @@ class Fetching:
         *,
         clock: Clock,
         places: WaitingPlaces,
-        is_draining: Callable[[], bool],
+        draining: Draining,
     ) -> None:
         self._registry = registry
         self._reading = reading
         self._clock = clock
         self._places_taken = places
-        self._is_draining = is_draining
-        self._waiting: set[Wakeup] = set()
+        self._draining = draining
         self._lists = MemoryBudget(FETCH_LISTS_BYTES_MAX, "lists of partitions", kept_bytes=FETCH_LISTS_BYTES_MAX // 4)
 
     async def fetch(
@@ -167,10 +166,8 @@ class Fetching:
         self, places: Sequence[_Place | TidelogError], limits: FetchLimits, memory: Memory, deadline_ms: int
     ) -> FetchAnswer:
         with ExitStack() as stack:
-            stack.enter_context(self._places_taken.place())
             wakeup = Wakeup()
-            self._waiting.add(wakeup)
-            stack.callback(self._waiting.discard, wakeup)
+            stack.enter_context(self._places_taken.place(wakeup))
             await self._register(stack, places, wakeup)
             while True:
                 # Registered first and read again then: what was committed in between is not missed.
@@ -183,7 +180,7 @@ class Fetching:
                     return answer
                 answer.reservation.release()
                 del answer
-                if len(places) > FETCH_LIST_PARTITIONS and not self._is_draining():
+                if len(places) > FETCH_LIST_PARTITIONS and not self._draining.begun:
                     await asyncio.sleep(min(left_ms, (now_ms - began_ms) * POLL_REST) / 1000)
                 await wakeup.wait(deadline_ms - self._clock.monotonic_ms())
 
@@ -193,11 +190,6 @@ class Fetching:
         if isinstance(place, TidelogError):
             raise place
         return place.topic, _state_for(place), place.offset
-
-    def wake_all(self) -> None:
-        """Let everybody who waits answer what there is."""
-        for wakeup in self._waiting:
-            wakeup.set()
 
     async def _list_of(self, partition_count: int, client: str | None) -> Reservation:
         """Memory for a list of partitions; a short one is part of what the connection takes. Raises ``BackOff``."""
@@ -336,7 +328,7 @@ class Fetching:
         return _fetched(place, state, records)
 
     def _is_enough(self, answer: FetchAnswer, limits: FetchLimits) -> bool:
-        if self._is_draining() or limits.bytes_min == 0 or not answer.parts:
+        if self._draining.begun or limits.bytes_min == 0 or not answer.parts:
             return True
         if answer.is_final:
             return True

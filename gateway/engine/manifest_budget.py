@@ -18,6 +18,7 @@ Belongs to the event loop.
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import Final
 
 from gateway.engine.metrics import EngineMetrics
@@ -36,41 +37,63 @@ _MEBIBYTE: Final = 1024 * 1024
 _log = logging.getLogger("gateway.maintenance")
 
 
+@dataclass(slots=True)
+class _Held:
+    total_bytes: int = 0
+    manifest_bytes: int = 0
+
+
 class ManifestBudget:
     """So many bytes for all manifests, by topic."""
 
     def __init__(self, bytes_max: int, clock: Clock, metrics: EngineMetrics) -> None:
         self.bytes_max = bytes_max
         self._clock = clock
-        self._held: dict[str, int] = {}
+        self._held: dict[str, _Held] = {}
         self._used_bytes = 0
+        self._total_bytes = 0
         self._said_ms: int | None = None
         self._refusals = metrics.manifest_refusals
         metrics.manifest_bytes.set_function(lambda: self._used_bytes)
         metrics.manifest_bytes_max.set(bytes_max)
+        metrics.state_bytes.labels("topics").set_function(lambda: self._total_bytes)
+        metrics.state_bytes_max.labels("topics").set(bytes_max)
 
     @property
     def used_bytes(self) -> int:
         """What all of them take."""
         return self._used_bytes
 
-    def hold(self, topic: str, size_bytes: int) -> None:
-        """The topic's manifest takes so much now."""
-        self._used_bytes += size_bytes - self._held.get(topic, 0)
-        self._held[topic] = size_bytes
+    @property
+    def total_bytes(self) -> int:
+        """What all that is known of these topics takes, manifests, partitions, producers and all."""
+        return self._total_bytes
+
+    def open(self, topic: str) -> None:
+        """The topic is in memory from now on."""
+        self._held.setdefault(topic, _Held())
+
+    def hold(self, topic: str, *, total_bytes: int, manifest_bytes: int) -> None:
+        """The topic takes so much now. One that is not open is not counted."""
+        held = self._held.get(topic)
+        if held is not None:
+            self._used_bytes += manifest_bytes - held.manifest_bytes
+            self._total_bytes += total_bytes - held.total_bytes
+            held.manifest_bytes, held.total_bytes = manifest_bytes, total_bytes
 
     def release(self, topic: str) -> None:
         """The topic is not in memory any more."""
-        self._used_bytes -= self._held.pop(topic, 0)
+        self.hold(topic, total_bytes=0, manifest_bytes=0)
+        self._held.pop(topic, None)
 
     def is_past(self, topic: str) -> bool:
         """Whether nothing may be appended to the topic."""
-        return self._used_bytes > self.bytes_max or self._held.get(topic, 0) > self.bytes_max * ONE_TOPIC_SHARE
+        return self._used_bytes > self.bytes_max or self._held_by(topic) > self.bytes_max * ONE_TOPIC_SHARE
 
     def refusal(self, state: TopicState) -> BackOff:
         """What whoever wants to append is told."""
         self._refusals.inc()
-        own_mib = self._held.get(state.topic, 0) / _MEBIBYTE
+        own_mib = self._held_by(state.topic) / _MEBIBYTE
         what = (
             f"its {state.manifest.segment_count()} segments take {own_mib:.0f} MiB of the gateway's memory, those of all topics "
             f"{self._used_bytes / _MEBIBYTE:.0f} of {self.bytes_max / _MEBIBYTE:.0f} MiB"
@@ -83,3 +106,7 @@ class ManifestBudget:
             f"Maintenance is behind: topic {state.topic!r} takes no records for now, since {what}. "
             "Run `tidelog maintain`, which merges segments. Nothing happened."
         )
+
+    def _held_by(self, topic: str) -> int:
+        held = self._held.get(topic)
+        return 0 if held is None else held.manifest_bytes

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from gateway.engine.bounds import PARTITION_STATE_BYTES, TOPIC_BYTES
 from gateway.engine.maintenance_watch import MaintenanceWatch
+from gateway.engine.manifest_budget import ManifestBudget
 from gateway.engine.open_table import OpenTable, TableAccess
 from gateway.engine.sequencing import Sequencing
 from gateway.engine.tail_cache import TailCache
-from gateway.engine.waiting import Waiters
+from gateway.engine.waiting import Draining, Waiters
 from gateway.engine.writer import Writer
 from log_format.checkpoints.topic_log import topic_table
 from log_format.errors import BackOff, TidelogError, UnknownPartition, UnknownTopic
@@ -20,30 +22,29 @@ from log_format.topic.state import TopicState
 _log = logging.getLogger("gateway.topic")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicParts:
+    """What the topics of a gateway share. ``contended`` is told of commits that another gateway keeps winning."""
+
+    access: TableAccess
+    tail: TailCache
+    budget: ManifestBudget
+    watch: MaintenanceWatch
+    contended: Callable[[], None]
+    draining: Draining
+    log_poll_ms: int
+
+
 class OpenTopic(OpenTable[TopicState]):
     """Belongs to the event loop."""
 
-    def __init__(
-        self,
-        name: str,
-        access: TableAccess,
-        *,
-        tail: TailCache,
-        on_contended: Callable[[], None],
-        watch: MaintenanceWatch,
-        on_change: Callable[[OpenTopic], None],
-        log_poll_ms: int,
-        is_draining: Callable[[], bool],
-    ) -> None:
-        super().__init__(access, topic_table(name), files=lambda state: state.manifest.segment_count())
+    def __init__(self, name: str, parts: TopicParts) -> None:
+        super().__init__(parts.access, topic_table(name), files=lambda state: state.manifest.segment_count())
         self.name = name
         self.waiters = Waiters()
-        self.sequencing = Sequencing(self, clock=access.clock, is_draining=is_draining)
-        self.writer = Writer(self, access, tail=tail, on_contended=on_contended)
-        self._clock = access.clock
-        self._watch = watch
-        self._on_change = on_change
-        self._log_poll_ms = log_poll_ms
+        self.sequencing = Sequencing(self, clock=parts.access.clock, draining=parts.draining)
+        self.writer = Writer(self, parts.access, tail=parts.tail, contended=parts.contended)
+        self._parts = parts
         self._polling: asyncio.Task[None] | None = None
         self._turn = -1
 
@@ -57,13 +58,14 @@ class OpenTopic(OpenTable[TopicState]):
         """Whether this object is not needed: it may be forgotten."""
         return self.writer.is_idle and super().is_idle and not self.waiters and self.sequencing.is_idle
 
-    @property
-    def memory_bytes(self) -> int:
-        """About how much memory the state takes."""
+    def count_memory(self) -> None:
+        """Tell the budget about how much memory the state takes."""
         state = self.log.state
+        manifest_bytes = state.manifest.memory_bytes
         partitions_bytes = PARTITION_STATE_BYTES * state.partition_count
         history_bytes = state.producers.memory_bytes + state.transactions.memory_bytes
-        return TOPIC_BYTES + partitions_bytes + history_bytes + state.manifest.memory_bytes
+        total_bytes = TOPIC_BYTES + partitions_bytes + history_bytes + manifest_bytes
+        self._parts.budget.hold(self.name, total_bytes=total_bytes, manifest_bytes=manifest_bytes)
 
     def existing(self) -> TopicState:
         """The state. Raises ``UnknownTopic`` when the topic does not exist in it."""
@@ -91,8 +93,8 @@ class OpenTopic(OpenTable[TopicState]):
             known = before.partition_count
             grown = (state.next_offsets[:known] != before.next_offsets).nonzero()[0].tolist()
             self.waiters.wake([*grown, *range(known, state.partition_count)])
-        self._watch.consider(self, state)
-        self._on_change(self)
+        self._parts.watch.consider(self, state)
+        self.count_memory()
 
     def poll_while_waited_for(self) -> None:
         """Look at the log now and then, for others' commits, as long as a reader waits."""
@@ -112,14 +114,14 @@ class OpenTopic(OpenTable[TopicState]):
         try:
             while self.waiters:
                 observed_ms = self.log.observed_ms or 0
-                pause_ms = observed_ms + self._log_poll_ms - self._clock.monotonic_ms()
+                pause_ms = observed_ms + self._parts.log_poll_ms - self._parts.access.clock.monotonic_ms()
                 if pause_ms > 0:
                     await asyncio.sleep(pause_ms / 1000)
                     continue
                 try:
                     await self.look()
                 except BackOff:
-                    await asyncio.sleep(self._log_poll_ms / 1000)
+                    await asyncio.sleep(self._parts.log_poll_ms / 1000)
                 except TidelogError as error:
                     _log.error("topic %s can't be followed: %s", self.name, error.detail)
                     self.waiters.wake_all()

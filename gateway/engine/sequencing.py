@@ -10,15 +10,15 @@ Belongs to the event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Final
 
 from gateway.engine.bounds import SEQUENCE_AHEAD_MAX, SEQUENCES_WAITING_MAX
 from gateway.engine.open_table import OpenTable
+from gateway.engine.waiting import Draining
 from gateway.engine.writer import Acknowledgement
 from gateway.problem import overloaded
 from log_format.clock import Clock
-from log_format.errors import BackOff, ErrorCode, TidelogError
+from log_format.errors import ErrorCode, TidelogError
 from log_format.topic.producers import ProducerStamp, SequenceCheck, out_of_order
 from log_format.topic.state import TopicState
 
@@ -29,10 +29,10 @@ _LOOK_MS: Final = 200
 class Sequencing:
     """Of one topic."""
 
-    def __init__(self, table: OpenTable[TopicState], *, clock: Clock, is_draining: Callable[[], bool]) -> None:
+    def __init__(self, table: OpenTable[TopicState], *, clock: Clock, draining: Draining) -> None:
         self._table = table
         self._clock = clock
-        self._is_draining = is_draining
+        self._draining = draining
         self._under_way: dict[tuple[str, int], set[int]] = {}
         """(id, epoch) -> sequences that were let through and are not settled."""
         self._waiting = 0
@@ -67,8 +67,7 @@ class Sequencing:
                 left_ms = deadline_ms - self._clock.monotonic_ms()
                 if left_ms <= 0 or stamp.sequence - refusal.fields["expected_sequence"] > SEQUENCE_AHEAD_MAX:
                     raise refusal
-                if self._is_draining():
-                    raise BackOff("The gateway is shutting down and takes no new work.", code=ErrorCode.DRAINING)
+                self._draining.check()
                 await self._change(min(left_ms, _LOOK_MS))
         finally:
             self._waiting -= 1

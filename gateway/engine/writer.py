@@ -106,17 +106,17 @@ class FlushSchedule:
 
 
 class Writer:
-    """``tail`` gets the flushes that stand; ``on_contended`` is called where commits are lost in a row."""
+    """``tail`` gets the flushes that stand; ``contended`` is told of commits that are lost in a row."""
 
     def __init__(
-        self, table: OpenTable[TopicState], access: TableAccess, *, tail: TailCache, on_contended: Callable[[], None]
+        self, table: OpenTable[TopicState], access: TableAccess, *, tail: TailCache, contended: Callable[[], None]
     ) -> None:
         self._table = table
         self._pool = access.write_pool
         self._new_id = access.new_id
         self._metrics = access.metrics
         self._tail = tail
-        self._contention = Contention(on_contended)
+        self._contention = Contention(contended)
         self._ahead: list[Flush] = []
         """Flushes that are encoded and have not ended, in the order of their commits."""
         self._commits: GroupCommit[Batch, Acknowledgement] = GroupCommit(

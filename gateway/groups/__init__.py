@@ -1,1 +1,1 @@
-"""Consumer groups: who reads which partition, and how far everybody has read (HTTP_API, section 7)."""
+"""Consumer groups: which member reads which partition, and how far each group has read (docs/http-api.md section 7)."""

@@ -1,4 +1,4 @@
-"""One call that joins, commits, acknowledges and reads, for clients that keep no state (HTTP_API, "Poll").
+"""One call that joins, commits, acknowledges and reads, for clients that keep no state (docs/http-api.md section 7.7).
 
 1. What the client commits is applied before its generation is acknowledged, so that it counts for what the member loses by that.
 2. Where a partition is read from the first time is committed before the answer, so that a later poll never skips a record.

@@ -29,6 +29,8 @@ ENCODED_SLASH: Final = "\udc2f"
 """Stands for an encoded ``/`` inside a path part, so that routing does not take it for a separator. A lone surrogate, which
 no decoded path can hold otherwise."""
 
+UNKNOWN_PARAMETER: Final = "is not a parameter of this route"
+GIVEN_TWICE: Final = "is given more than once"
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _PARTITION: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 
@@ -122,12 +124,12 @@ class QueryParameters:
             return values
         errors: list[tuple[str, str]] = []
         seen: set[str] = set()
-        for name, value in _pairs(raw):
+        for name, value in query_pairs(request):
             parameter = self._by_name.get(name)
             if parameter is None:
-                errors.append((name[:100], "is not a parameter of this route"))
+                errors.append((name, UNKNOWN_PARAMETER))
             elif name in seen:
-                errors.append((name[:100], "is given more than once"))
+                errors.append((name, GIVEN_TWICE))
             else:
                 seen.add(name)
                 try:
@@ -135,8 +137,7 @@ class QueryParameters:
                 except ValueError as error:
                     errors.append((name, str(error)))
         if errors:
-            where, what = errors[0]
-            raise refused(f"Query parameter {where!r} {what}.", errors)
+            raise query_refused(errors)
         return values
 
 
@@ -165,7 +166,11 @@ def path_text(request: Request, name: str) -> str:
 
 def path_topic(request: Request) -> str:
     """The topic that the path names. Raises ``UnknownTopic`` (404) also for what can't be a topic's name."""
-    name = path_text(request, "topic")
+    return topic_named(path_text(request, "topic"))
+
+
+def topic_named(name: str) -> str:
+    """The name of a topic. Raises ``UnknownTopic`` (404) for what can't be one."""
     try:
         return check_topic_name(name)
     except RequestRefused:
@@ -173,11 +178,12 @@ def path_topic(request: Request) -> str:
 
 
 def path_partition(request: Request) -> int:
-    """The partition that the path names, not compared with the topic's.
+    """The partition that the path names, not compared with the topic's. Raises as ``partition_named``."""
+    return partition_named(path_text(request, "partition"))
 
-    Raises ``RequestRefused`` (404 ``UNKNOWN_PARTITION``) for what is no number.
-    """
-    name = path_text(request, "partition")
+
+def partition_named(name: str) -> int:
+    """The number of a partition. Raises ``RequestRefused`` (404 ``UNKNOWN_PARTITION``) for what is no number."""
     if not _PARTITION.fullmatch(name):
         raise RequestRefused(
             f"There is no partition {name!r}: partitions are numbered from 0.", code=ErrorCode.UNKNOWN_PARTITION
@@ -185,10 +191,19 @@ def path_partition(request: Request) -> int:
     return int(name)
 
 
-def _pairs(raw: bytes) -> list[tuple[str, str]]:
+def query_pairs(request: Request) -> list[tuple[str, str]]:
+    """The parameters of the query, in order. Raises ``RequestRefused`` for what is no UTF-8, and for too many."""
+    raw: bytes = request.scope["query_string"]
     try:
         return parse_qsl(raw.decode(), keep_blank_values=True, errors="strict", max_num_fields=PARAMETERS_MAX)
     except UnicodeDecodeError:
         raise refused("The query is not UTF-8.") from None
     except ValueError:
         raise refused(f"The query has more than {PARAMETERS_MAX} parameters.") from None
+
+
+def query_refused(errors: Sequence[tuple[str, str]]) -> RequestRefused:
+    """The refusal of a query in which ``errors``, names and what is wrong with them, were found."""
+    listed = [(name[:100], what) for name, what in errors]
+    where, what = listed[0]
+    return refused(f"Query parameter {where!r} {what}.", listed)

@@ -1,8 +1,8 @@
-"""The OpenAPI document: written by the routes, put together here, and nothing added by a framework.
+"""The OpenAPI document: FastAPI describes control calls by their types, ``operation`` the calls that parse by hand.
 
-A route is declared with ``**operation(...)``, whose value is the whole Operation Object; ``document`` collects them. So the
-document says exactly what the contract says: no 422, every error a ``Problem``, query parameters from the same values that
-parse them.
+1. A control call is declared with ``**control(...)``: what its types do not say, and the errors of the contract.
+2. A direct call is declared with ``**operation(...)``, whose value is the whole Operation Object.
+3. No operation has FastAPI's 422; every error is a ``Problem``.
 """
 
 from __future__ import annotations
@@ -10,20 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from fastapi.openapi.utils import get_openapi
+from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from gateway.http.direct_route import DirectRoute
-from gateway.http.parameters import NO_PARAMETERS, QueryParameters
-from gateway.openapi.schemas import COMPONENT_SCHEMAS, PATH_PARAMETERS, ref
-from gateway.problem import MEDIA_TYPE, TYPE_PREFIX
-from log_format.errors import ANSWERS, ErrorCode
+from gateway.http.parameters import INT64_MAX, NO_PARAMETERS, QueryParameters
+from gateway.openapi.problems import problems
+from gateway.openapi.schemas import COMPONENT_SCHEMAS, PATH_PARAMETERS
+from log_format.errors import ErrorCode
 from log_format.version import __version__
 
 JSON: Final = "application/json"
-
-_STATUSES_OF: Final[Mapping[ErrorCode, tuple[int, ...]]] = {ErrorCode.OFFSET_OUT_OF_RANGE: (410, 416)}
-_ALWAYS: Final = (ErrorCode.INVALID_REQUEST, ErrorCode.INTERNAL, ErrorCode.OVERLOADED, ErrorCode.UNAVAILABLE)
-"""What any route may answer."""
 
 _DESCRIPTION: Final = """\
 A partitioned, ordered, replayable log on object storage; every topic is a Delta table.
@@ -52,17 +50,18 @@ def operation(
     parameters: list[Mapping[str, Any]] = [PATH_PARAMETERS[name] for name in path]
     parameters += [_query_parameter(parameter) for parameter in query.parameters]
     parameters += headers
+    errors_by_status = {str(status): value for status, value in problems(*errors).items()}
     described: dict[str, Any] = {
         "summary": summary,
         "tags": [tag],
         "parameters": parameters,
-        "responses": {str(status): dict(value) for status, value in answers.items()} | _error_responses(errors),
+        "responses": {str(status): dict(value) for status, value in answers.items()} | errors_by_status,
     }
     if description is not None:
         described["description"] = description
     if body is not None:
         described["requestBody"] = body
-    return {"summary": summary, "openapi_extra": described}
+    return {"summary": summary, "openapi_extra": described, "response_class": Response, "response_model": None}
 
 
 def answer(
@@ -112,26 +111,35 @@ def integer_header(description: str) -> dict[str, Any]:
 
 
 def document(routes: Sequence[BaseRoute]) -> dict[str, Any]:
-    """The OpenAPI 3.1 document of the ``DirectRoute`` instances among ``routes``."""
-    paths: dict[str, dict[str, Any]] = {}
-    for route in routes:
-        if isinstance(route, DirectRoute) and route.openapi_extra and route.include_in_schema:
-            for method in sorted(route.methods or ()):
-                described = dict(route.openapi_extra, operationId=route.name)
-                paths.setdefault(route.path_format, {})[method.lower()] = described
-    return {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "Tidelog",
-            "version": __version__,
-            "description": _DESCRIPTION,
-            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
-        },
-        "servers": [{"url": "/"}],
-        "tags": [{"name": name} for name in ("topics", "produce", "transactions", "fetch", "groups", "operations")],
-        "paths": paths,
-        "components": {"schemas": COMPONENT_SCHEMAS},
-    }
+    """The OpenAPI 3.1 document of the routes that say what they are."""
+    said = [route for route in routes if isinstance(route, DirectRoute) and (route.openapi_extra or route.responses)]
+    made = get_openapi(
+        title="Tidelog",
+        version=__version__,
+        description=_DESCRIPTION,
+        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        servers=[{"url": "/"}],
+        tags=[{"name": name} for name in ("topics", "produce", "transactions", "fetch", "groups", "operations")],
+        routes=said,
+    )
+    for methods in made["paths"].values():
+        for described in methods.values():
+            described["responses"].pop("422", None)
+    schemas = made["components"]["schemas"]
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    whole: dict[str, Any] = _whole(made)
+    whole["components"]["schemas"] |= COMPONENT_SCHEMAS
+    return whole
+
+
+def _whole(value: Any) -> Any:
+    """FastAPI makes floats of limits, in which the largest integer is one more; nothing in the document is a float."""
+    if isinstance(value, dict):
+        return {name: _whole(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [_whole(entry) for entry in value]
+    return min(int(value), INT64_MAX) if isinstance(value, float) else value
 
 
 def _query_parameter(parameter: Any) -> dict[str, Any]:
@@ -144,43 +152,4 @@ def _query_parameter(parameter: Any) -> dict[str, Any]:
     }
     if parameter.example is not None:
         described["example"] = parameter.example
-    return described
-
-
-def _error_responses(errors: Sequence[ErrorCode]) -> dict[str, Any]:
-    by_status: dict[int, list[ErrorCode]] = {}
-    for code in dict.fromkeys((*errors, *_ALWAYS, ErrorCode.DRAINING)):
-        for status in _STATUSES_OF.get(code, (ANSWERS[code].status,)):
-            by_status.setdefault(status, []).append(code)
-    return {str(status): _error_response(status, codes) for status, codes in sorted(by_status.items())}
-
-
-def _error_response(status: int, codes: Sequence[ErrorCode]) -> dict[str, Any]:
-    first = ANSWERS[codes[0]]
-    described: dict[str, Any] = {
-        "description": "; ".join(f"`{code}`: {ANSWERS[code].title}" for code in codes),
-        "content": {
-            MEDIA_TYPE: {
-                "schema": {
-                    "allOf": [
-                        ref("Problem"),
-                        {"properties": {"error_code": {"enum": [str(code) for code in codes]}}},
-                    ]
-                },
-                "example": {
-                    "type": TYPE_PREFIX + codes[0],
-                    "title": first.title,
-                    "status": status,
-                    "detail": f"{first.title}.",
-                    "error_code": str(codes[0]),
-                    "retryable": first.retryable,
-                    "may_have_happened": first.may_have_happened,
-                },
-            }
-        },
-    }
-    if status in (429, 503):
-        described["headers"] = {
-            "Retry-After": {"description": "Seconds to stay away", "schema": {"type": "integer", "minimum": 1}}
-        }
     return described

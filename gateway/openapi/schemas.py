@@ -1,15 +1,14 @@
-"""JSON schemas of what the API takes and gives, as components of the OpenAPI document."""
+"""JSON schemas of what the calls that parse by hand take and give, as components of the OpenAPI document."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from log_format import limits
-from log_format.errors import ErrorCode
-from log_format.records.schema import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+from pydantic import TypeAdapter
 
-_INT64_MAX: Final = 2**63 - 1
+from gateway.http.fields import Count, Offset, Partition, Timestamp, TopicName
+from log_format.errors import ErrorCode
 
 
 def ref(name: str) -> dict[str, str]:
@@ -20,6 +19,11 @@ def ref(name: str) -> dict[str, str]:
 def described(schema: Mapping[str, Any], description: str) -> dict[str, Any]:
     """The schema with a description."""
     return {**schema, "description": description}
+
+
+def schema_of(kind: Any) -> dict[str, Any]:
+    """The schema of a type without a name of its own."""
+    return TypeAdapter(kind).json_schema()
 
 
 def object_of(
@@ -38,22 +42,11 @@ def list_of(items: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": dict(items)}
 
 
-OFFSET: Final = {"type": "integer", "format": "int64", "minimum": 0, "maximum": _INT64_MAX}
-COUNT: Final = {"type": "integer", "format": "int64", "minimum": 0}
-PARTITION: Final = {"type": "integer", "format": "int32", "minimum": 0, "maximum": limits.PARTITION_COUNT_MAX - 1}
-TIMESTAMP: Final = {
-    "type": "integer",
-    "format": "int64",
-    "minimum": TIMESTAMP_MS_MIN,
-    "maximum": TIMESTAMP_MS_MAX,
-    "description": "Milliseconds since the epoch",
-}
-TOPIC_NAME: Final = {
-    "type": "string",
-    "pattern": "^[A-Za-z0-9._-]+$",
-    "minLength": 1,
-    "maxLength": limits.TOPIC_NAME_CHARACTERS_MAX,
-}
+OFFSET: Final = schema_of(Offset)
+COUNT: Final = schema_of(Count)
+PARTITION: Final = schema_of(Partition)
+TIMESTAMP: Final = described(schema_of(Timestamp), "Milliseconds since the epoch")
+TOPIC_NAME: Final = schema_of(TopicName)
 _BASE64: Final = {"type": "string", "contentEncoding": "base64", "pattern": "^[A-Za-z0-9+/]*={0,2}$"}
 _NULLABLE_TEXT: Final = {"type": ["string", "null"]}
 
@@ -139,28 +132,6 @@ _PROBLEM: Final = {
     "required": ["type", "title", "status", "detail", "error_code", "retryable", "may_have_happened"],
 }
 
-_CONFIG: Final = {
-    "type": "object",
-    "description": "Settings by Kafka's names; all of them, defaults included",
-    "additionalProperties": {"type": ["integer", "string"]},
-}
-
-_TOPIC: Final = object_of(
-    {
-        "name": TOPIC_NAME,
-        "partition_count": {"type": "integer", "minimum": 1, "maximum": limits.PARTITION_COUNT_MAX},
-        "partitions": list_of(
-            object_of(
-                {"partition": PARTITION, "log_start_offset": OFFSET, "high_watermark": OFFSET, "size_bytes": COUNT}
-            )
-        ),
-        "config": _CONFIG,
-        "table_uri": {"type": "string"},
-        "table_version": COUNT,
-        "created_at": TIMESTAMP,
-    }
-)
-
 _PRODUCED: Final = object_of(
     {
         "topic": TOPIC_NAME,
@@ -186,7 +157,6 @@ COMPONENT_SCHEMAS: Final[dict[str, Any]] = {
     "Problem": _PROBLEM,
     "Record": _RECORD,
     "NewRecord": _NEW_RECORD,
-    "Topic": _TOPIC,
     "Produced": _PRODUCED,
     "Fetched": _FETCHED,
 }
@@ -207,29 +177,5 @@ PATH_PARAMETERS: Final[Mapping[str, dict[str, Any]]] = {
         "description": "The partition's number, from 0",
         "schema": PARTITION,
         "example": 0,
-    },
-    "group": {
-        "name": "group",
-        "in": "path",
-        "required": True,
-        "description": "The consumer group, percent-encoded",
-        "schema": {"type": "string", "minLength": 1, "maxLength": 255},
-        "example": "billing",
-    },
-    "member": {
-        "name": "member",
-        "in": "path",
-        "required": True,
-        "description": "The member's id",
-        "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"},
-        "example": "m01763683200000-5b0f3c52-9c0e-4a2f-8d3a-0c5f6f1f9f10",
-    },
-    "transaction": {
-        "name": "transaction",
-        "in": "path",
-        "required": True,
-        "description": "The transaction's id",
-        "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"},
-        "example": "t019aa7d9b4003f2a9c0d1e5b7f6a8c0d_91b3c5d7e9f0a2b4c6d8",
     },
 }

@@ -33,9 +33,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.utils import get_remote_addr
 from uvicorn.server import ServerState
 
-from gateway.answer_pace import AnswerPace
 from gateway.asgi.request_id import request_id_of
 from gateway.problem import overloaded, problem_response, refused
+from gateway.process.answer_pace import AnswerPace
 from gateway.process.connection_limits import TOLD_MAX, ConnectionLimits, address_key
 from gateway.process.gentle_transport import GentleTransport
 

@@ -24,7 +24,7 @@ from gateway.gateway import Gateway, answer_memory, engine_of, gateway_of
 from gateway.http.direct_route import DirectRoute
 from gateway.http.disconnect import unless_disconnected
 from gateway.http.fetch_response import PIECE_TEXT_BYTES, EventStreamResponse, RecordsResponse
-from gateway.http.json_request import Members
+from gateway.http.json_request import checked
 from gateway.http.parameters import (
     INT64_MAX,
     NO_PARAMETERS,
@@ -42,19 +42,13 @@ from gateway.openapi.document import answer, integer_header, media, operation
 from gateway.openapi.document import request_body as body_of
 from gateway.openapi.schemas import OFFSET, PARTITION, RECORD_EXAMPLE, TOPIC_NAME, list_of, object_of, ref
 from gateway.problem import problem_bytes, refused, request_id
-from gateway.routes.json_members import json_parsed
+from gateway.routes.fetch_body import LIMITS, RECORDS_MAX, FetchBody
+from gateway.routes.json_body import json_body
 from log_format.errors import ErrorCode, TidelogError
 from log_format.records.schema import RECORD_SCHEMA, TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 
 router = APIRouter(route_class=DirectRoute)
 
-RECORDS_DEFAULT: Final = 500
-RECORDS_MAX: Final = 100_000
-BYTES_DEFAULT: Final = 1024 * 1024
-BYTES_MAX: Final = 64 * 1024 * 1024
-WAIT_MS_MAX: Final = 60_000
-PARTITIONS_MAX: Final = 10_000
-"""Partitions of one fetch."""
 _RECORD_TEXT_BYTES: Final = 96
 """About what JSON adds to a record's own bytes."""
 _PART_TEXT_BYTES: Final = 512
@@ -65,12 +59,6 @@ assert RECORDS_MAX * _RECORD_TEXT_BYTES + PIECE_TEXT_BYTES <= AROUND_BYTES
 
 _NO_RECORDS: Final = RECORD_SCHEMA.empty_table()
 _START_WORDS: Final = ("earliest", "latest")
-LIMITS: Final = (
-    integer("max_records", "At most so many", minimum=1, maximum=RECORDS_MAX, default=RECORDS_DEFAULT),
-    integer("max_bytes", "Keys, values, headers", minimum=1, maximum=BYTES_MAX, default=BYTES_DEFAULT),
-    integer("min_bytes", "Wait for so many", minimum=0, default=1),
-    integer("max_wait_ms", "Wait so long", minimum=0, maximum=WAIT_MS_MAX, default=0),
-)
 _QUERY: Final = QueryParameters(
     integer_or_word("offset", "Where to begin; exactly one of this and `timestamp`", words=_START_WORDS),
     integer(
@@ -189,7 +177,7 @@ async def fetch_many(request: Request) -> ASGIApp:
     gateway, engine = gateway_of(request), engine_of(request)
     NO_PARAMETERS.parse(request)
     negotiate(accepted(request), (JSON,))
-    wanted, limits = await json_parsed(request, _wanted)
+    wanted, limits = await json_body(request, _wanted)
     found = await _fetched(request, engine, wanted, limits, engine.clock.monotonic_ms())
     identity = request_id(request)
 
@@ -297,41 +285,10 @@ def _fetch_limits(values: dict[str, Any]) -> FetchLimits:
     )
 
 
-def _wanted(members: Members) -> tuple[list[FetchFrom], FetchLimits]:
+def _wanted(data: bytes) -> tuple[list[FetchFrom], FetchLimits]:
     """The partitions and limits of a body. Raises ``RequestRefused``."""
-    wanted = []
-    topics: dict[str, set[int]] = {}
-    names: dict[str, str] = {}
-    for entry in members.objects("partitions", count_max=PARTITIONS_MAX):
-        topic = entry.text("topic")
-        topic = names.setdefault(topic, topic)
-        partition = entry.integer("partition", minimum=0, maximum=(1 << 31) - 1)
-        offset = entry.raw("offset")
-        if offset not in _START_WORDS:
-            offset = entry.integer("offset", minimum=0)
-        of_topic = topics.setdefault(topic, set())
-        if partition in of_topic:
-            entry.fault("partition", "is there twice")
-        of_topic.add(partition)
-        entry.refuse_unknown()
-        wanted.append(FetchFrom(topic=topic, partition=partition, offset=offset))
-    limits = limits_of(members)
-    members.finish()
-    return wanted, limits
-
-
-def limits_of(members: Members) -> FetchLimits:
-    """The limits in a body; faults are noted."""
-    values = {
-        parameter.name: members.integer(
-            parameter.name,
-            minimum=parameter.schema["minimum"],
-            maximum=parameter.schema["maximum"],
-            default=parameter.default,
-        )
-        for parameter in LIMITS
-    }
-    return _fetch_limits(values)
+    body = checked(FetchBody, data)
+    return body.wanted(), body.limits()
 
 
 def _positions(part: Fetched) -> Positions:

@@ -2,107 +2,116 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Self
 
 import msgspec
 from fastapi import APIRouter
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 from starlette.requests import Request
 from starlette.types import ASGIApp
+from typing_extensions import TypedDict
 
 from gateway.codec.media_type import JSON, negotiate
-from gateway.engine.fetching import FetchLimits
 from gateway.gateway import answer_memory, engine_of, gateway_of
 from gateway.groups.bounds import OFFSETS_PER_REQUEST_MAX
-from gateway.groups.committed import Key
 from gateway.groups.groups import Joining
 from gateway.groups.polling import AutoReset, Polled, PollWish
-from gateway.http.direct_route import DirectRoute
+from gateway.http import fields
 from gateway.http.disconnect import still_connected, unless_disconnected
-from gateway.http.identifiers import path_group
-from gateway.http.json_request import Members
-from gateway.http.parameters import NO_PARAMETERS, accepted
+from gateway.http.parameters import accepted
+from gateway.http.validation import Fault, faults
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import Memory
-from gateway.openapi.document import answer, operation
-from gateway.openapi.document import request_body as body_of
-from gateway.openapi.schemas import OFFSET, PARTITION, TOPIC_NAME, list_of, object_of, ref
+from gateway.openapi.problems import BODY_ERRORS, problems
+from gateway.openapi.schemas import PARTITION, TOPIC_NAME, object_of, ref
 from gateway.problem import request_id
-from gateway.routes.fetch import LIMITS, limits_of, many_response
-from gateway.routes.group_offsets import NEXT_OFFSET, next_offsets_of
-from gateway.routes.groups import (
-    BODY_ERRORS,
-    GENERATION,
-    JOIN_NAMES,
-    JOIN_PROPERTIES,
-    MEMBER_ERRORS,
-    MEMBER_ID,
-    joining_of,
-)
-from gateway.routes.json_members import json_parsed
+from gateway.routes.control_route import ControlRoute
+from gateway.routes.fetch import many_response
+from gateway.routes.fetch_body import Limits
+from gateway.routes.group_offsets import Offsets, Position
+from gateway.routes.groups import MEMBER_ERRORS, Generation, Subscription
 from log_format.errors import ErrorCode
 
-router = APIRouter(route_class=DirectRoute)
+router = APIRouter(route_class=ControlRoute, tags=["groups"])
 
-_RESETS: Final = get_args(AutoReset)
-_POSITION: Final = object_of({"topic": TOPIC_NAME, "partition": PARTITION, "offset": OFFSET}, closed=True)
-_WISH: Final = object_of(
-    {
-        "member_id": {**MEMBER_ID, "type": ["string", "null"]},
-        "generation": {**GENERATION, "type": ["integer", "null"]},
-        "commit": {"anyOf": [list_of(NEXT_OFFSET), {"type": "null"}]},
-        "positions": {"anyOf": [list_of(_POSITION), {"type": "null"}]},
-        "auto_offset_reset": {"type": "string", "enum": list(_RESETS), "default": "earliest"},
-        **{parameter.name: dict(parameter.schema) for parameter in LIMITS},
-        **JOIN_PROPERTIES,
-    },
-    required=(),
-    closed=True,
-)
 _FAILED: Final = object_of({"topic": TOPIC_NAME, "partition": PARTITION, "error": ref("Problem")})
-_POLLED: Final = object_of(
-    {
-        "member_id": MEMBER_ID,
-        "generation": GENERATION,
-        "rebalanced": {"type": "boolean"},
-        "partitions": list_of({"anyOf": [ref("Fetched"), _FAILED]}),
-    }
-)
+
+
+class Poll(Limits, Subscription, example={"topics": ["flights"], "max_wait_ms": 1000}):
+    """Without `member_id` the call joins; what says how goes without it only."""
+
+    member_id: fields.Opaque | None = None
+    generation: Generation | None = None
+    commit: Offsets | None = None
+    positions: (
+        Annotated[list[Position], Field(max_length=OFFSETS_PER_REQUEST_MAX), AfterValidator(fields.each_partition_once)]
+        | None
+    ) = None
+    auto_offset_reset: Annotated[AutoReset, fields.Says("must be one of earliest, latest, none")] = "earliest"
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        found: list[Fault] = []
+        if self.commit and (self.member_id is None or self.generation is None):
+            found.append((("commit",), "needs member_id and generation"))
+        if self.member_id is None:
+            if self.generation is not None:
+                found.append((("generation",), "needs a member_id"))
+            found += self.subscription_faults()
+        else:
+            given = [name for name in Subscription.model_fields if name in self.model_fields_set]
+            found += [((name,), "is for joining only: it goes without member_id") for name in given]
+        if found:
+            raise faults(found)
+        return self
+
+    def wish(self) -> PollWish:
+        """For the engine."""
+        return PollWish(
+            member_id=self.member_id or "",
+            generation=self.generation,
+            commit=[one.next_offset() for one in self.commit or ()],
+            positions={one.key: one.offset for one in self.positions or ()},
+            auto_offset_reset=self.auto_offset_reset,
+            limits=self.limits(),
+        )
+
+
+class PolledPartitions(TypedDict):
+    """What every partition that the member may read gave."""
+
+    member_id: fields.Opaque
+    generation: Generation
+    rebalanced: bool
+    partitions: list[Annotated[Any, WithJsonSchema({"anyOf": [ref("Fetched"), _FAILED]})]]
 
 
 @router.post(
     "/v1/groups/{group}/poll",
-    **operation(
-        summary="Join, commit, acknowledge and read in one call",
-        tag="groups",
-        path=("group",),
-        body=body_of(_WISH, example={"topics": ["flights"], "max_wait_ms": 1000}),
-        answers={200: answer("What every partition that the member may read gave", _POLLED)},
-        errors=(
-            *MEMBER_ERRORS,
-            *BODY_ERRORS,
-            ErrorCode.INCONSISTENT_ASSIGNOR,
-            ErrorCode.UNKNOWN_TOPIC,
-            ErrorCode.UNKNOWN_PARTITION,
-            ErrorCode.INVALID_TOPIC_NAME,
-            ErrorCode.NOT_ACCEPTABLE,
-        ),
+    response_model=PolledPartitions,
+    responses=problems(
+        *MEMBER_ERRORS,
+        *BODY_ERRORS,
+        ErrorCode.INCONSISTENT_ASSIGNOR,
+        ErrorCode.UNKNOWN_TOPIC,
+        ErrorCode.UNKNOWN_PARTITION,
+        ErrorCode.INVALID_TOPIC_NAME,
+        ErrorCode.NOT_ACCEPTABLE,
     ),
 )
-async def poll(request: Request) -> ASGIApp:
-    """For clients that keep no state: what they processed goes into ``commit`` of the next call."""
-    gateway, engine = gateway_of(request), engine_of(request)
-    NO_PARAMETERS.parse(request)
-    name = path_group(request)
+async def poll(request: Request, group: fields.GroupPath, asked: Poll) -> ASGIApp:
+    """Join, commit, acknowledge and read in one call, for clients that keep no state."""
     negotiate(accepted(request), (JSON,))
-    wish, joining = await json_parsed(request, _wish)
+    wish = asked.wish()
+    joining = asked.joining() if asked.member_id is None else None
     if wish.commit:
         await still_connected(request)
-    work = _polled(answer_memory(request), engine, name, wish, joining)
+    work = _polled(answer_memory(request), engine_of(request), group, wish, joining)
     polled = await (work if wish.limits.wait_ms_max == 0 else unless_disconnected(request, work))
     opening = msgspec.json.encode(
         {"member_id": polled.member_id, "generation": polled.generation, "rebalanced": polled.rebalanced}
     )
-    return many_response(gateway, opening[:-1] + b",", polled.keys, polled.answer, request_id(request))
+    return many_response(gateway_of(request), opening[:-1] + b",", polled.keys, polled.answer, request_id(request))
 
 
 async def _polled(memory: Memory, engine: LogEngine, name: str, wish: PollWish, joining: Joining | None) -> Polled:
@@ -113,48 +122,3 @@ async def _polled(memory: Memory, engine: LogEngine, name: str, wish: PollWish, 
         group, joined = await groups.join(name, joining)
         wish = wish.by(joined.member.member_id)
     return await groups.polling.poll(group, wish, memory)
-
-
-def _wish(members: Members) -> tuple[PollWish, Joining | None]:
-    """What a body asks for, and how to join where it names no member. Raises ``RequestRefused``."""
-    member_id = members.text("member_id") if members.raw("member_id") is not None else None
-    generation = members.integer("generation", minimum=0) if members.raw("generation") is not None else None
-    commit = next_offsets_of(members, "commit") if members.raw("commit") is not None else []
-    positions = _positions(members) if members.raw("positions") is not None else {}
-    reset: Any = members.raw("auto_offset_reset") if members.has("auto_offset_reset") else "earliest"
-    if reset not in _RESETS:
-        members.fault("auto_offset_reset", f"must be one of {', '.join(_RESETS)}")
-    limits: FetchLimits = limits_of(members)
-    if commit and (member_id is None or generation is None):
-        members.fault("commit", "needs member_id and generation")
-    if member_id is None and generation is not None:
-        members.fault("generation", "needs a member_id")
-    joining = None
-    if member_id is None:
-        joining = joining_of(members)
-    else:
-        for name in JOIN_NAMES:
-            if members.has(name):
-                members.fault(name, "is for joining only: it goes without member_id")
-    members.finish()
-    auto_reset: Literal["earliest", "latest", "none"] = reset
-    wish = PollWish(
-        member_id=member_id or "",
-        generation=generation,
-        commit=commit,
-        positions=positions,
-        auto_offset_reset=auto_reset,
-        limits=limits,
-    )
-    return wish, joining
-
-
-def _positions(members: Members) -> dict[Key, int]:
-    found: dict[Key, int] = {}
-    for entry in members.objects("positions", count_max=OFFSETS_PER_REQUEST_MAX):
-        key = (entry.text("topic"), entry.integer("partition", minimum=0, maximum=(1 << 31) - 1))
-        if key in found:
-            entry.fault("partition", "is there twice")
-        found[key] = entry.integer("offset", minimum=0)
-        entry.refuse_unknown()
-    return found

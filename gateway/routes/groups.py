@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Final, NotRequired, Self
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
+from pydantic import AfterValidator, Field, model_validator
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.types import ASGIApp
+from typing_extensions import TypedDict
 
 from gateway.gateway import engine_of
 from gateway.groups.assignors import ASSIGNORS
@@ -19,50 +20,20 @@ from gateway.groups.bounds import (
     SUBSCRIBED_TOPICS_MAX,
 )
 from gateway.groups.groups import GroupDescription, Joining, heartbeat_interval_ms
-from gateway.http.direct_route import DirectRoute
-from gateway.http.identifiers import IDENTIFIER, optional_identifier, path_group
-from gateway.http.json_request import Members
-from gateway.http.json_response import json_response
-from gateway.http.parameters import INT64_MAX, NO_PARAMETERS, QueryParameters, integer, path_text, text
-from gateway.openapi.document import answer, operation
-from gateway.openapi.document import request_body as body_of
-from gateway.openapi.schemas import PARTITION, TOPIC_NAME, list_of, object_of
+from gateway.http import fields
+from gateway.http.validation import Fault, faults
+from gateway.openapi.problems import BODY_ERRORS, problems
 from gateway.problem import refused
+from gateway.routes.control_route import ControlRoute
 from gateway.routes.held_response import held_json
-from gateway.routes.json_members import json_members
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.groups.holdings import keys_of
 from log_format.groups.memory import row_bytes
 from log_format.groups.row import Partitions
 from log_format.topic.config import check_topic_name
 
-router = APIRouter(route_class=DirectRoute)
+router = APIRouter(route_class=ControlRoute, tags=["groups"])
 
-LIST_LIMIT: Final = 1_000
-LIST_LIMIT_MAX: Final = 10_000
-
-JOIN_PROPERTIES: Final[dict[str, Any]] = {
-    "topics": {**list_of(TOPIC_NAME), "minItems": 1},
-    "topic_pattern": {
-        "type": "string",
-        "minLength": 1,
-        "maxLength": PATTERN_CHARACTERS_MAX,
-        "description": "Python's syntax; it must match a topic's whole name",
-    },
-    "assignor": {"type": "string", "enum": list(ASSIGNORS), "default": "range"},
-    "session_timeout_ms": {
-        "type": "integer",
-        "minimum": SESSION_TIMEOUT_MS_MIN,
-        "maximum": SESSION_TIMEOUT_MS_MAX,
-        "default": SESSION_TIMEOUT_MS_DEFAULT,
-    },
-    "client_id": {**IDENTIFIER, "type": ["string", "null"]},
-    "instance_id": {**IDENTIFIER, "type": ["string", "null"]},
-}
-JOIN_NAMES: Final = tuple(JOIN_PROPERTIES)
-MEMBER_ID: Final = {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"}
-GENERATION: Final = {"type": "integer", "format": "int64", "minimum": 0, "maximum": INT64_MAX}
-ASSIGNMENT: Final = list_of(object_of({"topic": TOPIC_NAME, "partition": PARTITION}))
 MEMBER_ERRORS: Final = (
     ErrorCode.UNKNOWN_GROUP,
     ErrorCode.UNKNOWN_MEMBER,
@@ -70,257 +41,222 @@ MEMBER_ERRORS: Final = (
     ErrorCode.STALE_GENERATION,
     ErrorCode.OUTCOME_UNKNOWN,
 )
-BODY_ERRORS: Final = (ErrorCode.REQUEST_TOO_LARGE, ErrorCode.UNSUPPORTED_MEDIA_TYPE)
-_INTERVAL: Final = {"type": "integer", "minimum": 1}
-_MEMBER_EXAMPLE: Final = "m01763683200000-5b0f3c52-9c0e-4a2f-8d3a-0c5f6f1f9f10"
-_ASSIGNMENT_EXAMPLE: Final = [{"topic": "flights", "partition": 3}]
-_LIST: Final = QueryParameters(
-    integer("limit", "At most so many", minimum=1, maximum=LIST_LIMIT_MAX, default=LIST_LIMIT),
-    text("after", "Go on after this name", length_max=255),
-)
-_SUMMARY: Final = object_of(
-    {
-        "group": IDENTIFIER,
-        "state": {"type": "string", "enum": ["Empty", "Reconciling", "Stable"]},
-        "generation": GENERATION,
-        "member_count": {"type": "integer", "minimum": 0},
-    }
-)
-_DESCRIBED: Final = object_of(
-    {
-        "group": IDENTIFIER,
-        "state": {"type": "string", "enum": ["Empty", "Reconciling", "Stable"]},
-        "generation": GENERATION,
-        "assignor": {"type": ["string", "null"]},
-        "members": list_of(
-            object_of(
-                {
-                    "member_id": MEMBER_ID,
-                    "client_id": {"type": ["string", "null"]},
-                    "instance_id": {"type": ["string", "null"]},
-                    "assignment": ASSIGNMENT,
-                    "topics": list_of(TOPIC_NAME),
-                }
-            )
-        ),
-    }
-)
+
+TopicNames = Annotated[
+    list[fields.TopicName], fields.Says("must be a list of strings"), Field(max_length=SUBSCRIBED_TOPICS_MAX)
+]
+Generation = Annotated[int, fields.Between(0)]
+State = Annotated[str, fields.OneOf("Empty", "Reconciling", "Stable")]
+
+
+def _pattern(text: str) -> str:
+    if not 1 <= len(text) <= PATTERN_CHARACTERS_MAX:
+        raise faults([((), f"must have 1 to {PATTERN_CHARACTERS_MAX} characters")])
+    return text
+
+
+Pattern = Annotated[
+    str,
+    AfterValidator(_pattern),
+    Field(
+        description="Python's syntax; it must match a topic's whole name",
+        json_schema_extra={"minLength": 1, "maxLength": PATTERN_CHARACTERS_MAX},
+    ),
+]
+
+
+class Subscription(fields.Body):
+    """What a member brings along when it joins: `topics` or `topic_pattern`."""
+
+    topics: Annotated[TopicNames | None, fields.NotNull(), Field(json_schema_extra={"minItems": 1})] = None
+    topic_pattern: Annotated[Pattern | None, fields.NotNull()] = None
+    assignor: Annotated[str, fields.OneOf(*ASSIGNORS)] = "range"
+    session_timeout_ms: Annotated[int, fields.Between(SESSION_TIMEOUT_MS_MIN, SESSION_TIMEOUT_MS_MAX)] = (
+        SESSION_TIMEOUT_MS_DEFAULT
+    )
+    client_id: fields.Identifier | None = None
+    instance_id: fields.Identifier | None = None
+
+    def subscription_faults(self) -> list[Fault]:
+        """What is wrong with the members together."""
+        if (self.topics is None) == (self.topic_pattern is None):
+            return [(("topics",), "or topic_pattern must be given, not both")]
+        return [(("topics",), "must name a topic at least")] if self.topics == [] else []
+
+    def joining(self) -> Joining:
+        """For the engine. Raises ``RequestRefused`` (``INVALID_TOPIC_NAME``)."""
+        for topic in sorted(set(self.topics or ())):
+            _check_topic(topic)
+        return Joining(
+            topics=tuple(sorted(set(self.topics or ()))),
+            pattern=self.topic_pattern,
+            assignor=self.assignor,
+            session_timeout_ms=self.session_timeout_ms,
+            client_id=self.client_id,
+            instance_id=self.instance_id,
+        )
+
+
+class Join(Subscription, example={"topics": ["flights"]}):
+    """A member to be."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if found := self.subscription_faults():
+            raise faults(found)
+        return self
+
+
+class Beat(fields.Body, example={"generation": 1}):
+    """The generation that the member acknowledges."""
+
+    generation: Generation
+
+
+class GroupsQuery(fields.Parameters):
+    """Which groups of the list."""
+
+    limit: fields.Limit = fields.LIST_LIMIT
+    after: Annotated[str, Field(max_length=255, description="Go on after this name")] = ""
+
+
+class AssignedPartition(TypedDict):
+    """One that a member may read now."""
+
+    topic: fields.TopicName
+    partition: fields.Partition
+
+
+class Heard(TypedDict):
+    """The newest generation, and what the member may read now."""
+
+    generation: Generation
+    assignment: list[AssignedPartition]
+    heartbeat_interval_ms: Annotated[int, fields.Between(1)]
+
+
+class Member(Heard):
+    """A new member."""
+
+    member_id: fields.Opaque
+
+
+class GroupSummary(TypedDict):
+    """A group in a list."""
+
+    group: fields.Identifier
+    state: State
+    generation: Generation
+    member_count: fields.Count
+
+
+class GroupPage(TypedDict):
+    """``next``: there are more behind it."""
+
+    groups: list[GroupSummary]
+    next: NotRequired[str]
+
+
+class GroupMember(TypedDict):
+    """A member of a group, and what it may read now."""
+
+    member_id: fields.Opaque
+    client_id: str | None
+    instance_id: str | None
+    assignment: list[AssignedPartition]
+    topics: list[fields.TopicName]
+
+
+class Group(TypedDict):
+    """A group and its members."""
+
+    group: fields.Identifier
+    state: State
+    generation: Generation
+    assignor: str | None
+    members: list[GroupMember]
 
 
 @router.post(
     "/v1/groups/{group}/members",
-    **operation(
-        summary="Join a group",
-        tag="groups",
-        path=("group",),
-        body=body_of(object_of(JOIN_PROPERTIES, required=(), closed=True), example={"topics": ["flights"]}),
-        answers={
-            201: answer(
-                "A member; what it may read now",
-                object_of(
-                    {
-                        "member_id": MEMBER_ID,
-                        "generation": GENERATION,
-                        "assignment": ASSIGNMENT,
-                        "heartbeat_interval_ms": _INTERVAL,
-                    }
-                ),
-                example={
-                    "member_id": _MEMBER_EXAMPLE,
-                    "generation": 1,
-                    "assignment": _ASSIGNMENT_EXAMPLE,
-                    "heartbeat_interval_ms": 3000,
-                },
-            )
-        },
-        errors=(
-            *BODY_ERRORS,
-            ErrorCode.INCONSISTENT_ASSIGNOR,
-            ErrorCode.UNKNOWN_MEMBER,
-            ErrorCode.INVALID_TOPIC_NAME,
-            ErrorCode.OUTCOME_UNKNOWN,
-        ),
+    status_code=201,
+    responses=problems(
+        *BODY_ERRORS,
+        ErrorCode.INCONSISTENT_ASSIGNOR,
+        ErrorCode.UNKNOWN_MEMBER,
+        ErrorCode.INVALID_TOPIC_NAME,
+        ErrorCode.OUTCOME_UNKNOWN,
     ),
 )
-async def join_group(request: Request) -> Response:
-    """Join; a static member that comes back takes its old place."""
-    NO_PARAMETERS.parse(request)
-    name = path_group(request)
-    members = await json_members(request)
-    wanted = joining_of(members)
-    members.finish()
-    _, joined = await engine_of(request).groups.join(name, wanted)
+async def join_group(request: Request, group: fields.GroupPath, wanted: Join) -> Member:
+    """Join a group; a static member that comes back has what it had."""
+    _, joined = await engine_of(request).groups.join(group, wanted.joining())
     member = joined.member
-    return json_response(
-        {
-            "member_id": member.member_id,
-            "generation": member.acknowledged,
-            "assignment": assignment_of(joined.readable),
-            "heartbeat_interval_ms": heartbeat_interval_ms(member.session_timeout_ms),
-        },
-        201,
-    )
+    return {
+        "member_id": member.member_id,
+        "generation": member.acknowledged,
+        "assignment": assignment_of(joined.readable),
+        "heartbeat_interval_ms": heartbeat_interval_ms(member.session_timeout_ms),
+    }
 
 
-@router.post(
-    "/v1/groups/{group}/members/{member}/heartbeat",
-    **operation(
-        summary="Say that a member is alive, and acknowledge a generation",
-        tag="groups",
-        path=("group", "member"),
-        body=body_of(object_of({"generation": GENERATION}, closed=True), example={"generation": 1}),
-        answers={
-            200: answer(
-                "The newest generation, and what the member may read now",
-                object_of({"generation": GENERATION, "assignment": ASSIGNMENT, "heartbeat_interval_ms": _INTERVAL}),
-                example={"generation": 1, "assignment": _ASSIGNMENT_EXAMPLE, "heartbeat_interval_ms": 3000},
-            )
-        },
-        errors=(*MEMBER_ERRORS, *BODY_ERRORS),
-    ),
-)
-async def heartbeat(request: Request) -> Response:
-    """A newer generation than the one that was sent: stop reading what was lost, commit for it, acknowledge."""
-    NO_PARAMETERS.parse(request)
-    name = path_group(request)
-    members = await json_members(request)
-    generation = members.integer("generation", minimum=0)
-    members.finish()
-    member_id = path_text(request, "member")
-    group = await engine_of(request).groups.existing(name)
-    heard = await group.heartbeat(member_id, generation)
-    group.told(member_id, heard.generation)
-    return json_response(
-        {
-            "generation": heard.generation,
-            "assignment": assignment_of(heard.readable),
-            "heartbeat_interval_ms": heartbeat_interval_ms(heard.session_timeout_ms),
-        }
-    )
+@router.post("/v1/groups/{group}/members/{member}/heartbeat", responses=problems(*MEMBER_ERRORS, *BODY_ERRORS))
+async def heartbeat(request: Request, group: fields.GroupPath, member: fields.MemberPath, beat: Beat) -> Heard:
+    """Say that a member is alive, and acknowledge a generation.
+
+    A newer generation than the one that was sent: stop reading what was lost, commit for it, acknowledge.
+    """
+    live = await engine_of(request).groups.existing(group)
+    heard = await live.heartbeat(member, beat.generation)
+    live.told(member, heard.generation)
+    return {
+        "generation": heard.generation,
+        "assignment": assignment_of(heard.readable),
+        "heartbeat_interval_ms": heartbeat_interval_ms(heard.session_timeout_ms),
+    }
 
 
-@router.delete(
-    "/v1/groups/{group}/members/{member}",
-    **operation(
-        summary="Leave a group; what the member had goes to others at once",
-        tag="groups",
-        path=("group", "member"),
-        answers={204: answer("It is out", None)},
-        errors=MEMBER_ERRORS,
-    ),
-)
-async def leave_group(request: Request) -> Response:
-    """Leave."""
-    NO_PARAMETERS.parse(request)
-    await engine_of(request).groups.leave(path_group(request), path_text(request, "member"))
-    return Response(status_code=204)
+@router.delete("/v1/groups/{group}/members/{member}", status_code=204, responses=problems(*MEMBER_ERRORS))
+async def leave_group(request: Request, group: fields.GroupPath, member: fields.MemberPath) -> None:
+    """Leave a group; what the member had goes to others at once."""
+    await engine_of(request).groups.leave(group, member)
 
 
-@router.get(
-    "/v1/groups",
-    **operation(
-        summary="List groups, by name",
-        tag="groups",
-        query=_LIST,
-        answers={
-            200: answer(
-                "A page of them",
-                object_of({"groups": list_of(_SUMMARY), "next": {"type": "string"}}, required=("groups",)),
-                example={"groups": [{"group": "billing", "state": "Stable", "generation": 4, "member_count": 2}]},
-            )
-        },
-    ),
-)
-async def list_groups(request: Request) -> Response:
-    """A page; ``next`` is there when there is more."""
-    query = _LIST.parse(request)
-    found, more = await engine_of(request).groups.page(query["after"] or "", query["limit"])
-    members: dict[str, Any] = {
+@router.get("/v1/groups")
+async def list_groups(request: Request, query: Annotated[GroupsQuery, Query()]) -> GroupPage:
+    """List groups, by name; `next` is there when there is more."""
+    found, more = await engine_of(request).groups.page(query.after, query.limit)
+    page: GroupPage = {
         "groups": [
-            {
-                "group": one.name,
-                "state": one.state,
-                "generation": one.generation,
-                "member_count": one.member_count,
-            }
+            {"group": one.name, "state": one.state, "generation": one.generation, "member_count": one.member_count}
             for one in found
         ]
     }
     if more:
-        members["next"] = found[-1].name
-    return json_response(members)
+        page["next"] = found[-1].name
+    return page
 
 
 @router.get(
-    "/v1/groups/{group}",
-    **operation(
-        summary="Describe a group",
-        tag="groups",
-        path=("group",),
-        answers={200: answer("The group and its members", _DESCRIBED)},
-        errors=(ErrorCode.UNKNOWN_GROUP, ErrorCode.OUTCOME_UNKNOWN),
-    ),
+    "/v1/groups/{group}", response_model=Group, responses=problems(ErrorCode.UNKNOWN_GROUP, ErrorCode.OUTCOME_UNKNOWN)
 )
-async def describe_group(request: Request) -> ASGIApp:
-    """The group, its members, and what each may read now."""
-    NO_PARAMETERS.parse(request)
-    name = path_group(request)
-    found = await engine_of(request).groups.describe(name)
-    return await held_json(request, lambda: _described(name, found), size_bytes=row_bytes(found.row))
+async def describe_group(request: Request, group: fields.GroupPath) -> ASGIApp:
+    """Describe a group: its members, and what each may read now."""
+    found = await engine_of(request).groups.describe(group)
+    return await held_json(request, lambda: _described(group, found), size_bytes=row_bytes(found.row))
 
 
 @router.delete(
     "/v1/groups/{group}",
-    **operation(
-        summary="Delete a group without members, offsets included",
-        tag="groups",
-        path=("group",),
-        answers={204: answer("It is gone", None)},
-        errors=(ErrorCode.UNKNOWN_GROUP, ErrorCode.GROUP_NOT_EMPTY, ErrorCode.OUTCOME_UNKNOWN),
-    ),
+    status_code=204,
+    responses=problems(ErrorCode.UNKNOWN_GROUP, ErrorCode.GROUP_NOT_EMPTY, ErrorCode.OUTCOME_UNKNOWN),
 )
-async def delete_group(request: Request) -> Response:
-    """Delete."""
-    NO_PARAMETERS.parse(request)
-    await engine_of(request).groups.delete(path_group(request))
-    return Response(status_code=204)
+async def delete_group(request: Request, group: fields.GroupPath) -> None:
+    """Delete a group without members, offsets included."""
+    await engine_of(request).groups.delete(group)
 
 
-def joining_of(members: Members) -> Joining:
-    """What a body says of a member that joins; faults are noted.
-
-    Raises ``RequestRefused`` (``INVALID_TOPIC_NAME``) where nothing but a topic's name is wrong.
-    """
-    names = members.texts("topics", count_max=SUBSCRIBED_TOPICS_MAX) if members.has("topics") else None
-    pattern = members.text("topic_pattern") if members.has("topic_pattern") else None
-    if (names is None) == (pattern is None):
-        members.fault("topics", "or topic_pattern must be given, not both")
-    elif names == []:
-        members.fault("topics", "must name a topic at least")
-    if pattern is not None and not 1 <= len(pattern) <= PATTERN_CHARACTERS_MAX:
-        members.fault("topic_pattern", f"must have 1 to {PATTERN_CHARACTERS_MAX} characters")
-    assignor = members.text("assignor") if members.has("assignor") else "range"
-    if assignor not in ASSIGNORS:
-        members.fault("assignor", f"must be one of {', '.join(ASSIGNORS)}")
-    joining = Joining(
-        topics=tuple(sorted(set(names or ()))),
-        pattern=pattern,
-        assignor=assignor,
-        session_timeout_ms=members.integer(
-            "session_timeout_ms",
-            minimum=SESSION_TIMEOUT_MS_MIN,
-            maximum=SESSION_TIMEOUT_MS_MAX,
-            default=SESSION_TIMEOUT_MS_DEFAULT,
-        ),
-        client_id=optional_identifier(members, "client_id"),
-        instance_id=optional_identifier(members, "instance_id"),
-    )
-    for topic in joining.topics:
-        _check_topic(topic)
-    return joining
-
-
-def assignment_of(partitions: Partitions) -> list[dict[str, Any]]:
+def assignment_of(partitions: Partitions) -> list[AssignedPartition]:
     """Partitions as the contract has them, in order."""
     return [{"topic": topic, "partition": number} for topic, number in sorted(keys_of(partitions))]
 
@@ -332,7 +268,7 @@ def _check_topic(topic: str) -> None:
         raise refused(refusal.detail, [("/topics", refusal.detail)], code=ErrorCode.INVALID_TOPIC_NAME) from None
 
 
-def _described(name: str, found: GroupDescription) -> dict[str, Any]:
+def _described(name: str, found: GroupDescription) -> Group:
     return {
         "group": name,
         "state": found.state,

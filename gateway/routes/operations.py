@@ -5,34 +5,33 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from typing import Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter
+from pydantic import Field
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
+from typing_extensions import TypedDict
 
 from gateway import metrics
 from gateway.codec.media_type import negotiate
 from gateway.gateway import Gateway, gateway_of
-from gateway.http.direct_route import DirectRoute
+from gateway.http import fields
 from gateway.http.dispatch import no_such_route
 from gateway.http.home_page import HOME_HEADERS, HOME_PAGE, HTML
-from gateway.http.json_response import json_response
-from gateway.http.parameters import NO_PARAMETERS, accepted
-from gateway.openapi import document as openapi
+from gateway.http.parameters import accepted
 from gateway.openapi.docs_page import DOCS_HEADERS, DOCS_PAGE
-from gateway.openapi.document import answer, operation
-from gateway.openapi.schemas import COUNT, TIMESTAMP, list_of, object_of
 from gateway.problem import MEDIA_TYPE, as_tidelog_error
+from gateway.routes.control_route import ControlRoute
 from log_format import limits
 from log_format.errors import BackOff, ErrorCode, StoreError, TidelogError
 from log_format.version import __version__
 
-probes = APIRouter(route_class=DirectRoute)
+probes = APIRouter(route_class=ControlRoute, tags=["operations"])
 """On both listeners."""
-router = APIRouter(route_class=DirectRoute)
+router = APIRouter(route_class=ControlRoute, tags=["operations"])
 """On the clients' listener only."""
-operators = APIRouter(route_class=DirectRoute)
+operators = APIRouter(route_class=ControlRoute, tags=["operations"])
 """On the operations listener only: the same paths, and what clients need not know."""
 
 STORE_CHECK_TRUSTED_MS: Final = 1_000
@@ -40,7 +39,6 @@ STORE_CHECK_TRUSTED_MS: Final = 1_000
 STORE_CHECK_TIMEOUT_MS: Final = 5_000
 """A store that needs longer does not answer."""
 
-_STATUS: Final = object_of({"status": {"type": "string"}})
 _LIMITS: Final = (
     "request_bytes_max",
     "in_flight_bytes_max",
@@ -53,6 +51,37 @@ _LIMITS: Final = (
 _STORE_DIGITS: Final = 16
 """Of a digest in hexadecimal: 64 bits, for stores that one client may meet."""
 _log = logging.getLogger("gateway.readiness")
+
+
+class Status(TypedDict):
+    """How it is."""
+
+    status: str
+
+
+class ClusterGateway(TypedDict):
+    """A live gateway."""
+
+    id: str
+    url: str
+    started_at: fields.Timestamp
+    owned_topics: fields.Count
+
+
+class Cluster(TypedDict):
+    """The live gateways of one store; ``limits`` are this gateway's settings of the same name, and the format's."""
+
+    gateways: list[ClusterGateway]
+    store: Annotated[
+        str,
+        Field(
+            description=(
+                "Its kind and a digest of its URI: the same for gateways of one store. Operators see the URI itself"
+            )
+        ),
+    ]
+    version: str
+    limits: dict[str, fields.Count]
 
 
 class StoreCheck:
@@ -83,31 +112,18 @@ class StoreCheck:
         return None
 
 
-@probes.get(
-    "/healthz",
-    **operation(
-        summary="The process is alive",
-        tag="operations",
-        answers={200: answer("It is", _STATUS, example={"status": "alive"})},
-    ),
-)
-async def healthz(request: Request) -> Response:
-    """Answer as long as the event loop turns."""
-    NO_PARAMETERS.parse(request)
-    return json_response({"status": "alive"})
+@probes.get("/healthz")
+async def healthz() -> Status:
+    """The process is alive: its event loop turns."""
+    return {"status": "alive"}
 
 
-@probes.get(
-    "/readyz",
-    **operation(
-        summary="The gateway can serve: the store answers and it is not shutting down",
-        tag="operations",
-        answers={200: answer("It can", _STATUS, example={"status": "ready"})},
-    ),
-)
-async def readyz(request: Request) -> Response:
-    """503 ``DRAINING`` or ``UNAVAILABLE`` tells a balancer to send others."""
-    NO_PARAMETERS.parse(request)
+@probes.get("/readyz")
+async def readyz(request: Request) -> Status:
+    """The gateway can serve: the store answers and it is not shutting down.
+
+    503 `DRAINING` or `UNAVAILABLE` tells a balancer to send requests elsewhere.
+    """
     gateway = gateway_of(request)
     if gateway.engine.draining:
         raise BackOff("The gateway is shutting down.", code=ErrorCode.DRAINING)
@@ -115,20 +131,12 @@ async def readyz(request: Request) -> Response:
     error = await check.error(gateway)
     if error is not None:
         raise BackOff(error.detail, code=error.code)
-    return json_response({"status": "ready"})
+    return {"status": "ready"}
 
 
-@probes.get(
-    "/metrics",
-    **operation(
-        summary="Metrics in Prometheus' text format",
-        tag="operations",
-        answers={200: answer("The metrics", {"text/plain": openapi.media({"type": "string"})})},
-    ),
-)
+@probes.get("/metrics", response_class=PlainTextResponse)
 async def scrape(request: Request) -> Response:
-    """Everything in the registry."""
-    NO_PARAMETERS.parse(request)
+    """Metrics in Prometheus' text format."""
     gateway = gateway_of(request)
     gateway.metrics.request_memory.set(gateway.request_memory.used_bytes)
     gateway.metrics.answer_memory.set(gateway.answer_memory.used_bytes)
@@ -136,44 +144,18 @@ async def scrape(request: Request) -> Response:
     return Response(gateway.metrics.exposition(), headers={"content-type": metrics.CONTENT_TYPE})
 
 
-_CLUSTER: Final = object_of(
-    {
-        "gateways": list_of(
-            object_of(
-                {"id": {"type": "string"}, "url": {"type": "string"}, "started_at": TIMESTAMP, "owned_topics": COUNT}
-            )
-        ),
-        "store": {
-            "type": "string",
-            "description": "Its kind and a digest of its URI: the same for gateways of one store. Operators see the URI itself",
-        },
-        "version": {"type": "string"},
-        "limits": {"type": "object", "additionalProperties": COUNT},
-    }
-)
-
-
-@router.get(
-    "/v1/cluster",
-    **operation(
-        summary="The gateways of this store, and the limits of this one",
-        tag="operations",
-        answers={200: answer("The cluster", _CLUSTER)},
-    ),
-)
-async def cluster(request: Request) -> Response:
-    """The live gateways as this one sees them; limits are its settings of the same name, and the format's."""
-    NO_PARAMETERS.parse(request)
+@router.get("/v1/cluster")
+async def cluster(request: Request) -> Cluster:
+    """The live gateways of this store, as this one sees them, and its limits."""
     gateway = gateway_of(request)
-    return json_response(_cluster(gateway, store=_store_name(gateway.store_uri)))
+    return _cluster(gateway, store=_store_name(gateway.store_uri))
 
 
 @operators.get("/v1/cluster", include_in_schema=False)
-async def cluster_of_operators(request: Request) -> Response:
+async def cluster_of_operators(request: Request) -> Cluster:
     """The same with the store's URI, which says where to attack and what to guess."""
-    NO_PARAMETERS.parse(request)
     gateway = gateway_of(request)
-    return json_response(_cluster(gateway, store=gateway.store_uri))
+    return _cluster(gateway, store=gateway.store_uri)
 
 
 def _store_name(uri: str) -> str:
@@ -182,7 +164,7 @@ def _store_name(uri: str) -> str:
     return f"{uri.partition(':')[0]}:{digest[:_STORE_DIGITS]}"
 
 
-def _cluster(gateway: Gateway, *, store: str) -> dict[str, Any]:
+def _cluster(gateway: Gateway, *, store: str) -> Cluster:
     return {
         "gateways": _gateways(gateway),
         "store": store,
@@ -192,7 +174,7 @@ def _cluster(gateway: Gateway, *, store: str) -> dict[str, Any]:
     }
 
 
-def _gateways(gateway: Gateway) -> list[dict[str, Any]]:
+def _gateways(gateway: Gateway) -> list[ClusterGateway]:
     return [
         {"id": one.id, "url": one.url, "started_at": one.started_at, "owned_topics": one.owned_topics}
         for one in gateway.membership.heartbeats()
@@ -202,14 +184,14 @@ def _gateways(gateway: Gateway) -> list[dict[str, Any]]:
 @router.get("/openapi.json", include_in_schema=False)
 async def openapi_document(request: Request) -> Response:
     """The OpenAPI document of all routes; it does not change while the gateway runs."""
-    NO_PARAMETERS.parse(request)
-    return Response(request.app.state.openapi_document, media_type="application/json")
+    loop, pool = asyncio.get_running_loop(), gateway_of(request).codec_pool
+    made: bytes = await loop.run_in_executor(pool, lambda: request.app.openapi_document)
+    return Response(made, media_type="application/json")
 
 
 @router.get("/", include_in_schema=False)
 async def home(request: Request) -> Response:
     """A page for people who open the gateway's address in a browser; for programs there is no such route."""
-    NO_PARAMETERS.parse(request)
     wanted = accepted(request) or ""
     if HTML not in wanted or negotiate(wanted, (MEDIA_TYPE, HTML)) != HTML:
         raise no_such_route()
@@ -217,7 +199,6 @@ async def home(request: Request) -> Response:
 
 
 @router.get("/docs", include_in_schema=False)
-async def docs(request: Request) -> Response:
+async def docs() -> Response:
     """A page that renders the OpenAPI document; it loads nothing from elsewhere."""
-    NO_PARAMETERS.parse(request)
     return Response(DOCS_PAGE, headers=DOCS_HEADERS, media_type="text/html")

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 from fastapi import APIRouter
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -19,21 +20,22 @@ from gateway.codec.json_structure import elements, elements_exceed
 from gateway.codec.media_type import JSON, content_type
 from gateway.engine.registry import is_topic_name
 from gateway.gateway import engine_of, gateway_of
+from gateway.http import fields
 from gateway.http.body import request_body
 from gateway.http.direct_route import DirectRoute
-from gateway.http.identifiers import IDENTIFIER
-from gateway.http.json_request import Members, parse_object
+from gateway.http.json_request import checked
 from gateway.http.json_response import json_response
 from gateway.http.parameters import NO_PARAMETERS
 from gateway.http.producer_headers import NONE, PARAMETERS, producer_headers
 from gateway.openapi.document import answer, operation
 from gateway.openapi.document import request_body as body_of
+from gateway.openapi.problems import BODY_ERRORS
 from gateway.openapi.schemas import NEW_RECORD_EXAMPLE, TOPIC_NAME, list_of, object_of, ref
 from gateway.problem import refused
-from gateway.routes.group_offsets import NEXT_OFFSET, OFFSET_ERRORS
-from gateway.routes.groups import BODY_ERRORS, GENERATION, MEMBER_ERRORS, MEMBER_ID
+from gateway.routes.group_offsets import OFFSET_ERRORS
+from gateway.routes.groups import MEMBER_ERRORS
 from gateway.routes.produce import Asked, Sent, prepared
-from gateway.routes.transactions import COMMITTED, staged_offsets_of, topics_of
+from gateway.routes.transactions import GroupOffsets, topics_of
 from log_format import limits
 from log_format.errors import ErrorCode, RequestRefused, UnknownTopic
 from log_format.topic.producer_id import TRANSACTIONAL, kind_of
@@ -48,22 +50,27 @@ _WHITE: Final = b" \t\r\n"
 _BODY: Final = object_of(
     {
         "topics": list_of(object_of({"topic": TOPIC_NAME, "records": list_of(ref("NewRecord"))}, closed=True)),
-        "group_offsets": list_of(
-            object_of(
-                {
-                    "group": IDENTIFIER,
-                    "member_id": MEMBER_ID,
-                    "generation": GENERATION,
-                    "offsets": list_of(NEXT_OFFSET),
-                },
-                required=("group", "offsets"),
-                closed=True,
-            )
-        ),
+        "group_offsets": list_of(ref("GroupOffsets")),
     },
     required=("topics",),
     closed=True,
 )
+
+
+class TopicRecords(fields.Body):
+    """The records of a topic; they are decoded by themselves."""
+
+    topic: fields.TopicName
+    records: Annotated[list[Any], fields.Says("must be a list of records")]
+
+
+class AtOnce(fields.Body):
+    """The body without its records."""
+
+    topics: Annotated[list[TopicRecords], Field(max_length=limits.TRANSACTION_REQUESTS_MAX)]
+    group_offsets: Annotated[Annotated[list[GroupOffsets], Field(max_length=GROUPS_MAX)] | None, fields.NotNull()] = (
+        None
+    )
 
 
 @router.post(
@@ -73,7 +80,7 @@ _BODY: Final = object_of(
         tag="transactions",
         headers=PARAMETERS[:3],
         body=body_of(_BODY, example={"topics": [{"topic": "flights", "records": [NEW_RECORD_EXAMPLE]}]}),
-        answers={200: answer("Everything is visible", COMMITTED)},
+        answers={200: answer("Everything is visible", ref("Committed"))},
         errors=(
             ErrorCode.INVALID_RECORD,
             ErrorCode.RECORD_TOO_LARGE,
@@ -129,16 +136,9 @@ async def append_at_once(request: Request) -> Response:
 def _parsed(data: bytes) -> tuple[list[tuple[str, bytes]], list[StagedOffsets]]:
     """Each topic with its records' text (an object as produce takes it), and the offsets. Raises ``RequestRefused``."""
     without_records, texts = _taken_apart(data)
-    members = parse_object(without_records)
-    names = []
-    for entry in members.objects("topics", count_max=limits.TRANSACTION_REQUESTS_MAX):
-        names.append(entry.text("topic"))
-        if not isinstance(entry.raw("records"), list):
-            entry.fault("records", "must be a list of records")
-        entry.refuse_unknown()
-    offsets = _group_offsets(members) if members.has("group_offsets") else []
-    members.finish()
-    return list(zip(names, texts, strict=True)), offsets
+    body = checked(AtOnce, without_records)
+    offsets = [group.staged() for group in body.group_offsets or ()]
+    return list(zip([entry.topic for entry in body.topics], texts, strict=True)), offsets
 
 
 def _taken_apart(data: bytes) -> tuple[bytes, list[bytes]]:
@@ -168,14 +168,6 @@ def _taken_apart(data: bytes) -> tuple[bytes, list[bytes]]:
 def _object(members: Mapping[str, bytes]) -> bytes:
     """An object of members' texts."""
     return b"{%b}" % b",".join(b"%b:%b" % (msgspec.json.encode(name), text) for name, text in members.items())
-
-
-def _group_offsets(members: Members) -> list[StagedOffsets]:
-    found = []
-    for entry in members.objects("group_offsets", count_max=GROUPS_MAX):
-        found.append(staged_offsets_of(entry))
-        entry.refuse_unknown()
-    return found
 
 
 def _named(where: str, decode: Callable[[], IncomingRecords]) -> IncomingRecords:

@@ -1,4 +1,4 @@
-"""One gateway's transactions. Nothing of a transaction is kept here: any gateway serves the next call.
+"""One gateway's transactions (decision 007). Nothing of a transaction is kept here: any gateway serves the next call.
 
 1. A commit is decided by one row that names the exact staged objects; before it nothing of the transaction is in a topic,
    behind it every gateway that looks at the transaction brings it to its end (``gateway.finishing``).

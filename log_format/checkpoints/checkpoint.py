@@ -1,10 +1,10 @@
 """The reconciled log as one Parquet object: a classic Delta checkpoint (protocol, "Checkpoints", V1).
 
-It is written by whoever commits, since nobody else would: from the checkpoint before it and the commits in between, piece by
+The committing process writes it, since no other would: from the checkpoint before it and the commits in between, piece by
 piece, so that it costs no more memory than its own bytes and those of its predecessor. The object is whole or absent, and its
 content follows from the log alone, so two writers of one version do no harm. ``_last_checkpoint`` is a hint.
 
-What the topic remembers of producers and transactions is in the file's metadata (``checkpoint_memory``).
+What the topic remembers of producers and transactions is in the file's metadata (``memory``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A wish about a table, and what would fulfil it at a given state.
 
 A change is proposed against the state that the committer believes to be the head, and again against each newer one that it
-finds (DESIGN, "The commit"): ``propose`` is where everything is validated, every time. It is pure: the same state and time
+finds (docs/format.md, section 6): ``propose`` is where everything is validated, every time. It is pure: the same state and time
 give the same proposal. It raises when the wish can't be fulfilled there; nothing has happened then.
 """
 

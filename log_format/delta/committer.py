@@ -1,4 +1,4 @@
-"""The conditional PUT, and everything that can go wrong with it (DESIGN, "The commit").
+"""The conditional PUT, and everything that can go wrong with it (docs/format.md, section 6).
 
 1. A change is proposed at the head, its segment is put, and the commit is put if absent at the next version.
 2. An answer that is not a plain success is never believed: the object is read back, and the commit id in it says whose it

@@ -1,7 +1,7 @@
-"""All records of a segment, a bounded piece at a time: for whoever reads the whole of it once, such as a rewrite.
+"""All records of a segment, a bounded piece at a time: for a reader of the whole segment, such as a rewrite.
 
 A segment of at most ``READ_SPAN_BYTES_MAX`` is one request; of a larger one the footer is one, and each span of adjacent
-row groups. Everything is checked as in ``segment_reader``.
+row groups. Everything is checked as in ``reader``.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ Layout (``docs/format.md``, section Segments, is normative)::
 4. Bytes decode to the records that were encoded, or raise ``CorruptData`` with the field ``segment``: nothing else.
 
 Encodings and compression per column were chosen by measurement: docs/decisions/002-segment-encoding.md. Not here: I/O
-(``segment_reader``), and what a commit says about the segment (``delta``).
+(``reader``), and what a commit says about the segment (``log_format/topic/segment_tags.py``).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Every call of the sink is one: to begin a transaction again fences the first try, records carry the producer's sequence, a commit
 has one answer for ever. So a lost answer and an error that may have happened are followed by the same call, at the next address.
-Source: HTTP API, sections 1 and 5.
+Source: docs/http-api.md sections 1 and 5.
 """
 
 from __future__ import annotations

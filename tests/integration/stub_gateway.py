@@ -10,7 +10,6 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -18,23 +17,16 @@ from starlette.responses import Response, StreamingResponse
 
 from gateway import structured_log
 from gateway.app import ROUTERS, create_app
-from gateway.cluster.ownership import Ownership
-from gateway.cluster.peers import Peers
-from gateway.forwarding.connections import PeerConnections
 from gateway.gateway import gateway_of
 from gateway.http.body import request_body
 from gateway.http.direct_route import DirectRoute
 from gateway.http.disconnect import unless_disconnected
 from gateway.http.json_response import json_response
 from gateway.http.parameters import QueryParameters, integer
-from gateway.memory_budget import MemoryBudget
-from gateway.metrics import Metrics
-from gateway.process.assembly import put_together
 from gateway.process.server import GatewayServer, server_config
 from gateway.settings import Settings
-from log_format.clock import SystemClock
 from log_format.errors import BackOff, StoreUnavailable
-from log_format.stores.memory import MemoryStore
+from tests.support.lone_gateway import lone_gateway
 
 router = APIRouter(route_class=DirectRoute)
 SIZE = QueryParameters(integer("size", "Bytes", minimum=0, maximum=1 << 30, default=1))
@@ -59,8 +51,7 @@ class StubEngine:
 
     async def drain(self) -> None:
         self.refuse_work()
-        if not self.ended.is_set():
-            await asyncio.sleep(float(os.environ.get("STUB_DRAIN_SECONDS", "0")))
+        await asyncio.sleep(float(os.environ.get("STUB_DRAIN_SECONDS", "0")))
         self.ended.set()
 
     async def measure(self) -> None:
@@ -145,18 +136,7 @@ def main() -> int:
     given = dict(zip((a.removeprefix("--").replace("-", "_") for a in arguments[::2]), arguments[1::2], strict=True))
     settings = Settings.read({}, {"store": "memory://stub", "port": 0, **given})
     structured_log.configure(settings.log_level)
-    clock, engine = SystemClock(), StubEngine()
-    gateway = put_together(
-        settings,
-        MemoryStore("stub"),
-        engine,  # type: ignore[arg-type]
-        Ownership(settings.gateway_id, Peers(clock), "off"),
-        PeerConnections(1),
-        clock=clock,
-        metrics=Metrics(),
-        request_memory=MemoryBudget(settings.in_flight_bytes_max, "request bodies"),
-        codec_pool=ThreadPoolExecutor(settings.codec_threads),
-    )
+    gateway = lone_gateway(settings, StubEngine())
     app = create_app(gateway, (*ROUTERS, router))
 
     def announce(url: str, _operations_url: str | None) -> None:

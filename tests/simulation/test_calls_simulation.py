@@ -1,4 +1,4 @@
-"""Each call of the API is broken off right behind a write that stands, in thousands of histories (contract, "No way back"; G8).
+"""Each call of the API is broken off right behind a write that stands, in many histories (docs/http-api.md section 1.7; G8).
 
 ``make simulate SEEDS=10000`` runs more histories; ``TIDELOG_CALLS_SEED=123`` runs that one alone and prints what happened in it.
 """

@@ -1,4 +1,4 @@
-"""Consumer groups under misfortune: histories of members and coordinators, each from one seed (DESIGN, guarantee G7).
+"""Consumer groups under misfortune: histories of members and coordinators, each from one seed (docs/guarantees.md, G7).
 
 The real gateways over one faulty store, on a virtual clock; members join, leave, die, freeze longer than their session and come
 back; coordinators crash and stand still. ``make simulate SEEDS=10000`` runs more histories; ``TIDELOG_GROUP_SEED=123`` runs that

@@ -1,4 +1,4 @@
-"""Whole gateways under misfortune: thousands of histories, each from one seed (DESIGN, guarantees G1 to G5 and G8).
+"""Whole gateways under misfortune: thousands of histories, each from one seed (docs/guarantees.md, G1 to G5 and G8).
 
 The real application, engine and committer of several gateways over one faulty store, on a virtual clock, used by HTTP.
 ``make simulate SEEDS=10000`` runs more histories; ``TIDELOG_SERVICE_SEED=123`` runs that one alone and prints what happened in

@@ -1,4 +1,4 @@
-"""The log's core under misfortune: thousands of histories, each from one seed (DESIGN, guarantees G1 to G4 and G8).
+"""The log's core under misfortune: thousands of histories, each from one seed (docs/guarantees.md, G1 to G4 and G8).
 
 ``make simulate SEEDS=10000`` runs more of them; ``TIDELOG_SIMULATION_SEED=123`` runs that one alone and prints what
 happened in it.

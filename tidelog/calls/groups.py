@@ -1,7 +1,7 @@
 """The calls about one consumer group, as HTTP requests. Each may be repeated: done twice it is as if done once.
 
-A join whose answer is lost is repeated, too: the member that nobody knows of is out when its session is over. Source: HTTP
-API, section 7.
+A join whose answer is lost is repeated, too: the unused member is out when its session is over. Source: docs/http-api.md
+section 7.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Numbers a producer's requests to each topic, so that the gateway knows one again and keeps them in order.
 
-What the gateway promises (HTTP API, section 4): requests of one producer id to one topic are taken in the order of their
+What the gateway promises (docs/http-api.md section 4.3): requests of one producer id to one topic are taken in the order of their
 sequences, without gaps; the same sequence again appends nothing; a refused request uses none up. What follows, and is all
 that is used here:
 

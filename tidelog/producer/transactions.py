@@ -7,7 +7,7 @@
    refuses everything from then on. One that finds at a beginning that another was there meanwhile refuses everything, too:
    what it knows may be old. (The other one is fenced by that beginning: the gateways can't tell who is the newer.)
 
-Source: HTTP API, section 5; the states are those of Kafka's transactional producer (KIP-98).
+Source: docs/http-api.md section 5; the states are those of Kafka's transactional producer (KIP-98).
 """
 
 from __future__ import annotations

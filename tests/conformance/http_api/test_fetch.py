@@ -1,4 +1,4 @@
-"""HTTP_API.md section 6: fetch."""
+"""docs/http-api.md section 6: fetch."""
 
 from __future__ import annotations
 

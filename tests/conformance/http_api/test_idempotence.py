@@ -1,4 +1,4 @@
-"""HTTP_API.md section 4, the request headers: idempotent producers and expected offsets."""
+"""docs/http-api.md section 4, the request headers: idempotent producers and expected offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cleanup.policy`` with ``compact``, "Kafka's names and meanings" (HTTP_API.md section 3): a new record must have a key."""
+"""``cleanup.policy`` with ``compact``, as in Kafka (docs/http-api.md section 3.6): a new record must have a key."""
 
 from __future__ import annotations
 

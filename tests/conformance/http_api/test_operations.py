@@ -1,4 +1,4 @@
-"""HTTP_API.md section 8: operations."""
+"""docs/http-api.md section 8: operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTTP_API.md section 4, produce; the ``Tidelog-*`` request headers are in ``test_idempotence``."""
+"""docs/http-api.md section 4, produce; the ``Tidelog-*`` request headers are in ``test_idempotence``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTTP_API.md section 2: a record in JSON."""
+"""docs/http-api.md section 2: a record in JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``POST /v1/records``: several topics and groups in one request, all or nothing (HTTP_API, section 5)."""
+"""``POST /v1/records``: several topics and groups in one request, all or nothing (docs/http-api.md section 5.4)."""
 
 from __future__ import annotations
 

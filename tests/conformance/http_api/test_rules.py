@@ -1,4 +1,4 @@
-"""HTTP_API.md section 1: rules for every call."""
+"""docs/http-api.md section 1: rules for every call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTTP_API.md section 3: topics."""
+"""docs/http-api.md section 3: topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A group's offsets inside a transaction: they and its records appear together, or neither does (HTTP_API, section 5)."""
+"""A group's offsets inside a transaction: they appear with its records, or neither does (docs/http-api.md section 5.2)."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -16,21 +15,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from gateway.app import ROUTERS, create_app
-from gateway.cluster.ownership import Ownership
-from gateway.cluster.peers import Peers
-from gateway.forwarding.connections import PeerConnections
 from gateway.gateway import Gateway
 from gateway.http.direct_route import DirectRoute
 from gateway.http.disconnect import unless_disconnected
-from gateway.memory_budget import MemoryBudget
-from gateway.metrics import Metrics
 from gateway.openapi.schemas import COMPONENT_SCHEMAS
-from gateway.process.assembly import put_together
 from gateway.routes.operations import StoreCheck
 from gateway.settings import Settings
-from log_format.clock import SystemClock
 from log_format.errors import BackOff, ErrorCode, StoreUnavailable
-from log_format.stores.memory import MemoryStore
+from tests.support.lone_gateway import lone_gateway
 
 
 class StubEngine:
@@ -86,20 +78,8 @@ async def corrupt(_request: Request) -> Response:
 
 
 def gateway_with(**values: Any) -> Gateway:
-    settings = Settings(**{"store": "memory://x", "gateway_id": "a", "log_level": "error", **values})
-    clock = SystemClock()
-    engine: Any = StubEngine()
-    return put_together(
-        settings,
-        MemoryStore(settings.store.removeprefix("memory://")),
-        engine,
-        Ownership(settings.gateway_id, Peers(clock), "off"),
-        PeerConnections(1),
-        clock=clock,
-        metrics=Metrics(),
-        request_memory=MemoryBudget(settings.in_flight_bytes_max, "request bodies"),
-        codec_pool=ThreadPoolExecutor(1),
-    )
+    settings = {"store": "memory://x", "gateway_id": "a", "log_level": "error", **values}
+    return lone_gateway(Settings(**settings), StubEngine())
 
 
 @pytest.fixture

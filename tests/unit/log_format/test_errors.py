@@ -41,7 +41,7 @@ CONTRACT = {
     503: "UNAVAILABLE OVERLOADED DRAINING",
     504: "OUTCOME_UNKNOWN",
 }
-"""HTTP_API, section 1: status -> codes; ``UNSUPPORTED_TABLE`` was appended."""
+"""docs/http-api.md section 1.6: status -> codes; ``UNSUPPORTED_TABLE`` was appended."""
 RETRYABLE = {"THROTTLED", "UNAVAILABLE", "OVERLOADED", "DRAINING", "INTERNAL", "OUTCOME_UNKNOWN"}
 MAY_HAVE_HAPPENED = {"INTERNAL", "OUTCOME_UNKNOWN"}
 

@@ -37,7 +37,7 @@ class FakeGroup:
 
 
 class FakeGroups(FakeTransactions):
-    """``FakeTransactions`` and section 7 of the API; sessions never end by themselves."""
+    """``FakeTransactions`` and docs/http-api.md section 7; sessions never end by themselves."""
 
     def __init__(self) -> None:
         super().__init__()

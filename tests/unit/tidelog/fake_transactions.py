@@ -23,7 +23,7 @@ class FakeTransaction:
 
 
 class FakeTransactions(FakeLog):
-    """``FakeLog`` and section 5 of the API, without time-outs."""
+    """``FakeLog`` and docs/http-api.md section 5, without time-outs."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Members of a group: who joins, who leaves, who is out, and that no partition is ever held by two (HTTP_API, section 7)."""
+"""Members of a group: join, leave, time out; no partition is ever held by two (docs/http-api.md section 7)."""
 
 from __future__ import annotations
 

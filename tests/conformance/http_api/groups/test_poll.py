@@ -1,4 +1,4 @@
-"""``poll``: join, commit, acknowledge and read in one call, so that a client needs to keep nothing (HTTP_API, section 7)."""
+"""``poll``: join, commit, acknowledge and read in one call, for clients that keep no state (docs/http-api.md section 7.7)."""
 
 from __future__ import annotations
 

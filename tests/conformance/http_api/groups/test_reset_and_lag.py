@@ -1,4 +1,4 @@
-"""Going back and forth, and how far behind a group is (HTTP_API, section 7)."""
+"""Going back and forth, and how far behind a group is (docs/http-api.md section 7)."""
 
 from __future__ import annotations
 

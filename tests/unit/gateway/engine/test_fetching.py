@@ -22,7 +22,7 @@ def test_a_commit_wakes_who_waits_for_it(tools: Any) -> None:
         gateway = tools.gateway()
         topic = await gateway.topic(flush_ms=0, partition_count=2)
         poll = asyncio.create_task(gateway.fetch(0, wait_ms=10_000))
-        other = asyncio.create_task(gateway.fetch(0, partition=1, wait_ms=300))
+        other = asyncio.create_task(gateway.fetch(0, partition=1, wait_ms=2_000))
         await asyncio.sleep(0.05)
         started = time.monotonic()
         await gateway.append(topic, [b"a"])

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 
 import httpx
+from prometheus_client import CollectorRegistry
 
 from gateway.app import create_app
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peers
 from gateway.engine.bounds import EngineBounds
-from gateway.forwarding.connections import PeerConnections
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import MemoryBudget
-from gateway.metrics import Metrics
-from gateway.process.assembly import put_together
 from gateway.settings import Settings
 from log_format.clock import SystemClock
 from log_format.stores.memory import MemoryStore
+from tests.support.lone_gateway import lone_gateway
 
 OFFSETS = {"offsets": [{"topic": "t", "partition": 0, "offset": 0}]}
 
@@ -41,28 +39,17 @@ def test_a_reset_looks_at_the_group_once() -> None:
 
     async def scenario() -> None:
         store = CountedStore()
-        clock, metrics, memory = SystemClock(), Metrics(), MemoryBudget(1 << 28, "request bodies")
-        ownership = Ownership("a", Peers(clock), "off")
+        clock = SystemClock()
         engine = LogEngine(
             store,
             store,
             bounds=EngineBounds(),
-            ownership=ownership,
+            ownership=Ownership("a", Peers(clock), "off"),
             clock=clock,
-            registry=metrics.registry,
-            request_memory=memory,
+            registry=CollectorRegistry(),
+            request_memory=MemoryBudget(1 << 30, "tests"),
         )
-        gateway = put_together(
-            Settings(store="memory://x", gateway_id="a", log_level="error"),
-            store,
-            engine,
-            ownership,
-            PeerConnections(1),
-            clock=clock,
-            metrics=metrics,
-            request_memory=memory,
-            codec_pool=ThreadPoolExecutor(1),
-        )
+        gateway = lone_gateway(Settings(store="memory://x", log_level="error"), engine)
         await engine.warm_up()
         transport = httpx.ASGITransport(app=create_app(gateway))
         async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as http:

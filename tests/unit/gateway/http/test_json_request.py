@@ -7,7 +7,9 @@ import time
 
 import pytest
 
-from gateway.http.json_request import NODES_MAX, parse_object
+from gateway.http import fields
+from gateway.http.json_request import NODES_MAX, checked, parsed_object
+from gateway.http.validation import FAULTS_MAX
 from log_format.errors import RequestRefused
 
 MEBIBYTE = 1024 * 1024
@@ -26,7 +28,7 @@ def test_dense_bodies_are_not_parsed(body: bytes) -> None:
     """400 in a moment: parsing holds the interpreter's lock, and takes many times the body's size."""
     begun = time.process_time()
     with pytest.raises(RequestRefused, match="commas and brackets") as refused:
-        parse_object(body)
+        parsed_object(body)
     assert (refused.value.status, str(refused.value.code)) == (400, "INVALID_REQUEST")
     assert time.process_time() - begun < 0.5
 
@@ -35,16 +37,57 @@ def test_long_bodies_are_parsed() -> None:
     """Ten thousand offsets with metadata, and texts of nothing but commas and brackets, are no such bodies."""
     offset = {"topic": "t", "partition": 1, "offset": 2, "metadata": 'a,"[{\\' * 20}
     body = {"offsets": [offset] * 10_000, "text": "[{,\\" * MEBIBYTE}
-    members = parse_object(json.dumps(body).encode())
-    assert members.raw("offsets") == body["offsets"]
-    assert members.text("text") == body["text"]
+    assert parsed_object(json.dumps(body).encode()) == body
+
+
+class Entry(fields.Body):
+    """Two members that must be there."""
+
+    topic: fields.TopicName
+    partition: fields.Partition
+
+
+class Several(fields.Body):
+    """A list of them."""
+
+    entries: list[Entry]
+
+
+def refusal(body: object) -> RequestRefused:
+    """What is said of a body that is wrong."""
+    with pytest.raises(RequestRefused) as refused:
+        checked(Several, json.dumps(body).encode())
+    return refused.value
 
 
 def test_enough_faults_are_noted() -> None:
-    """Of a hundred thousand unknown members twenty are named, and no work is done for the others."""
-    members = parse_object(json.dumps({f"m{number}": 0 for number in range(100_000)}).encode())
-    begun = time.process_time()
-    with pytest.raises(RequestRefused) as refused:
-        members.finish()
-    assert time.process_time() - begun < 0.2
-    assert len(refused.value.fields["errors"]) == 20
+    """Of ten thousand faults twenty are named, in the order of the body."""
+    wrong = refusal({"entries": [{"topic": "t"}] * FAULTS_MAX})
+    assert wrong.fields["errors"] == [{"where": f"/entries/{n}/partition", "what": "is missing"} for n in range(20)]
+
+
+def test_a_flood_of_faults_costs_little() -> None:
+    """A hundred thousand unknown members, in one object or in many, are not named one by one."""
+    for body in (
+        {"entries": [], **{f"m{number}": 0 for number in range(100_000)}},
+        {"entries": [{f"m{number}": 0 for number in range(50)} for _ in range(2_000)]},
+    ):
+        begun = time.process_time()
+        assert refusal(body).fields["errors"] == [{"where": "", "what": f"has more than {FAULTS_MAX} faults"}]
+        assert time.process_time() - begun < 0.5
+
+
+@pytest.mark.parametrize(
+    ("entry", "where", "what"),
+    [
+        (5, "/entries/0", "must be an object"),
+        ({"topic": 5, "partition": 0}, "/entries/0/topic", "must be a string"),
+        ({"topic": "t", "partition": True}, "/entries/0/partition", "must be an integer from 0 to 2147483647"),
+        ({"topic": "t", "partition": 1.0}, "/entries/0/partition", "must be an integer from 0 to 2147483647"),
+        ({"topic": "t", "partition": 1 << 64}, "/entries/0/partition", "must be an integer from 0 to 2147483647"),
+        ({"topic": "t", "partition": 0, "a/b~": 1}, "/entries/0/a~1b~0", "is not a member that is known here"),
+    ],
+)
+def test_every_fault_is_named_by_its_pointer(entry: object, where: str, what: str) -> None:
+    """A JSON pointer, and what would be right."""
+    assert refusal({"entries": [entry]}).fields["errors"] == [{"where": where, "what": what}]

@@ -23,7 +23,7 @@ DEFAULTS = {
     "compression.type": "zstd",
     "message.timestamp.type": "CreateTime",
 }
-"""HTTP_API, section 3."""
+"""docs/http-api.md section 3.6."""
 
 
 @pytest.mark.parametrize("name", ["a", "A-Z.0_9", "..a", "a" * 249, "...", "-"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.answer_pace import PROGRESS_BYTES_MIN, TAKEN_BYTES_MIN, UNREAD_MS, AnswerPace
+from gateway.process.answer_pace import PROGRESS_BYTES_MIN, TAKEN_BYTES_MIN, UNREAD_MS, AnswerPace
 
 BEGUN_MS = 1_000_000_000
 STALL_MS = 60_000

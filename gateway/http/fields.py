@@ -1,0 +1,230 @@
+"""What bodies, queries, paths and answers of control calls consist of: each range and form is stated here, once.
+
+pydantic parses with these types, FastAPI describes them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, TypeVar
+
+from fastapi import Path
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    WithJsonSchema,
+)
+from pydantic_core import CoreSchema, core_schema
+
+from gateway.http.parameters import INT64_MAX, partition_named, topic_named
+from gateway.http.validation import Fault, faults
+from gateway.problem import refused
+from log_format import limits
+from log_format.records.schema import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+
+INT32_MAX: Final = 2**31 - 1
+IDENTIFIER_BYTES_MAX: Final = 255
+_IDENTIFIER_WHAT: Final = f"must be 1 to {IDENTIFIER_BYTES_MAX} bytes without control characters"
+_DIGITS: Final = re.compile(r"[+-]?[0-9]{1,19}")
+
+T = TypeVar("T")
+
+
+class Body(BaseModel):
+    """A JSON object of a request: members that it does not declare are refused, and no value is taken for another."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    def __init_subclass__(cls, *, example: Mapping[str, Any] | None = None) -> None:
+        if example is not None:
+            cls.model_config = ConfigDict(**cls.model_config, json_schema_extra={"examples": [dict(example)]})
+
+
+class Parameters(BaseModel):
+    """The query of a route; parameters that it does not declare are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """An integer of a range, ends included."""
+
+    minimum: int
+    maximum: int = INT64_MAX
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """One message for whatever is no such integer."""
+        number = core_schema.int_schema(strict=True, ge=self.minimum, le=self.maximum)
+        return _said(number, f"must be an integer from {self.minimum} to {self.maximum}")
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """With the size that it needs."""
+        return {**handler(schema), "format": "int32" if self.maximum <= INT32_MAX else "int64"}
+
+
+@dataclass(frozen=True, slots=True)
+class Says:
+    """One message for whatever does not fit the type."""
+
+    what: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """The type's own."""
+        return _said(handler(source), self.what)
+
+
+class OneOf:
+    """One of a few words."""
+
+    def __init__(self, *words: str) -> None:
+        self._words = words
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """One message for whatever is none of them."""
+        return _said(core_schema.literal_schema(list(self._words)), f"must be one of {', '.join(self._words)}")
+
+
+class NotNull:
+    """Of ``X | None``: the member may be absent, and is None then, but it may not be null."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """That of ``X``."""
+        schema = handler(source)
+        assert schema["type"] == "nullable"
+        inner: CoreSchema = schema["schema"]
+        return inner
+
+
+def is_identifier(text: str) -> bool:
+    """Whether it is one: 1 to 255 bytes of UTF-8 without control characters."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        return False
+    return 1 <= size <= IDENTIFIER_BYTES_MAX and not any(ord(char) < 32 or 127 <= ord(char) < 160 for char in text)
+
+
+def each_once(entries: list[T], keys: Iterable[Hashable], what: str) -> list[T]:
+    """The entries of a list, if no two have the same key. Raises ``PydanticCustomError``."""
+    seen: set[Hashable] = set()
+    twice: list[Fault] = []
+    for index, key in enumerate(keys):
+        if key in seen:
+            twice.append(((index, "partition"), what))
+        seen.add(key)
+    if twice:
+        raise faults(twice)
+    return entries
+
+
+def _said(schema: CoreSchema, what: str) -> CoreSchema:
+    return core_schema.custom_error_schema(schema, "said", custom_error_message=what)
+
+
+def _identifier(text: str) -> str:
+    if not is_identifier(text):
+        raise faults([((), _IDENTIFIER_WHAT)])
+    return text
+
+
+def _group(name: str) -> str:
+    if not is_identifier(name):
+        raise refused(f"A group's name {_IDENTIFIER_WHAT}.", [("group", _IDENTIFIER_WHAT)])
+    return name
+
+
+def _number(text: str) -> int | str:
+    """A query has text: ASCII digits with an optional sign."""
+    return int(text) if _DIGITS.fullmatch(text) else text
+
+
+def _opaque() -> dict[str, Any]:
+    return {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"}
+
+
+IDENTIFIER_SCHEMA: Final[Mapping[str, Any]] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": IDENTIFIER_BYTES_MAX,
+    "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]+$",
+}
+"""As JSON schema says it, which counts characters."""
+TOPIC_NAME_SCHEMA: Final[Mapping[str, Any]] = {
+    "type": "string",
+    "pattern": "^[A-Za-z0-9._-]+$",
+    "minLength": 1,
+    "maxLength": limits.TOPIC_NAME_CHARACTERS_MAX,
+}
+
+Digits: Final = BeforeValidator(_number)
+"""For integers of a query."""
+TopicName = Annotated[str, WithJsonSchema(dict(TOPIC_NAME_SCHEMA))]
+"""Text: what can't be a topic's name names no topic, which the engine says."""
+Identifier = Annotated[str, AfterValidator(_identifier), WithJsonSchema(dict(IDENTIFIER_SCHEMA))]
+"""What a client chooses: a group, a member's client or instance id, a transactional id."""
+Opaque = Annotated[str, WithJsonSchema(_opaque())]
+"""What the gateway issued: an unknown one names nothing."""
+Partition = Annotated[int, Between(0, INT32_MAX)]
+Offset = Annotated[int, Between(0)]
+Count = Annotated[int, Between(0)]
+Timestamp = Annotated[int, Between(TIMESTAMP_MS_MIN, TIMESTAMP_MS_MAX)]
+"""Milliseconds since the epoch."""
+
+LIST_LIMIT: Final = 1_000
+"""The contract's default of ``limit``."""
+Limit = Annotated[int, Between(1, 10_000), Digits, Field(description="At most so many")]
+
+
+class PartitionKey(Body):
+    """One partition."""
+
+    topic: TopicName
+    partition: Partition
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """As the engine has it."""
+        return (self.topic, self.partition)
+
+
+def each_partition_once(entries: list[Any]) -> list[Any]:
+    """The entries, each a ``PartitionKey``. Raises ``PydanticCustomError`` where two name one partition."""
+    return each_once(entries, [entry.key for entry in entries], "is there twice")
+
+
+TopicPath = Annotated[
+    str,
+    AfterValidator(topic_named),
+    WithJsonSchema(dict(TOPIC_NAME_SCHEMA)),
+    Path(description="The topic's name", examples=["flights"]),
+]
+PartitionPath = Annotated[
+    int,
+    Between(0, INT32_MAX),
+    BeforeValidator(partition_named),
+    Path(description="The partition's number, from 0", examples=[0]),
+]
+GroupPath = Annotated[
+    str,
+    AfterValidator(_group),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": IDENTIFIER_BYTES_MAX}),
+    Path(description="The consumer group, percent-encoded", examples=["billing"]),
+]
+MemberPath = Annotated[
+    str,
+    WithJsonSchema(_opaque()),
+    Path(description="The member's id", examples=["m01763683200000-5b0f3c52-9c0e-4a2f-8d3a-0c5f6f1f9f10"]),
+]
+TransactionPath = Annotated[
+    str,
+    WithJsonSchema(_opaque()),
+    Path(description="The transaction's id", examples=["t019aa7d9b4003f2a9c0d1e5b7f6a8c0d_91b3c5d7e9f0a2b4c6d8"]),
+]

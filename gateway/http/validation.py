@@ -1,0 +1,95 @@
+"""What pydantic finds wrong with a request, told in the contract's words: the only translation of its errors.
+
+``where`` is a JSON pointer into the body, or a query parameter's name; at most 20 faults are listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from gateway.http.parameters import UNKNOWN_PARAMETER
+from gateway.problem import refused
+from log_format.errors import RequestRefused
+from log_format.limits import REPORTED_ERRORS_MAX
+
+FAULTS_MAX: Final = 10_000
+"""Of more faults the first are not sought: pydantic makes an object of each, and holds the interpreter's lock meanwhile."""
+
+_FAULTS: Final = "faults"
+_WHAT: Final[Mapping[str, str]] = {
+    "missing": "is missing",
+    "extra_forbidden": "is not a member that is known here",
+    "string_type": "must be a string",
+    "string_too_long": "must be at most {max_length} characters",
+    "list_type": "must be a list of objects",
+    "too_long": "must have at most {max_length} entries",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+}
+"""By the error's type; other types bring their own words."""
+
+At = tuple[str | int, ...]
+Fault = tuple[At, str]
+"""Members and indexes that lead to what is wrong, and what is wrong with it."""
+
+
+def faults(found: Sequence[Fault]) -> PydanticCustomError:
+    """For a validator to raise: what is wrong within the value that it looks at."""
+    return PydanticCustomError(_FAULTS, "is wrong", {_FAULTS: found[:REPORTED_ERRORS_MAX]})
+
+
+def body_refusal(error: ValidationError, body: object) -> RequestRefused:
+    """The refusal of a body in which ``error`` was found."""
+    if error.error_count() > FAULTS_MAX:
+        what = f"has more than {FAULTS_MAX} faults"
+        return refused(f"The body {what}.", [("", what)])
+    errors: list[tuple[str, str]] = []
+    for found in error.errors(include_url=False, include_input=False):
+        at = _path(found, body)
+        within = found["ctx"][_FAULTS] if found["type"] == _FAULTS else [((), _what(found))]
+        errors += [(_pointer(at + further), what) for further, what in within]
+        if len(errors) >= REPORTED_ERRORS_MAX:
+            break
+    where, what = errors[0]
+    return refused(f"{where.lstrip('/') or 'The body'} {what}.", errors)
+
+
+def query_faults(error: ValidationError) -> list[tuple[str, str]]:
+    """Each parameter that is wrong, and what is wrong with it."""
+    return [
+        (str(found["loc"][0]), UNKNOWN_PARAMETER if found["type"] == "extra_forbidden" else _what(found))
+        for found in error.errors(include_url=False, include_input=False)
+    ]
+
+
+def _what(found: ErrorDetails) -> str:
+    what = _WHAT.get(found["type"])
+    return found["msg"] if what is None else what.format(**found.get("ctx", {}))
+
+
+def _path(found: ErrorDetails, value: Any) -> At:
+    """Where in the body it is: pydantic's location without the names of a union's branches."""
+    path: list[str | int] = []
+    for index, token in enumerate(found["loc"], 1):
+        is_missing = found["type"] == "missing" and index == len(found["loc"])
+        if isinstance(value, dict) and (token in value or is_missing):
+            value = value.get(token)
+        elif isinstance(value, list) and isinstance(token, int):
+            value = value[token]
+        else:
+            continue
+        path.append(token)
+    return tuple(path)
+
+
+def _pointer(at: At) -> str:
+    return "".join(f"/{_token(str(token))}" for token in at)
+
+
+def _token(name: str) -> str:
+    """A member's name as a JSON pointer's token (RFC 6901, section 3), cut, and in characters that can be encoded."""
+    return name[:80].replace("~", "~0").replace("/", "~1").encode(errors="backslashreplace").decode()

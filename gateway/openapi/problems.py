@@ -1,0 +1,58 @@
+"""The errors of a call, as the OpenAPI document has them: by status, each with its codes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from gateway.openapi.schemas import ref
+from gateway.problem import MEDIA_TYPE, TYPE_PREFIX
+from log_format.errors import ANSWERS, ErrorCode
+
+_STATUSES_OF: Final[Mapping[ErrorCode, tuple[int, ...]]] = {ErrorCode.OFFSET_OUT_OF_RANGE: (410, 416)}
+_ALWAYS: Final = (ErrorCode.INVALID_REQUEST, ErrorCode.INTERNAL, ErrorCode.OVERLOADED, ErrorCode.UNAVAILABLE)
+"""What any call may answer."""
+BODY_ERRORS: Final = (ErrorCode.REQUEST_TOO_LARGE, ErrorCode.UNSUPPORTED_MEDIA_TYPE)
+"""What any call with a body may answer."""
+CHANGE_ERRORS: Final = (*BODY_ERRORS, ErrorCode.OUTCOME_UNKNOWN)
+"""What any call with a body that changes something may answer."""
+
+
+def problems(*errors: ErrorCode) -> dict[int | str, dict[str, Any]]:
+    """Response Objects by status: of ``errors``, and of those that any call may answer."""
+    by_status: dict[int, list[ErrorCode]] = {}
+    for code in dict.fromkeys((*errors, *_ALWAYS, ErrorCode.DRAINING)):
+        for status in _STATUSES_OF.get(code, (ANSWERS[code].status,)):
+            by_status.setdefault(status, []).append(code)
+    return {status: _error_response(status, codes) for status, codes in sorted(by_status.items())}
+
+
+def _error_response(status: int, codes: Sequence[ErrorCode]) -> dict[str, Any]:
+    first = ANSWERS[codes[0]]
+    described: dict[str, Any] = {
+        "description": "; ".join(f"`{code}`: {ANSWERS[code].title}" for code in codes),
+        "content": {
+            MEDIA_TYPE: {
+                "schema": {
+                    "allOf": [
+                        ref("Problem"),
+                        {"properties": {"error_code": {"enum": [str(code) for code in codes]}}},
+                    ]
+                },
+                "example": {
+                    "type": TYPE_PREFIX + codes[0],
+                    "title": first.title,
+                    "status": status,
+                    "detail": f"{first.title}.",
+                    "error_code": str(codes[0]),
+                    "retryable": first.retryable,
+                    "may_have_happened": first.may_have_happened,
+                },
+            }
+        },
+    }
+    if status in (429, 503):
+        described["headers"] = {
+            "Retry-After": {"description": "Seconds to stay away", "schema": {"type": "integer", "minimum": 1}}
+        }
+    return described

@@ -1,0 +1,39 @@
+"""Reads a JSON body of a request that is not records: the counterpart of the records' decoders for everything else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from starlette.requests import Request
+
+from gateway.codec.media_type import JSON, content_type
+from gateway.gateway import gateway_of
+from gateway.http.body import request_body
+from gateway.problem import refused
+
+T = TypeVar("T")
+
+INLINE_BYTES_MAX: Final = 64 * 1024
+"""What is longer is parsed and checked in a thread."""
+
+
+async def json_body(request: Request, read: Callable[[bytes], T], *, default: T | None = None) -> T:
+    """What ``read`` (``checked`` with a model) makes of the body; ``default`` where it is empty and there is one.
+
+    Raises ``RequestRefused`` (``INVALID_REQUEST``, ``UNSUPPORTED_MEDIA_TYPE``, ``REQUEST_TOO_LARGE``), and what ``read`` raises.
+    """
+    gateway = gateway_of(request)
+    async with request_body(request, gateway.body_limits, gateway.request_memory, pool=gateway.codec_pool) as body:
+        data = body.data
+        is_empty = not data.strip()
+        if is_empty and default is not None:
+            return default
+        # What is not there needs no type.
+        content_type(body.content_type, (JSON,), default=None if data else JSON)
+        if is_empty:
+            raise refused("The body is empty: a JSON object is needed.", [("", "must be an object")])
+        if len(data) <= INLINE_BYTES_MAX:
+            return read(data)
+        return await asyncio.get_running_loop().run_in_executor(gateway.codec_pool, read, data)

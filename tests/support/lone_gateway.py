@@ -1,0 +1,33 @@
+"""A gateway around an engine of the test's own, which knows no other gateway."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from gateway.cluster.ownership import Ownership
+from gateway.cluster.peers import Peers
+from gateway.forwarding.connections import PeerConnections
+from gateway.gateway import Gateway
+from gateway.memory_budget import MemoryBudget
+from gateway.metrics import Metrics
+from gateway.process.assembly import put_together
+from gateway.settings import Settings
+from log_format.clock import SystemClock
+from log_format.stores.memory import MemoryStore
+
+
+def lone_gateway(settings: Settings, engine: Any) -> Gateway:
+    """``settings.store`` is ``memory://NAME``. The engine may be a stand-in: what is asked of it must be there."""
+    clock = SystemClock()
+    return put_together(
+        settings,
+        MemoryStore(settings.store.removeprefix("memory://")),
+        engine,
+        Ownership(settings.gateway_id, Peers(clock), "off"),
+        PeerConnections(1),
+        clock=clock,
+        metrics=Metrics(),
+        request_memory=MemoryBudget(settings.in_flight_bytes_max, "request bodies"),
+        codec_pool=ThreadPoolExecutor(settings.codec_threads),
+    )
