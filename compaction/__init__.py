@@ -1,14 +1,14 @@
-"""Maintenance: small segments into large ones, retention, key compaction, log clean-up, collection of what nobody needs.
+"""Maintenance: small segments into large ones, retention, key compaction, log clean-up, collection of unused objects.
 
 ::
 
     topic_upkeep    one topic, one round: plan, do, commit
     merge_plan      which segments become one (pure)
     key_plan        which segments to rid of superseded keys (pure)
-    collection      which objects nobody needs any more (pure)
-    log_cleanup     which commits nobody needs any more (pure)
+    collection      which objects are unused (pure)
+    log_cleanup     which commits are superseded (pure)
     rewrite         segments in, segments out: what a worker does
-    workers         who does it: this process, or Spark's executors (spark_workers)
+    workers         where it runs: this process, or Spark's executors (spark_workers)
     job, __main__   all topics, again and again
 
 Every commit goes through ``log_format.delta.committer`` and is validated against the head; nothing here holds a lock, so any

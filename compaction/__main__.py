@@ -78,7 +78,7 @@ def _reporting(options: argparse.Namespace) -> AbstractContextManager[Reporter]:
     if options.metrics_port is None:
         return nullcontext(report)
     try:
-        from compaction.metrics import serve  # noqa: PLC0415 - only who wants metrics needs prometheus_client
+        from compaction.metrics import serve  # noqa: PLC0415 - only metrics need prometheus_client
     except ModuleNotFoundError as error:
         raise ValueError("--metrics-port needs prometheus-client: pip install 'tidelog[collect]'") from error
     return serve(report, SystemClock(), host=options.metrics_host, port=options.metrics_port)
@@ -119,7 +119,7 @@ def _round(job: Job, *, collect: bool, show: bool) -> Totals:
 def _workers(name: str, store_uri: str) -> Workers:
     if name == "local":
         return InThisProcess(open_store(store_uri))
-    from compaction.spark_workers import OnSpark  # noqa: PLC0415 - only who uses Spark needs it
+    from compaction.spark_workers import OnSpark  # noqa: PLC0415 - only Spark's workers need it
 
     return OnSpark(store_uri)
 

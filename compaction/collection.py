@@ -1,4 +1,4 @@
-"""Which objects nobody needs any more. Pure: what was listed, what the log says, and the time give the plan.
+"""Which objects are unused. Pure: what was listed, what the log says, and the time give the plan.
 
 A segment that left the table stays for ``deleted.file.retention.ms``: readers of the table may lag, or travel back, so far.
 
@@ -77,7 +77,7 @@ def plan_staged(stored: Iterable[ObjectInfo], *, committing: Collection[str], no
 
 
 def plan_probes(stored: Iterable[ObjectInfo], *, now_ms: int) -> list[Deletion]:
-    """What somebody put to try the store, and died before deleting it."""
+    """A probe of the store whose process died before it deleted it."""
     return [
         Deletion(key=info.key, size_bytes=info.size_bytes, why=Why.PROBE)
         for info in stored

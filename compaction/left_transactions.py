@@ -18,7 +18,7 @@ from log_format.transactions.state import TransactionsState
 from log_format.transactions.without_gateway import TransactionFinishing
 
 LEFT_ALONE_MS: Final = 60_000
-"""How long a decided one is left to whoever decided it, and to gateways."""
+"""How long a decided one is left to the process that decided it, and to gateways."""
 
 
 def finish_left(

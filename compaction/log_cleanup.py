@@ -1,4 +1,4 @@
-"""Which commits and checkpoints of a log nobody needs any more. Pure.
+"""Which commits and checkpoints of a log are superseded. Pure.
 
 A *keeper* is chosen: the newest checkpoint that was written at least ``LOG_KEPT_MS_MIN`` ago and whose version was committed
 before every moment that a reader may still travel back to. What lies below it goes, oldest first, so that a crash in between
@@ -54,7 +54,7 @@ def cleaned_below(deletions: Iterable[Deletion]) -> int:
 
 
 def _thinned(checkpoints: Mapping[int, int], keeper: int, now_ms: int) -> Iterator[int]:
-    """Versions of checkpoints from ``keeper`` on (-1: of all) that nobody needs beside their neighbours."""
+    """Versions of checkpoints from ``keeper`` on (-1: of all) that are not needed beside their neighbours."""
     old = sorted(
         version
         for version, written_at_ms in checkpoints.items()

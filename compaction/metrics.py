@@ -1,6 +1,6 @@
 """What maintenance has done, as Prometheus has it: ``--metrics-port``. No label names a topic: their number is not bounded.
 
-Rewrites count as they are committed, since the first round over a store that nobody looked after takes long; all else counts at
+Rewrites count as they are committed, since the first round over a store without maintenance takes long; all else counts at
 the end of its round. Names begin with ``tidelog_maintenance_``; the gateway's ``tidelog_topics_behind_maintenance`` and
 ``tidelog_manifest_…`` say the same from the other side.
 """

@@ -1,4 +1,4 @@
-"""What nobody needs any more of the tables beside the topics: files that left the table, files that no commit names, and the
+"""What is unused of the tables beside the topics: files that left the table, files that no commit names, and the
 beginnings of their logs.
 
 The gateways compact these tables and write their checkpoints; nothing is deleted there. Their commits go through the committer
@@ -57,7 +57,7 @@ def plan_table(
         return TablePlan()
     reconciled = checkpoint.reconciled_table(store, table.root, state.version, now_ms)
     if reconciled is None:
-        return TablePlan()  # somebody wrote a checkpoint of a later version meanwhile: the next round looks again
+        return TablePlan()  # a later checkpoint was written meanwhile: the next round looks again
     files = plan_segments(
         stored,
         table.root,

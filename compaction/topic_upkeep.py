@@ -1,4 +1,4 @@
-"""One topic, one round: a checkpoint, retention, merges, key compaction; then what nobody needs any more is deleted.
+"""One topic, one round: a checkpoint, retention, merges, key compaction; then unused objects are deleted.
 
 1. What is planned is planned from one version of the log and validated again by each commit (``log_format.topic.rewrite``).
 2. Each rewrite is a commit of its own: a round that is killed has done what it has committed, and the next one goes on.
@@ -81,14 +81,14 @@ class TopicUpkeep:
         return self._log.state.manifest.segment_count()
 
     def count_waiting(self, totals: Totals) -> None:
-        """Add the flushed segments that nobody has merged yet, as last seen."""
+        """Add the flushed segments that are not merged yet, as last seen."""
         for segment in self._log.state.manifest.segments():
             if segment.path.startswith(layout.SEGMENTS):
                 totals.waiting_segments += 1
                 totals.waiting_bytes += segment.size_bytes
 
     def run(self, totals: Totals, *, collect: bool) -> None:
-        """One round; ``collect``: with the deletion of what nobody needs, which costs listings."""
+        """One round; ``collect``: with the deletion of unused objects, which costs listings."""
         state = self._log.refresh()
         # First, so that what follows has little to replay.
         self._write_checkpoint(totals)
@@ -262,7 +262,7 @@ class TopicUpkeep:
         totals.checkpoints += 1
 
     def _collect(self, totals: Totals) -> None:
-        """Delete segments that nobody needs, and the log's beginning."""
+        """Delete unused segments, and the log's beginning."""
         root = layout.topic_root(self.topic)
         before = self._log.refresh().version
         # Listed before the log is read: what comes into the table meanwhile is then seen to be in it.

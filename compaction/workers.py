@@ -1,4 +1,4 @@
-"""Who rewrites segments: this process, or Spark's executors (``spark_workers``). The same work, the same bytes."""
+"""Where segments are rewritten: this process, or Spark's executors (``spark_workers``). The same work, the same bytes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,16 @@
 """The gateway: HTTP in front of the log. It keeps nothing that a restart would miss.
 
-Outside in: ``server`` and ``protocol`` (sockets and HTTP/1.1), ``asgi/`` (what every request gets), ``routes/`` (one file for
-each part of the API), ``log_engine``, put together from ``transactions/``, ``groups/`` and ``engine/`` (topics, flushes, the tail
-in memory), each of which knows only those behind it, and ``log_format`` below all of it.
+From the outside in, each folder knows only those behind it:
+
+``process``       the process and its sockets; ``assembly`` makes a ``Gateway`` of its settings
+``app``           the ASGI application: middlewares around the routes
+``routes``        one file for each part of the API; ``openapi`` describes them
+``gateway``       one gateway, whole: what routes and the server are given
+``forwarding``    passes requests on to other gateways
+``log_engine``    what the routes call, put together from the next three
+``transactions``, ``groups``, ``engine``
+``cluster``       which other gateways live, and which owns what
+``asgi``, ``http``, ``codec``  what each request needs of HTTP, and records as bytes
+
+``problem``, ``call``, ``memory_budget``, ``metrics`` and the like are the ground and know no folder. ``log_format`` is below all.
 """

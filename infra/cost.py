@@ -45,7 +45,7 @@ PRICES: Final = {
 
 CHECKED: Final = "November 2026"
 SEEN_IN: Final = {
-    "S3": "infracost `s3_bucket_test`; AWS's price list as somebody fetched it in October 2025",
+    "S3": "infracost `s3_bucket_test`; AWS's price list as fetched in October 2025",
     "Fargate": "infracost `ecs_service_test`; a guide of March 2026 (wring.co/blog/aws-fargate-pricing-guide)",
     "Load balancer": "infracost `lb_test`",
     "Traffic": "infracost `data_transfer_test`: 0.01 in each direction",

@@ -5,7 +5,7 @@ questions: which HTTP status, whether the very same request may succeed later, a
 append-only. The table below is the only place where these answers are written; HTTP problems and the SDK's exceptions are
 made from it.
 
-Store errors are not part of the contract: they say what an ``ObjectStore`` operation did, and whoever called the store
+Store errors are not part of the contract: they say what an ``ObjectStore`` operation did, and the caller of the store
 translates them.
 """
 
@@ -222,7 +222,7 @@ class CorruptData(TidelogError):
 
 
 class UnsupportedTable(CorruptData):
-    """Stop: somebody else's commit asks for Delta features that Tidelog does not have. Nothing is damaged, nothing changed."""
+    """Stop: another program's commit asks for Delta features that Tidelog does not have. Nothing is damaged, nothing changed."""
 
     default_code = ErrorCode.UNSUPPORTED_TABLE
 

@@ -8,7 +8,7 @@
     topics/<topic>/_cleaned/<version, 20 digits>                          commits below it may have been deleted
     topics/<topic>/segments/<unique>.parquet                              one flush
     topics/<topic>/compacted/<unique>.parquet                             rewritten records of one partition
-    system/gateways/<gateway id>.json                                     who is alive (a hint)
+    system/gateways/<gateway id>.json                                     which gateways are alive (a hint)
     system/transactions/                                                  a table: the decisions of transactions
     system/consumer_offsets/                                              a table: what each group has consumed
     system/probes/                                                        what a look at the store left, if anything

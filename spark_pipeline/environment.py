@@ -1,6 +1,6 @@
 """This process's environment, changed for a moment: what it starts, or opens, meanwhile finds more there.
 
-1. Before and after, the environment is what it was, whoever raises.
+1. Before and after, the environment is what it was, whatever raises.
 2. One change at a time. Other threads see it, too; it is for what cannot be told in another way.
 """
 

@@ -1,4 +1,4 @@
-"""What every route needs of HTTP: bodies and parameters in, held and plain answers out, the direct path past FastAPI.
+"""What every route needs of HTTP: bodies and parameters in, answers out, the way from a path to its route past FastAPI.
 
-Nothing here knows a topic or a group.
+No topic, no group and no gateway is known here: limits, budgets and pools are handed in.
 """

@@ -85,7 +85,6 @@ def assemble(settings: Settings) -> Gateway:
         request_memory=request_memory,
         codec_pool=ThreadPoolExecutor(settings.codec_threads, thread_name_prefix="codec"),
         key_file=_key_file(settings.cluster_key_file),
-        certificate=_certificate(settings),
     )
 
 
@@ -101,9 +100,8 @@ def put_together(
     request_memory: MemoryBudget,
     codec_pool: Executor,
     key_file: tuple[bytes, ...] | None = None,
-    certificate: Certificate | None = None,
 ) -> Gateway:
-    """The gateway around its engine."""
+    """The gateway around its engine. Raises ``SettingsError`` for a certificate that can't be used."""
     membership = Membership(
         store,
         ownership.peers,
@@ -141,7 +139,7 @@ def put_together(
         engine=engine,
         membership=membership,
         forwarding=forwarding,
-        certificate=certificate,
+        certificate=_certificate(settings),
     )
 
 

@@ -1,1 +1,4 @@
-"""Transactions: begun, staged, decided, applied; finished by any gateway when the one that decided is gone."""
+"""Transactions: begun, staged, decided, applied. Any gateway finishes what another one decided.
+
+No HTTP is known here.
+"""

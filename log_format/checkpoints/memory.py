@@ -1,7 +1,7 @@
 """What a topic remembers of its producers and of applied transactions, inside a checkpoint.
 
 It has no Delta action of its own: it is in the Parquet file's key-value metadata, which other readers ignore. A checkpoint
-without it was written by somebody else; then every producer that may have been used before is taken for forgotten, and every
+without it is another writer's; then every producer that may have been used before is taken for forgotten, and every
 transaction that a ``txn`` names is one that the topic has.
 """
 
@@ -27,7 +27,7 @@ TRANSACTIONS_KEY: Final = b"tidelog.applied"
 """The same of ``AppliedTransactions.encoded``."""
 KEYS: Final = (PRODUCERS_KEY, TRANSACTIONS_KEY)
 _CLOCKS_DIFFER_MS_MAX: Final = 60_000
-"""An id that was used before somebody else's checkpoint bears an issue time at most so much later than the checkpoint's."""
+"""An id that was used before another writer's checkpoint bears an issue time at most so much later than the checkpoint's."""
 
 
 class TopicMemory(NamedTuple):

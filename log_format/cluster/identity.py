@@ -1,8 +1,8 @@
 """What the gateways of one store share for ever: its id, and the key that proves producer ids.
 
-One object, ``system/cluster.json``, put if absent by whoever needs it first and never changed:
+One object, ``system/cluster.json``, put if absent by the first process that needs it and never changed:
 ``{"cluster_id": text, "producer_key": hexadecimal digits}``. The key keeps ids from being made up by accident or mischief;
-whoever reads the store knows it.
+a reader of the store knows it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Stored(msgspec.Struct, frozen=True):
 
 
 def load_cluster(store: ObjectStore, new_id: NewId) -> Cluster:
-    """The store's cluster, made if nobody has made it. ``new_id`` must be hard to guess (a random UUID is).
+    """The store's cluster, made if it is absent. ``new_id`` must be hard to guess (a random UUID is).
 
     Raises ``StoreUnavailable``, ``CorruptData``.
     """

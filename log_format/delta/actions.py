@@ -26,7 +26,7 @@ _Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class Protocol(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Which features a reader and a writer must have: 1 and 2, the ones that everybody has."""
+    """Which features a reader and a writer must have: 1 and 2, which every reader and writer has."""
 
     min_reader_version: int = 1
     min_writer_version: int = 2
@@ -65,7 +65,7 @@ class Add(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Remove(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A data file leaves the table; its object stays until nobody can need it."""
+    """A data file leaves the table; its object stays until no reader can need it."""
 
     path: str
     deletion_timestamp: Long | None = None
@@ -84,7 +84,7 @@ class Txn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class CommitInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Who committed what, and the id by which a committer knows its own commit again (``txnId``)."""
+    """What was committed and by which program, and the id by which a committer knows its own commit again (``txnId``)."""
 
     timestamp: int | None = None
     operation: str | None = None
@@ -108,7 +108,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _SeenInfo(msgspec.Struct, kw_only=True, rename="camel"):
-    """``commitInfo`` as it may come: the protocol leaves its content to whoever writes it."""
+    """``commitInfo`` as it may come: the protocol leaves its content to the writer."""
 
     txn_id: Any = None
 

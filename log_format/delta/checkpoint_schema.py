@@ -1,4 +1,4 @@
-"""The rows of a checkpoint as Arrow sees them, whoever wrote it: one column for each kind of action, of which a row has one.
+"""The rows of a checkpoint as Arrow sees them, of any writer: one column for each kind of action, of which a row has one.
 
 ``SCHEMA`` is what Tidelog writes and needs; others' checkpoints may have more fields, lack some, and have other types of text.
 """
@@ -104,7 +104,7 @@ def refuse_features(table: pa.Table, key: str) -> None:
 
 
 def _conforming(table: pa.Table, field: pa.Field) -> pa.Array:
-    """A column with the fields that are ours, whatever others whoever wrote the checkpoint has added or left out."""
+    """A column with the fields that are ours, whatever others its writer has added or left out."""
     if field.name not in table.column_names:
         raise ValueError(f"it has no column {field.name}")
     column = pa.concat_arrays(table.column(field.name).chunks) if table.num_rows else pa.array([], field.type)

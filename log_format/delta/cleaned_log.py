@@ -1,4 +1,4 @@
-"""How much of a log's beginning clean-up may have deleted: a note beside the log, so that nobody has to list the log to know.
+"""How much of a log's beginning clean-up may have deleted: a note beside the log, which saves listing it.
 
 1. The note is an object ``_cleaned/<version, 20 digits>``: commits below that version may be gone. It is put before the first of
    them is deleted. So a version that no note lies above was never cleaned away.

@@ -1,7 +1,8 @@
 """A commit that says nothing but that the log went on.
 
-Who slept between the look at its segment's age and its put would commit a segment that a collector of orphans took meanwhile. So
-the collector sees to it that the log has gone on before it deletes: the sleeper finds its version taken, and looks again.
+A committer that slept between the look at its segment's age and its put would commit a segment that a collector of orphans
+took meanwhile. So the collector sees to it that the log has gone on before it deletes: the sleeper finds its version taken,
+and looks again.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Fence:
     version: int
 
     def propose(self, state: TableState, now_ms: int) -> Proposal[None]:
-        """One ``txn`` that nobody reads. Never raises; the log must have begun."""
+        """One ``txn`` that no reader reads. Never raises; the log must have begun."""
         assert state.version >= 0
         has_gone_on = state.version > self.version
         fence = Txn(app_id=FENCE_APP_ID, version=now_ms, last_updated=now_ms)

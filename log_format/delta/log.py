@@ -104,7 +104,7 @@ class TableLog(Generic[StateT]):
     def kept_from(self) -> int:
         """The version from which on the log keeps commits, as far as one request tells; 0 where clean-up left no note.
 
-        For those who reckon with how long a log is. Raises ``StoreUnavailable``.
+        For callers that reckon with the length of a log. Raises ``StoreUnavailable``.
         """
         if not self.store.lists_from_key:
             return cleaned_below(self.store, self.table.root)

@@ -1,7 +1,7 @@
 """Decisions about groups: many share one commit of ``system/consumer_offsets``, and each stands or falls by itself.
 
 1. A decision is judged against the state with the decisions before it in the same commit applied, and again against each newer
-   head. So whoever coordinated a group before (a gateway that was paused) can't move its offsets: its epoch is old.
+   head. So a former coordinator (a gateway that was paused) can't move a group's offsets: its epoch is old.
 2. What a member that has lost its generation sends is refused by the coordinator; here it is refused by what the log says.
 3. Offsets of a transaction are prepared before the transaction is decided, under the same rules, and settled after it.
 """
@@ -56,7 +56,7 @@ class GroupDecision(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """Become the group's coordinator; whoever was is fenced."""
+    """Become the group's coordinator; the one before is fenced."""
 
     group: str
     coordinator: str
@@ -165,7 +165,7 @@ class Delete:
     epoch: int
 
     def decide(self, state: GroupsView, now_ms: int) -> GroupChanges | TidelogError:
-        """Nulls for every offset, for whoever reads the table, and the end of the group."""
+        """Nulls for every offset, for readers of the table, and the end of the group."""
         group = state.group(self.group)
         refusal = _fenced(state, self.group, self.epoch)
         if refusal is not None:
@@ -221,7 +221,7 @@ class Compact(CompactTable[GroupsState]):
 def judge_commit(
     name: str, group: Group, keys: Sequence[tuple[str, int]], member: str | None, generation: int | None
 ) -> TidelogError | None:
-    """Why a commit for these partitions by this member (None: nobody's) is refused by what the log says; None: it is not."""
+    """Why a commit for these partitions by this member (None: by no member) is refused by what the log says; None: it is not."""
     members = group.row.members if group.row is not None else ()
     if member is None:
         return stale(name, "it has members, so a commit needs a member_id and its generation") if members else None
@@ -244,7 +244,7 @@ def stale(group: str, what: str) -> TidelogError:
 
 
 def unknown_member(group: str, member: str) -> TidelogError:
-    """The answer to one who is out, or never was in."""
+    """The answer to a member that is out, or never was in."""
     return RequestRefused(
         f"Group {group!r} has no member {member[:100]!r}: it left, its session ended, or it never joined. Join again.",
         code=ErrorCode.UNKNOWN_MEMBER,

@@ -1,7 +1,7 @@
-"""Who holds which partition of a group, by what its row says.
+"""Which member holds which partition of a group, by what its row says.
 
-1. A member holds what it held before and has not let go of (``held``), and what it is given (``target``) and nobody else holds.
-2. It may read what it is given and nobody else holds. So a partition that moves is read by nobody until the member that had
+1. A member holds what it held before and has not let go of (``held``), and what it is given (``target``) and no other holds.
+2. It may read what it is given and no other holds. So no member reads a partition that moves until the member that had
    it has acknowledged, and that is in the table; hence no partition is ever held by two.
 """
 

@@ -1,6 +1,6 @@
 """About how much memory a consumer group takes, in every gateway that serves groups: measured on CPython 3.11, rounded up.
 
-The gateway that coordinates a group has its members twice, with an index of who holds what: that is in the figures.
+The gateway that coordinates a group has its members twice, with an index of holders: that is in the figures.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a commit of ``system/consumer_offsets`` brings: committed offsets, and what the coordinator knows of a group's members.
 
-Offsets are rows of the data file, for whoever reads the table with SQL; they are in the tag ``tidelog.groups`` of its ``add``
-too, so that replay reads no data file. Members are in the tag only: they are nobody else's business. The newest row of a
+Offsets are rows of the data file, for readers of the table with SQL; they are in the tag ``tidelog.groups`` of its ``add``
+too, so that replay reads no data file. Members are in the tag only: no other reader needs them. The newest row of a
 (group, topic, partition) counts; one whose offset is null says that none is committed any more.
 """
 
@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 TAG_GROUPS: Final = "tidelog.groups"
 NO_GENERATION: Final = -1
-"""Of an offset that was committed by nobody's member."""
+"""Of an offset that no member committed."""
 _PLAIN_BYTES_MAX: Final = 64 * 1024
 """A longer tag is compressed: a commit with a table's every offset would be too long to read at a glance anyway."""
 
@@ -67,7 +67,7 @@ class MemberRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
 
 
 class GroupRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
-    """A group's members at one generation, and who coordinates it."""
+    """A group's members at one generation, and its coordinator."""
 
     group: str
     epoch: int

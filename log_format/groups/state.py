@@ -32,7 +32,7 @@ class Group:
     """One group. Immutable."""
 
     row: GroupRow | None = None
-    """None: nobody has coordinated it yet."""
+    """None: it had no coordinator yet."""
     offsets: Mapping[tuple[str, int], OffsetRow] = field(default_factory=lambda: MappingProxyType({}))
     """By topic and partition; none whose offset is null."""
     pending: Mapping[str, PendingOffsets] = field(default_factory=lambda: MappingProxyType({}))
@@ -45,12 +45,12 @@ class Group:
 
     @property
     def epoch(self) -> int:
-        """0: nobody has coordinated it yet."""
+        """0: it had no coordinator yet."""
         return 0 if self.row is None else self.row.epoch
 
     @property
     def is_there(self) -> bool:
-        """Whether anybody made it: one that was claimed for a join that came to nothing is not."""
+        """Whether it was made: one that was claimed for a join that came to nothing is not."""
         return bool(self.offsets) or (self.row is not None and self.row.generation > 0)
 
 

@@ -123,7 +123,7 @@ class Manifest:
         added: Iterable[tuple[SegmentRef, Sequence[Run]]],
         log_starts: Mapping[int, int] | np.ndarray | None = None,
     ) -> None:
-        """Segments leave and others join, at once for whoever looks meanwhile. As ``remove_all``, then ``add`` of each."""
+        """Segments leave and others join, in one step for every reader. As ``remove_all``, then ``add`` of each."""
         with self._lock:
             self.remove_all(removed)
             for segment, runs in added:

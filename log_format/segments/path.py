@@ -1,4 +1,4 @@
-"""The path of a segment as an ``add`` names it: whoever may write a commit may write any, so it is judged before it is used."""
+"""The path of a segment as an ``add`` names it: a writer of commits may write any, so it is judged before it is used."""
 
 from __future__ import annotations
 

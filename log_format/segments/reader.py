@@ -130,7 +130,7 @@ class SegmentReader:
     ) -> Iterator[pa.Table]:
         """The segment's records in ``ranges``, at least one, one for a partition: ``RECORD_SCHEMA``, by partition and offset.
 
-        For who reads much of a segment: adjacent row groups come in one request, whatever their partition, a table for each
+        For readers of much of a segment: adjacent row groups come in one request, whatever their partition, a table for each
         span of at most ``READ_SPAN_BYTES_MAX``. ``timestamps`` leaves out row groups that hold none of them; the records
         that come are not filtered by it. ``columns`` as for ``decode_row_groups``. Raises ``CorruptData``, ``StoreUnavailable``
         while it is iterated.

@@ -2,7 +2,7 @@
 
 For rewriting: what goes in may be many times as large as what should be in memory decoded. Each row group is encoded as soon as
 ``ROW_GROUP_BYTES_MAX`` of records are there; what stays is the encoded object and the records of one row group. The object is
-a segment like any other (``segment``); all columns that may be compressed are, since nobody knows yet what comes.
+a segment like any other (``segment``); all columns that may be compressed are, since what comes is not known yet.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Directories that survive a crash of the machine.
 
-A new directory is durable once its parent is synced. Whoever finds a directory can't know whether its maker has got
+A new directory is durable once its parent is synced. A process that finds a directory can't know whether its maker has got
 that far, so this process syncs the parent of each directory that it has not met before, and then remembers it by
 identity: an open file descriptor keeps the inode number from being used again, so that a directory which was removed and
 made anew in between is noticed. What is remembered is bounded; a forgotten directory costs its sync once more.

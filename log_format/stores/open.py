@@ -42,7 +42,7 @@ def open_store(
         raise ValueError(f"the store's URI has a NUL character: {uri!r}")
     if uri.startswith("s3://"):
         try:
-            from log_format.stores.s3 import S3Store  # noqa: PLC0415 - only who uses S3 needs boto3, and pays its import
+            from log_format.stores.s3 import S3Store  # noqa: PLC0415 - only S3 needs boto3, and pays its import
         except ModuleNotFoundError as error:
             raise ValueError(f"{uri} needs boto3: pip install 'tidelog[s3]'") from error
         bucket, _, prefix = uri.removeprefix("s3://").partition("/")

@@ -1,8 +1,8 @@
-"""Who may read what a store in a directory writes: its user, and a group that the directory is shared with.
+"""The readers of what a store in a directory writes: its user, and a group that the directory is shared with.
 
 A directory is shared with its group by ``chmod g+w`` or ``chmod g+s``. Its group then has the same rights to everything that is
 written below it, whatever the umask: ``chmod 2770`` for several users that write, ``chmod 2750`` for some that only read. Any
-other directory, and one that the store makes, is for its user alone. Everybody else never gets a right.
+other directory, and one that the store makes, is for its user alone. No one else ever gets a right.
 """
 
 from __future__ import annotations

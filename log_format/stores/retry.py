@@ -7,7 +7,7 @@
    back don't come all at once.
 5. What the store itself said of a failure is logged here and goes no further.
 
-Absent: a circuit breaker. Who calls the store bounds its own queue and refuses work that waits too long.
+Absent: a circuit breaker. A caller of the store bounds its own queue and refuses work that waits too long.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _log = logging.getLogger("log_format.stores")
 class RequestFailed(Exception):
     """One request to the store failed. Never leaves ``stores``.
 
-    ``detail`` is for everybody; what names the store is in the cause.
+    ``detail`` is for every reader; what names the store is in the cause.
     """
 
     def __init__(self, detail: str, *, may_have_happened: bool, may_pass: bool) -> None:

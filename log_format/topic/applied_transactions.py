@@ -1,4 +1,4 @@
-"""Which decided transactions a topic has the records of, so that whoever finishes one puts them there once.
+"""Which decided transactions a topic has the records of, so that each finisher puts them there once.
 
 A commit that applies a transaction names it, the version of ``system/transactions`` at which it was decided, and where its
 records went; and it brings a *floor*, which never goes down: below that version every decided transaction had ended, as whoever
@@ -7,7 +7,7 @@ tells whether it was ended before. No clock takes part, and what is remembered i
 
 ``tidelog.applied``  tag of an ``add``: JSON ``[floor, [[transaction id, decided version, [[partition, base offset, records],
 …]], …]]``. Beside it each transaction is a ``txn`` (``transaction-<id>``), and so is the floor (``ended-transactions``): what a
-checkpoint of somebody else's tells is all but the places.
+another writer's checkpoint tells is all but the places.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class AppliedTransaction(NamedTuple):
 
 
 class TransactionEnded(BackOff):
-    """Somebody else brought the transaction to its end: look at its row again. Nothing was appended."""
+    """Another process brought the transaction to its end: look at its row again. Nothing was appended."""
 
     def __init__(self, transaction_id: str) -> None:
         super().__init__(f"Transaction {transaction_id} was ended by another gateway.")

@@ -81,7 +81,7 @@ class AlterTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTopic:
-    """End this incarnation. The log goes on below it for ever, so that whoever slept through finds a version taken.
+    """End this incarnation. The log goes on below it for ever, so that a writer that slept finds its version taken.
 
     Of a topic with more than ``REMOVES_PER_COMMIT_MAX`` segments all records should be gone before (``DeleteAllRecords``): this
     commit names every segment that is left. The result is their paths.
@@ -184,7 +184,7 @@ def log_start_actions(
 ) -> tuple[list[Txn], list[Remove], tuple[str, ...]]:
     """What moves log starts up: ``txn``, and removes of segments without anything readable; and the latter's paths.
 
-    Of more than ``REMOVES_PER_COMMIT_MAX`` segments the others stay in the table for whoever comes next.
+    Of more than ``REMOVES_PER_COMMIT_MAX`` segments the others stay in the table for the next call.
     """
     starts = [
         Txn(app_id=f"{LOG_START_APP_ID}{partition}", version=offset, last_updated=now_ms)
@@ -207,7 +207,7 @@ def _metadata(topic_id: str, name: str, partition_count: int, config: TopicConfi
         name=name,
         schema_string=schema_string(),
         configuration={
-            # Nobody but Tidelog's own upkeep may clean this log: see docs/format.md, "Log clean-up".
+            # Only Tidelog's own maintenance may clean this log: docs/format.md section 9.
             "delta.enableExpiredLogCleanup": "false",
             PARTITION_COUNT_PROPERTY: str(partition_count),
             **config.properties(),

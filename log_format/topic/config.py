@@ -1,7 +1,7 @@
 """Topic names and settings: Kafka's names and meanings, checked where they enter.
 
-Settings are table properties of the topic's Delta table, ``tidelog.<name>``; only those that differ from the defaults by
-somebody's wish are stored, so that ``null`` can give a default back. What is stored is always text.
+Settings are table properties of the topic's Delta table, ``tidelog.<name>``; only those that were set are stored, so
+that ``null`` can give a default back. What is stored is always text.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def check_topic_name(name: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """The settings of one topic. ``overrides`` are those set by somebody; every other has its default."""
+    """The settings of one topic. ``overrides`` are those that were set; every other has its default."""
 
     overrides: Mapping[str, ConfigValue]
 
@@ -161,7 +161,7 @@ class TopicConfig:
         return {PROPERTY_PREFIX + name: str(value) for name, value in self.overrides.items()}
 
     def effective(self) -> dict[str, ConfigValue]:
-        """Every setting of the contract with its value, defaults included, in its order; ours where somebody set them."""
+        """Every setting of the contract with its value, defaults included, in its order; ours where they were set."""
         return {
             name: self.overrides.get(name, setting.default)
             for name, setting in SETTINGS.items()

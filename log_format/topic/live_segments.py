@@ -1,6 +1,6 @@
 """What maintenance has to know of a topic's segments, beyond what readers need: from the reconciled log, not from memory.
 
-A gateway keeps columns of runs; times, tags and tombstones are looked up here when somebody plans with them.
+A gateway keeps columns of runs; times, tags and tombstones are looked up here to plan with them.
 """
 
 from __future__ import annotations

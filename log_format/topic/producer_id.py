@@ -1,7 +1,7 @@
 """Producer ids: issued without writing anything, and known again by every gateway of the store.
 
 ``<kind><issue time><randomness>_<proof>``: 1 letter, 12 hexadecimal digits (milliseconds since the epoch), 20 hexadecimal
-digits, and as proof the first 20 of an HMAC-SHA-256 of all that under a key that lies in the store. So an id that nobody
+digits, and as proof the first 20 of an HMAC-SHA-256 of all that under a key that lies in the store. So an id that no gateway
 issued is refused, and how old an id is can be told without having met it before.
 """
 
@@ -27,7 +27,7 @@ _ID: Final = re.compile(
 
 
 def issue(kind: str, issued_ms: int, randomness: str, key: bytes) -> str:
-    """A new id. ``randomness``: at least 20 hexadecimal digits (others are left out) that nobody else will draw."""
+    """A new id. ``randomness``: at least 20 hexadecimal digits (others are left out) that are drawn once."""
     digits = re.sub(r"[^0-9a-f]", "", randomness)[:_RANDOM_DIGITS]
     if len(digits) < _RANDOM_DIGITS:
         raise ValueError(f"{randomness!r} has fewer than {_RANDOM_DIGITS} hexadecimal digits")
@@ -50,7 +50,7 @@ def kind_of(producer_id: str) -> str:
 
 
 def issued_ms(producer_id: str) -> int:
-    """When the id was issued, by the clock of whoever issued it. Raises ``ValueError`` for what is no id."""
+    """When the id was issued, by the clock of its issuer. Raises ``ValueError`` for what is no id."""
     found = _ID.fullmatch(producer_id)
     if found is None:
         raise ValueError(f"{producer_id!r} is no producer id")

@@ -1,6 +1,6 @@
 """Replacing segments by others that hold the same records, or those of them that are to stay.
 
-Whoever rewrote the segments worked beside everybody else for a while, so the change is validated against the head: the
+A rewrite takes a while beside all other writers, so the change is validated against the head: the
 incarnation must be the same and every source must still be in the table, else nothing is done. So a deletion of records,
 retention, the topic's deletion or another rewrite always wins. What was deleted below a log start meanwhile is not brought back.
 

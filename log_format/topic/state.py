@@ -56,7 +56,7 @@ class TopicState:
     config: TopicConfig
     created_at_ms: int
     modification_time_ms: int
-    """The largest that a segment has: the next one gets more, so that readers who go by it keep offsets in order."""
+    """The largest that a segment has: the next one gets more, so that readers that go by it keep offsets in order."""
     next_offsets: Offsets
     log_starts: Offsets
     keys_compacted: Offsets
@@ -203,7 +203,7 @@ class TopicState:
             kind = next((kind for kind in (LOG_START_APP_ID, KEYS_COMPACTED_APP_ID) if txn.app_id.startswith(kind)), "")
             number = txn.app_id.removeprefix(kind)
             if not _NUMBER.fullmatch(number):
-                continue  # somebody else's
+                continue  # another program's
             offsets = by_kind[kind]
             partition = int(number)
             if partition >= self.partition_count and txn.version == 0:

@@ -1,7 +1,7 @@
 """Decisions about transactions: many share one commit of ``system/transactions``, and each stands or falls by itself.
 
 A decision is judged against the state with the decisions before it in the same commit applied, and again against each newer
-head, so an expired, fenced or ended transaction is never committed whoever decides at the same time (KIP-890: one producer
+head, so an expired, fenced or ended transaction is never committed, whatever is decided at the same time (KIP-890: one producer
 id and epoch name one transaction).
 """
 
@@ -154,7 +154,7 @@ class CommitAtOnce:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forbid:
-    """See to it that a transaction that nobody began is never committed; one that was begun is left alone."""
+    """See to it that a transaction that was never begun is never committed; one that was begun is left alone."""
 
     transaction_id: str
 
@@ -297,7 +297,7 @@ def not_open(row: TransactionRow) -> TidelogError:
 
 
 def unknown(transaction_id: str) -> TidelogError:
-    """The answer for a transaction that nobody began, or that ended more than a day ago."""
+    """The answer for a transaction that was never begun, or that ended more than a day ago."""
     return RequestRefused(f"There is no transaction {transaction_id[:100]!r}.", code=ErrorCode.UNKNOWN_TRANSACTION)
 
 

@@ -1,6 +1,6 @@
 """One row of ``system/transactions``: what became of one transaction, or the newest epoch of a transactional id.
 
-The rows of a commit are in its data file, for whoever reads the table with SQL, and in the tag ``tidelog.transactions`` of its
+The rows of a commit are in its data file, for readers of the table with SQL, and in the tag ``tidelog.transactions`` of its
 ``add``, so that replay reads no data file. A later row of a transaction replaces the earlier ones.
 """
 

@@ -5,7 +5,7 @@
 3. The state follows from the live ``add`` actions in the order of their times; a rewrite (``dataChange`` false) changes which
    files are live and nothing else.
 4. What ended is forgotten before its time where all rows take more than ``TRANSACTIONS_BYTES_MAX``; the bytes are kept up with
-   each row. What has not ended is not, nor are transactional ids: ``memory`` is for those who refuse more of them.
+   each row. What has not ended is not, nor are transactional ids: ``memory`` is for callers that refuse more of them.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class TransactionsState:
     unfinished: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """Transactions that are decided and not in all of their topics, with the versions at which they were decided."""
     passing: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """Committed transactions that nobody can ask for by id or sequence, with their times: forgotten soon."""
+    """Committed transactions that no client can ask for by id or sequence, with their times: forgotten soon."""
     files: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """Sizes of the live data files by path, oldest first."""
     modification_time_ms: int = 0
@@ -189,7 +189,7 @@ class TransactionsEdit:
             self.memory = self.memory._replace(ids_bytes=ID_BYTES * len(self.producers))
 
     def forget(self, now_ms: int) -> None:
-        """Drop what nobody may ask for any more."""
+        """Drop what no client may ask for any more."""
         for transaction_id, ended_ms in list(self.passing.items()):
             if ended_ms >= now_ms - limits.TRANSACTION_PASSING_MS:
                 break

@@ -141,7 +141,7 @@ class Output:
         self._write("ready.json", {"ready_at_ms": time.time_ns() // 1_000_000})
 
     def stop_asked(self) -> bool:
-        """Whether somebody put the file ``stop`` there."""
+        """Whether the file ``stop`` was put there."""
         return (self._directory / "stop").exists()
 
     def batch(self, state: DataFrame, batch_id: int) -> None:

@@ -32,7 +32,7 @@ def _without_archives(path: list[str]) -> list[str]:
 
 
 def _end_quietly() -> None:
-    """Spark's daemon prints what a worker's last flush raises; nobody waits for what could not be flushed."""
+    """Spark's daemon prints what a worker's last flush raises; no reader waits for what could not be flushed."""
     if "pyspark.daemon" not in sys.orig_argv:
         return
     printed = traceback.print_exc

@@ -2,7 +2,7 @@
 
 1. The decision names the batch and exactly the objects of the tasks that Spark counts: before it nothing is in a topic, behind it
    all of it will be. A batch that was decided before, by whichever process, is not decided again.
-2. The driver brings it to its end. Where it dies first, whoever comes next does: the query when it is started again, any gateway,
+2. The driver brings it to its end. Where it dies first, the next process does: the query when it is started again, any gateway,
    maintenance.
 
 Requests: two PUTs each for the decision and the end; for each topic a look at its log, the segment and the commit; for each

@@ -1,7 +1,7 @@
 """One task of a write to the store: its records as objects beside the topics, which become records when the driver commits them.
 
 They are the staged records of a transaction (``log_format.transactions.staged_records``) whose id every task of the write knows
-without asking anybody: it follows from what the driver gave to all of them (``Attempt``) and from the batch. An object that the
+without a question: it follows from what the driver gave to all of them (``Attempt``) and from the batch. An object that the
 driver does not name, since its task failed or ran twice, is deleted with the others when the transaction has ended.
 """
 

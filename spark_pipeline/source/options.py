@@ -2,7 +2,7 @@
 
 Options that are unknown, malformed or contradict each other are refused with their name; where Kafka's source documents that
 one option takes precedence over another it does so here. What Kafka's client is told (``kafka.*``) has no meaning here and
-is refused, so that nobody believes in it.
+is refused, so that no user relies on it.
 
 Source: Spark's "Structured Streaming + Kafka Integration Guide", "Configuring the Kafka source".
 """

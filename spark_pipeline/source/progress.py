@@ -2,7 +2,7 @@
 
 It is for people and alarms: the query itself goes by its checkpoint, and a commit that fails is tried with the next batch. It
 runs beside the query, so that it delays no batch; while one commit is under way only the newest position waits. The group must
-have no members: who consumes as one does not let others move its offsets.
+have no members: a member lets no other move its offsets.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ provider "aws" {
 def provider_version() -> str:
     """The one version that all modules pin."""
     found = {
-        version
+        str(version)
         for path in TERRAFORM.rglob("versions.tf")
         for version in re.findall(r'source\s*= "hashicorp/aws"\s+version = "(.*)"', path.read_text())
     }

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 import typer.main
 
+from tests.support.gateway_process import running_gateway
 from tidelog import Admin, Producer, TopicPartition
 from tidelog.cli.app import app
 
@@ -75,22 +76,12 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     programs.mkdir()
     (programs / "tidelog").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tidelog "$@"\n')
     (programs / "tidelog").chmod(0o755)
-    arguments = ["--store", str(directory / "log"), "--port", "0", "--log-level", "warning"]
-    process = subprocess.Popen([sys.executable, "-m", "gateway", *arguments], stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    try:
-        url = process.stdout.readline().decode().split(" listens on ")[1].split()[0]
-        _fill(url, directory)
+    with running_gateway(directory / "log", directory / "gateway.log") as gateway:
+        _fill(gateway.url, directory)
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("TIDELOG_", "PYTHON"))}
         path = f"{programs}{os.pathsep}{os.environ['PATH']}"
-        settings = {"TIDELOG_URL": url, "TIDELOG_CONFIG": os.devnull, "TIDELOG_PORT": "0", "PATH": path}
+        settings = {"TIDELOG_URL": gateway.url, "TIDELOG_CONFIG": os.devnull, "TIDELOG_PORT": "0", "PATH": path}
         yield Shell(directory, {**inherited, **settings, "PYTHONWARNINGS": "error", "PYTHONUNBUFFERED": "1"})
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
 
 
 def _fill(url: str, directory: Path) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
 import threading
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.gateway_process import SERVE, GatewayProcess, running_gateways
+from tests.support.waiting import until
 from tidelog import Admin, Consumer, Producer, TopicPartition
 from tidelog.errors import GroupNotEmpty, NoCommittedOffset, StaleGeneration, UnknownGroup
 
@@ -23,40 +21,21 @@ PATIENCE_S = 90
 
 
 @pytest.fixture
-def gateways(tmp_path: Path) -> Iterator[list[tuple[subprocess.Popen[bytes], str]]]:
-    """Two on one directory, each with its URL."""
-    started: list[tuple[subprocess.Popen[bytes], str]] = []
-    try:
+def gateways(tmp_path: Path) -> Iterator[list[GatewayProcess]]:
+    """Two on one directory."""
+    with running_gateways() as started:
         for number in range(2):
-            command = [sys.executable, "-m", "tidelog", "serve", "--store", str(tmp_path / "store"), "--port", "0"]
-            with (tmp_path / f"gateway-{number}.log").open("wb") as log:
-                process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
-            assert process.stdout is not None
-            with process.stdout:
-                found = re.search(rb"http://127\.0\.0\.1:\d+", process.stdout.readline())
-            assert found
-            started.append((process, found[0].decode()))
+            log = tmp_path / f"gateway-{number}.log"
+            started.append(GatewayProcess(tmp_path / "store", log, command=SERVE))
         yield started
-    finally:
-        for process, _ in started:
-            process.kill()
-            process.wait()
 
 
 @pytest.fixture
-def urls(gateways: list[tuple[subprocess.Popen[bytes], str]]) -> list[str]:
-    urls = [url for _, url in gateways]
+def urls(gateways: list[GatewayProcess]) -> list[str]:
+    urls = [gateway.url for gateway in gateways]
     with Admin(urls) as admin:
         admin.create_topic("t", PARTITIONS, {"flush.ms": 20})
     return urls
-
-
-def until(holds: Callable[[], object]) -> None:
-    """Wait for it."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 class Reader:
@@ -124,16 +103,16 @@ def test_members_that_come_and_go_miss_and_double_nothing(urls: list[str]) -> No
     seen: list[tuple[int, int]] = []
     load = Load(urls)
     readers = [Reader(urls, seen)]
-    until(lambda: readers[0].count > 100)
+    until(lambda: readers[0].count > 100, PATIENCE_S)
     readers.append(Reader(urls, seen, assignor="range"))
-    until(lambda: readers[1].count > 100)
+    until(lambda: readers[1].count > 100, PATIENCE_S)
     readers.append(Reader(urls[::-1], seen))
-    until(lambda: readers[2].count > 100)
+    until(lambda: readers[2].count > 100, PATIENCE_S)
     readers[0].end()
     before = [reader.count for reader in readers]
-    until(lambda: all(now.count > count + 100 for now, count in zip(readers[1:], before[1:], strict=True)))
+    until(lambda: all(now.count > count + 100 for now, count in zip(readers[1:], before[1:], strict=True)), PATIENCE_S)
     load.end()
-    until(lambda: len(seen) >= len(load.sent))
+    until(lambda: len(seen) >= len(load.sent), PATIENCE_S)
     for reader in readers[1:]:
         reader.end()
     by_partition = defaultdict(list)
@@ -143,17 +122,17 @@ def test_members_that_come_and_go_miss_and_double_nothing(urls: list[str]) -> No
     assert all(offsets == list(range(len(offsets))) for offsets in by_partition.values())
 
 
-def test_a_dead_gateway_is_survived(gateways: list[tuple[subprocess.Popen[bytes], str]], urls: list[str]) -> None:
+def test_a_dead_gateway_is_survived(gateways: list[GatewayProcess], urls: list[str]) -> None:
     """Whichever of the two coordinates: it is killed, the members go on at the other one, and no record is missing."""
     seen: list[tuple[int, int]] = []
     load = Load(urls)
     readers = [Reader(urls, seen), Reader(urls[::-1], seen)]
-    until(lambda: all(reader.count > 100 for reader in readers))
-    gateways[0][0].kill()
+    until(lambda: all(reader.count > 100 for reader in readers), PATIENCE_S)
+    gateways[0].kill()
     before = [reader.count for reader in readers]
-    until(lambda: all(reader.count > count + 200 for reader, count in zip(readers, before, strict=True)))
+    until(lambda: all(reader.count > count + 200 for reader, count in zip(readers, before, strict=True)), PATIENCE_S)
     load.end()
-    until(lambda: load.sent <= set(seen))
+    until(lambda: load.sent <= set(seen), PATIENCE_S)
     for reader in readers:
         reader.end()
     with Admin(urls) as admin:
@@ -172,7 +151,7 @@ def test_administering_a_group(urls: list[str]) -> None:
             producer.send("t", f"{number}", partition=0, timestamp_ms=number)
         producer.flush()
         with Consumer("t", bootstrap_servers=urls, group="a/b c", client_id="me", enable_auto_commit=False) as consumer:
-            until(lambda: len(consumer.poll(200, 4)) == 4)
+            until(lambda: len(consumer.poll(200, 4)) == 4, PATIENCE_S)
             consumer.commit(metadata="four")
             described = admin.describe_group("a/b c")
             assert (described.members[0].client_id, len(described.members[0].assignment)) == ("me", PARTITIONS)
@@ -191,13 +170,13 @@ def test_administering_a_group(urls: list[str]) -> None:
             ({"timestamp_ms": 8}, 8),
             ({"to": "earliest"}, 0),
         ):
-            assert admin.reset_group("a/b c", partitions=[place], **arguments)[place].offset == expected  # type: ignore[arg-type]
+            assert admin.reset_group("a/b c", partitions=[place], **arguments)[place].offset == expected
         admin.commit_group_offsets("a/b c", {place: 9})
         strict = Consumer("t", bootstrap_servers=urls, group="new", auto_offset_reset="none")
         with strict, pytest.raises(NoCommittedOffset):
             strict.poll(10_000)
         with Consumer(bootstrap_servers=urls, group="a/b c", topic_pattern="t|u.*") as consumer:
-            until(lambda: consumer.poll(200))
+            until(lambda: consumer.poll(200), PATIENCE_S)
             assert consumer.positions()[place] == 10
         admin.delete_group("a/b c")
         admin.delete_group("a/b c", missing_ok=True)

@@ -7,9 +7,8 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,6 +24,7 @@ from log_format.inspection.verify import verify_topic
 from log_format.store import ObjectInfo
 from log_format.stores import open_store
 from log_format.stores.local import LocalStore
+from tests.support.topic_writer import TopicWriter
 
 COPY = Path(__file__).resolve().parents[2] / "scripts" / "copy_log.py"
 
@@ -40,7 +40,7 @@ def store_uris(tmp_path: Path) -> tuple[str, str]:
     return (tmp_path / "source").as_uri(), (tmp_path / "target").as_uri()
 
 
-def append(writer: Any, count: int, start: int = 0) -> None:
+def append(writer: TopicWriter, count: int, start: int = 0) -> None:
     for number in range(start, start + count):
         writer.append([(number % 2, number, None, str(number).encode())])
 
@@ -49,14 +49,14 @@ def groups_of(store_uri: str) -> TableLog[GroupsState]:
     return TableLog(open_store(store_uri), consumer_offsets_table(), SystemClock())
 
 
-def consume(log: TableLog[GroupsState], writer: Any) -> None:
+def consume(log: TableLog[GroupsState], writer: TopicWriter) -> None:
     """Group ``g`` commits that it has read all there is of partition 0."""
     state = writer.log.state
     offset = OffsetRow(
         group="g",
         topic="orders",
         partition=0,
-        topic_id=state.topic_id,
+        topic_id=str(state.topic_id),
         offset=state.high_watermark(0),
         committed_at_ms=0,
     )
@@ -71,9 +71,9 @@ def group_offset(log: TableLog[GroupsState]) -> int:
     return offset
 
 
-def test_a_commit_that_a_listing_lacks_is_copied(store_uris: tuple[str, str], topic_writer: Callable[..., Any]) -> None:
+def test_a_commit_that_a_listing_lacks_is_copied(store_uris: tuple[str, str]) -> None:
     """A listing beside writers may lack a version and have the next one: nobody would prove a copy of groups without it."""
-    writer, target = topic_writer(store_uris[0], "orders"), open_store(store_uris[1])
+    writer, target = TopicWriter(store_uris[0], "orders"), open_store(store_uris[1])
     append(writer, 5)
 
     class Holey(LocalStore):
@@ -86,11 +86,11 @@ def test_a_commit_that_a_listing_lacks_is_copied(store_uris: tuple[str, str], to
     assert verify_topic(target, "orders").record_count == 5
 
 
-def test_a_copy_made_under_load_is_whole(store_uris: tuple[str, str], topic_writer: Callable[..., Any]) -> None:
+def test_a_copy_made_under_load_is_whole(store_uris: tuple[str, str]) -> None:
     """Every topic of the copy is proved, has at least what was there when it began, and deleted topics stay deleted. A group goes
     on there from an offset that it had committed, and that the copy has."""
     source, target = store_uris
-    orders, gone = topic_writer(source, "orders"), topic_writer(source, "gone")
+    orders, gone = TopicWriter(source, "orders"), TopicWriter(source, "gone")
     append(gone, 3)
     gone.delete()
     append(orders, 20)
@@ -122,10 +122,10 @@ def test_a_copy_made_under_load_is_whole(store_uris: tuple[str, str], topic_writ
     assert 10 <= group_offset(groups_of(target)) <= copy_of_orders.high_watermark(0) <= group_offset(group)
 
 
-def test_a_copy_goes_on_where_it_broke_off(store_uris: tuple[str, str], topic_writer: Callable[..., Any]) -> None:
+def test_a_copy_goes_on_where_it_broke_off(store_uris: tuple[str, str]) -> None:
     """Run again, it brings what came since, and what the first run lost on its way."""
     source, target = store_uris
-    orders = topic_writer(source, "orders")
+    orders = TopicWriter(source, "orders")
     append(orders, 5)
     assert copy(source, target).returncode == 0
     store = open_store(target)
@@ -135,10 +135,10 @@ def test_a_copy_goes_on_where_it_broke_off(store_uris: tuple[str, str], topic_wr
     assert verify_topic(store, "orders", clock=SystemClock()).record_count == 10
 
 
-def test_a_topic_goes_back_to_a_version(store_uris: tuple[str, str], topic_writer: Callable[..., Any]) -> None:
+def test_a_topic_goes_back_to_a_version(store_uris: tuple[str, str]) -> None:
     """With ``--version`` the copy has what the topic had then, and can be written to from there."""
     source, target = store_uris
-    orders = topic_writer(source, "orders")
+    orders = TopicWriter(source, "orders")
     append(orders, 4)
     version = orders.log.state.version
     append(orders, 4, 4)
@@ -148,10 +148,10 @@ def test_a_topic_goes_back_to_a_version(store_uris: tuple[str, str], topic_write
     assert (report.ok, report.record_count, report.orphan_count) == (True, 4, 4)
 
 
-def test_what_can_not_be_restored_is_said(store_uris: tuple[str, str], topic_writer: Callable[..., Any]) -> None:
+def test_what_can_not_be_restored_is_said(store_uris: tuple[str, str]) -> None:
     """A segment that is gone is named and fails the copy; so does a topic that never was, and a version without its topic."""
     source, target = store_uris
-    append(topic_writer(source, "orders"), 3)
+    append(TopicWriter(source, "orders"), 3)
     store = open_store(source)
     assert isinstance(store, LocalStore)
     lost = next(info.key for info in store.list("topics/orders/segments/"))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import pytest
+
+from tests.support.gateway_process import GatewayProcess, running_gateway
 
 pytestmark = pytest.mark.processes
 
@@ -23,31 +23,11 @@ BODY_BYTES = 15_000_000
 LOAD_SECONDS = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Gateway:
-    """A running ``python -m gateway``."""
-
-    process: subprocess.Popen[bytes]
-    url: str
-
-
 @pytest.fixture
-def gateway(tmp_path: Path) -> Iterator[Gateway]:
+def gateway(tmp_path: Path) -> Iterator[GatewayProcess]:
     """One with the default settings on an empty directory."""
-    arguments = ["--store", str(tmp_path / "store"), "--port", "0", "--log-level", "warning"]
-    with (tmp_path / "log").open("wb") as log:
-        process = subprocess.Popen([sys.executable, "-m", "gateway", *arguments], stdout=subprocess.PIPE, stderr=log)
-    assert process.stdout is not None
-    line = process.stdout.readline().decode()
-    assert "listens on http://127.0.0.1:" in line, (tmp_path / "log").read_text()
-    try:
-        yield Gateway(process, line.split(" listens on ")[1].split()[0])
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0, (tmp_path / "log").read_text()
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+    with running_gateway(tmp_path / "store", tmp_path / "log") as started:
+        yield started
 
 
 @pytest.mark.parametrize(
@@ -73,7 +53,7 @@ def test_wrong_settings_end_with_a_reason(arguments: list[str], environment: dic
     assert ended.stderr.count(b"\n") == 1
 
 
-def test_memory_stays_below_its_bound_under_any_load(gateway: Gateway) -> None:
+def test_memory_stays_below_its_bound_under_any_load(gateway: GatewayProcess) -> None:
     """Largest bodies of tiny, of large and of raw records, and largest fetches in all forms, all at once and more than fit:
     with the default settings the process never holds 600 MiB, and it still answers.
     """
@@ -116,10 +96,5 @@ def test_memory_stays_below_its_bound_under_any_load(gateway: Gateway) -> None:
         thread.join()
     assert {status for _, status in statuses} <= {200, 503}
     assert {("tiny", 200), ("large", 200), ("raw", 200), ("fetch", 200)} <= statuses
-    assert highest_resident_bytes(gateway.process.pid) < 600 * MEBIBYTE
+    assert gateway.peak_bytes() < 600 * MEBIBYTE
     assert httpx.get(f"{gateway.url}/readyz").status_code == 200
-
-
-def highest_resident_bytes(process_id: int) -> int:
-    lines = Path(f"/proc/{process_id}/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.gateway_process import SERVE, running_gateway
 from tidelog import Admin, Consumer, Producer
 
 pytestmark = pytest.mark.processes
@@ -28,24 +28,13 @@ PATIENCE_S = 120
 @pytest.fixture
 def url(tmp_path: Path) -> Iterator[str]:
     """A gateway with orders in it."""
-    command = [sys.executable, "-m", "tidelog", "serve", "--store", str(tmp_path / "store"), "--port", "0"]
-    with (tmp_path / "gateway.log").open("wb") as log:
-        gateway = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
-    assert gateway.stdout is not None
-    try:
-        found = re.search(rb"http://127\.0\.0\.1:\d+", gateway.stdout.readline())
-        assert found
-        url = found[0].decode()
-        with Admin(url) as admin, Producer(url) as producer:
+    with running_gateway(tmp_path / "store", tmp_path / "gateway.log", command=SERVE) as gateway:
+        with Admin(gateway.url) as admin, Producer(gateway.url) as producer:
             admin.create_topic("orders", PARTITIONS, {"flush.ms": 0})
             admin.create_topic("invoices", PARTITIONS)
             for number in range(ORDERS):
                 producer.send("orders", f"{number}", key=f"user-{number % 40}", partition=number % PARTITIONS)
-        yield url
-    finally:
-        gateway.terminate()
-        gateway.wait(60)
-        gateway.stdout.close()
+        yield gateway.url
 
 
 class Workers:

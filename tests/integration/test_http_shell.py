@@ -8,12 +8,13 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 import httpx
 import pytest
 
-from tests.support.http_shell import eventually, everything, in_flight, metric, problem_of
+from tests.support.http_shell import everything, in_flight, metric, problem_of
+from tests.support.stub_process import StubProcess
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.processes
 
@@ -51,7 +52,7 @@ CHUNKED = b"POST /v1/echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\
         pytest.param(CHUNKED + b"2\r\nhi\r\n0\r\n" + header_lines(10_000), id="10,000 trailers"),
     ],
 )
-def test_what_is_no_proper_request_is_400(stub: Any, request_bytes: bytes) -> None:
+def test_what_is_no_proper_request_is_400(stub: StubProcess, request_bytes: bytes) -> None:
     """Malformed and oversized heads get a problem and the connection's end: no hang, no 5xx, no reset before the answer."""
     with stub.connect() as connection:
         connection.sendall(request_bytes)
@@ -61,7 +62,7 @@ def test_what_is_no_proper_request_is_400(stub: Any, request_bytes: bytes) -> No
     assert stub.get("/healthz").status_code == 200
 
 
-def test_an_endless_trailer_is_refused_for_its_length(stub: Any) -> None:
+def test_an_endless_trailer_is_refused_for_its_length(stub: StubProcess) -> None:
     """It is counted as it comes, though it has no end and nothing is made of it."""
     with stub.connect() as connection:
         connection.sendall(CHUNKED + b"2\r\nhi\r\n0\r\nX: " + b"y" * 5_000_000)
@@ -70,7 +71,7 @@ def test_an_endless_trailer_is_refused_for_its_length(stub: Any) -> None:
     assert b"extensions and trailers" in answer
 
 
-def test_requests_sent_ahead_are_answered_in_order(stub: Any) -> None:
+def test_requests_sent_ahead_are_answered_in_order(stub: StubProcess) -> None:
     """Pipelining works, also when what follows is rubbish: the good ones are answered, then the connection ends."""
     one = b"POST /v1/echo HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\n"
     with stub.connect() as connection:
@@ -83,7 +84,7 @@ def test_requests_sent_ahead_are_answered_in_order(stub: Any) -> None:
     "framing", [b"Content-Length: 2\r\n\r\nhi", b"Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"]
 )
 @pytest.mark.parametrize("pieces", [1, 7])
-def test_a_request_that_offers_another_protocol_keeps_its_body(stub: Any, framing: bytes, pieces: int) -> None:
+def test_a_request_that_offers_another_protocol_keeps_its_body(stub: StubProcess, framing: bytes, pieces: int) -> None:
     """Clients that would rather speak HTTP/2 say so with their first request, and its body arrives all the same."""
     offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n"
     head = b"POST /v1/echo HTTP/1.1\r\nHost: h\r\n"
@@ -96,7 +97,7 @@ def test_a_request_that_offers_another_protocol_keeps_its_body(stub: Any, framin
     assert [part[-2:] for part in answer.split(b"HTTP/1.1 200 OK")[1:]] == [b"hi", b"ho"]
 
 
-def test_a_body_announced_too_large_is_refused_at_once(stub: Any) -> None:
+def test_a_body_announced_too_large_is_refused_at_once(stub: StubProcess) -> None:
     """413 comes before any of the gigabyte, and a client that waits for 100 Continue never sends it."""
     with stub.connect() as connection:
         connection.sendall(
@@ -111,7 +112,7 @@ def test_a_body_announced_too_large_is_refused_at_once(stub: Any) -> None:
 
 
 @pytest.mark.parametrize("announced", [True, False])
-def test_a_gigabyte_sent_all_the_same_costs_no_memory(stub: Any, announced: bool) -> None:
+def test_a_gigabyte_sent_all_the_same_costs_no_memory(stub: StubProcess, announced: bool) -> None:
     """A client that ignores the refusal and goes on sending can still read it; the gateway's memory stays flat."""
     before = stub.resident_bytes()
     highest = before
@@ -128,7 +129,7 @@ def test_a_gigabyte_sent_all_the_same_costs_no_memory(stub: Any, announced: bool
     assert stub.get("/healthz").status_code == 200
 
 
-def test_bodies_past_the_budget_are_overloaded_and_freed(stub: Any) -> None:
+def test_bodies_past_the_budget_are_overloaded_and_freed(stub: StubProcess) -> None:
     """Slow clients hold what they sent; when that is all there is, others get 503 until it is given back."""
     holders = []
     for _ in range(2):
@@ -145,7 +146,7 @@ def test_bodies_past_the_budget_are_overloaded_and_freed(stub: Any) -> None:
     assert httpx.post(stub.url + "/v1/echo", content=b"z" * (4 * MEBIBYTE), timeout=20).status_code == 200
 
 
-def test_a_poll_ends_with_its_client(stub: Any) -> None:
+def test_a_poll_ends_with_its_client(stub: StubProcess) -> None:
     """A client that leaves its long poll leaves no waiting task."""
     with stub.connect() as connection:
         connection.sendall(b"GET /v1/wait HTTP/1.1\r\nHost: h\r\n\r\n")
@@ -154,7 +155,7 @@ def test_a_poll_ends_with_its_client(stub: Any) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
-def test_answers_survive_compression_on_the_wire(stub: Any, encoding: str) -> None:
+def test_answers_survive_compression_on_the_wire(stub: StubProcess, encoding: str) -> None:
     """A large compressed answer, sliced for pacing, is whole; event streams are not compressed."""
     answer = stub.get("/v1/large?size=3000001", **{"Accept-Encoding": encoding})
     assert answer.headers["content-encoding"] == encoding
@@ -163,7 +164,7 @@ def test_answers_survive_compression_on_the_wire(stub: Any, encoding: str) -> No
         assert next(stream.iter_raw()).startswith(b"event: record\ndata: {}\n\n")
 
 
-def test_every_request_is_one_line_of_the_log(stub: Any) -> None:
+def test_every_request_is_one_line_of_the_log(stub: StubProcess) -> None:
     """Id, route template, status, duration and bytes of a request are in the log; an unforeseen error's traceback, too."""
     httpx.post(stub.url + "/v1/echo", content=b"12345", headers={"x-request-id": "line-1"})
     assert stub.get("/v1/fail", **{"x-request-id": "line-2"}).status_code == 500
@@ -179,7 +180,7 @@ def test_every_request_is_one_line_of_the_log(stub: Any) -> None:
     assert any("ZeroDivisionError" in str(line.get("exception")) for line in lines("line-2"))
 
 
-def test_readiness_returns_with_the_store(start: Callable[..., Any]) -> None:
+def test_readiness_returns_with_the_store(start: Callable[..., StubProcess]) -> None:
     """The store goes and comes back: readiness follows without a restart."""
     stub = start()
     assert stub.get("/readyz").status_code == 200
@@ -189,7 +190,7 @@ def test_readiness_returns_with_the_store(start: Callable[..., Any]) -> None:
     assert eventually(lambda: stub.get("/readyz").status_code == 200)
 
 
-def test_sigterm_drains_in_order(start: Callable[..., Any]) -> None:
+def test_sigterm_drains_in_order(start: Callable[..., StubProcess]) -> None:
     """Readiness fails and new work is refused while the socket listens; waits and streams end with answers; exit status 0."""
     stub = start("--drain-notice-ms", "700", drain_seconds=0.7)
     answers: dict[str, str] = {}
@@ -214,7 +215,7 @@ def test_sigterm_drains_in_order(start: Callable[..., Any]) -> None:
     assert stub.process.wait(10) == 0, stub.log()
 
 
-def test_a_drain_that_takes_too_long_ends_all_the_same(start: Callable[..., Any]) -> None:
+def test_a_drain_that_takes_too_long_ends_all_the_same(start: Callable[..., StubProcess]) -> None:
     """After its time the process ends with a status that says that something was left."""
     stub = start("--drain-timeout-ms", "300", drain_seconds=30)
     stub.process.send_signal(signal.SIGTERM)
@@ -222,7 +223,7 @@ def test_a_drain_that_takes_too_long_ends_all_the_same(start: Callable[..., Any]
     assert "draining took longer" in stub.log()
 
 
-def test_a_second_signal_ends_the_process_at_once(start: Callable[..., Any]) -> None:
+def test_a_second_signal_ends_the_process_at_once(start: Callable[..., StubProcess]) -> None:
     """Whoever insists does not wait for the drain."""
     stub = start(drain_seconds=30)
     stub.process.send_signal(signal.SIGINT)
@@ -231,7 +232,7 @@ def test_a_second_signal_ends_the_process_at_once(start: Callable[..., Any]) -> 
     assert stub.process.wait(3) == 1
 
 
-def test_a_port_in_use_is_said_and_fails(start: Callable[..., Any]) -> None:
+def test_a_port_in_use_is_said_and_fails(start: Callable[..., StubProcess]) -> None:
     """The second server on a port ends with a status and a reason, and the first goes on."""
     stub = start()
     command = [*stub.command, "--port", str(stub.port)]
@@ -241,7 +242,7 @@ def test_a_port_in_use_is_said_and_fails(start: Callable[..., Any]) -> None:
     assert stub.get("/healthz").status_code == 200
 
 
-def test_an_operations_port_in_use_is_said_and_fails(start: Callable[..., Any]) -> None:
+def test_an_operations_port_in_use_is_said_and_fails(start: Callable[..., StubProcess]) -> None:
     """A gateway that its operators could not see does not start, and names the setting."""
     stub = start()
     command = [*stub.command, "--ops-port", str(stub.port)]

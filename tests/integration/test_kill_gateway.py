@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import random
-import signal
-import socket
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -21,13 +15,13 @@ import urllib3
 
 from log_format.inspection.verify import verify_topic
 from log_format.stores import open_store
+from tests.support.gateway_process import GatewayProcess
 
 PRODUCERS = 8
 KILLS = 8
 """``make torture`` kills for longer."""
 PARTITIONS = 4
 RECORDS_PER_REQUEST = 5
-START_SECONDS_MAX = 60
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
 
@@ -39,42 +33,6 @@ class Sent:
     acknowledged: dict[str, tuple[int, int]] = field(default_factory=dict)
     doubtful: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
-
-
-class Gateway:
-    """A gateway process on a fixed port that can be killed and started again."""
-
-    def __init__(self, store_uri: str, log: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
-        self._store_uri = store_uri
-        self._log = log
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        command = [sys.executable, "-m", "gateway", "--store", self._store_uri, "--port", str(self.port)]
-        with self._log.open("ab") as output:
-            self._process = subprocess.Popen(command, stdout=output, stderr=output, env=dict(os.environ))
-        deadline = time.monotonic() + START_SECONDS_MAX
-        with urllib3.PoolManager(retries=False, timeout=2) as http:
-            while time.monotonic() < deadline and self._process.poll() is None:
-                with contextlib.suppress(urllib3.exceptions.HTTPError):
-                    if http.request("GET", f"{self.url}/readyz").status == 200:
-                        return
-                time.sleep(0.05)
-        pytest.fail(f"the gateway does not start:\n{self._log.read_text()[-3000:]}")
-
-    def kill(self) -> None:
-        assert self._process is not None
-        self._process.send_signal(signal.SIGKILL)
-        self._process.wait()
-
-    def stop(self) -> None:
-        assert self._process is not None
-        self._process.terminate()
-        assert self._process.wait(30) == 0
 
 
 def _produce(url: str, name: int, sent: Sent, stopping: threading.Event) -> None:
@@ -124,8 +82,7 @@ def _read(url: str, partition: int) -> list[tuple[int, str]]:
 
 def test_killed_again_and_again_every_acknowledged_record_is_there_once(store_uri: str, tmp_path: Path) -> None:
     """G1, G2, G3, G8: each acknowledged record is at its offset, once; offsets are dense; nothing refused appears."""
-    gateway = Gateway(store_uri, tmp_path / "gateway.log")
-    gateway.start()
+    gateway = GatewayProcess(store_uri, tmp_path / "gateway.log")
     with urllib3.PoolManager(retries=False) as http:
         topic = {"name": "log", "partition_count": PARTITIONS, "config": {"flush.ms": 20}}
         assert http.request("POST", f"{gateway.url}/v1/topics", json=topic).status == 201
@@ -170,6 +127,6 @@ def test_killed_again_and_again_every_acknowledged_record_is_there_once(store_ur
     # The kills met traffic, or this proved nothing.
     assert len(set(acknowledged_at_kill)) > KILLS // 2
     assert all(one.acknowledged for one in sent)
-    gateway.stop()
+    assert gateway.end() == 0
     report = verify_topic(open_store(store_uri), "log")
     assert report.ok, report.problems

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,10 +18,10 @@ import urllib3
 
 from log_format.inspection.verify import verify_topic
 from log_format.stores import open_store
+from tests.support.gateway_process import GatewayProcess
 
 PARTITIONS = 2
 KILLS = 2
-START_SECONDS_MAX = 60
 SECONDS_MAX = 150
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(400)]
@@ -36,26 +34,6 @@ class Seen:
     acknowledged: dict[str, int] = field(default_factory=dict)
     read: list[tuple[int, str]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-
-
-def start_gateway(store_uri: str, log: Path) -> tuple[subprocess.Popen[bytes], str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    command = [sys.executable, "-m", "gateway", "--store", store_uri, "--port", str(port)]
-    with log.open("ab") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, env=dict(os.environ))
-    url = f"http://127.0.0.1:{port}"
-    deadline = time.monotonic() + START_SECONDS_MAX
-    with urllib3.PoolManager(retries=False, timeout=2) as http:
-        while time.monotonic() < deadline and process.poll() is None:
-            with contextlib.suppress(urllib3.exceptions.HTTPError):
-                if http.request("GET", f"{url}/readyz").status == 200:
-                    return process, url
-            time.sleep(0.05)
-    process.kill()
-    process.wait()
-    pytest.fail(f"the gateway does not start:\n{log.read_text()[-3000:]}")
 
 
 def produce(url: str, partition: int, seen: Seen, stopping: threading.Event) -> None:
@@ -100,20 +78,6 @@ def read(url: str, partition: int, seen: Seen, end: threading.Event) -> None:
             seen.read = found
             if is_last:
                 return
-
-
-@contextlib.contextmanager
-def two_gateways(store_uri: str, directory: Path) -> Iterator[list[str]]:
-    """Their URLs; at the end both have to end in order."""
-    started: list[tuple[subprocess.Popen[bytes], str]] = []
-    try:
-        started.extend(start_gateway(store_uri, directory / f"gateway-{number}.log") for number in range(2))
-        yield [url for _, url in started]
-    finally:
-        for process, _ in started:
-            process.terminate()
-        codes = [process.wait(60) for process, _ in started]
-    assert codes == [0, 0]
 
 
 @contextlib.contextmanager
@@ -169,20 +133,20 @@ def maintain_and_kill(store_uri: str, output: Path, deadline: float) -> None:
     assert not [event for event in events if event["event"] == "failed"]
 
 
-def test_killed_maintenance_is_noticed_by_nobody(s3_uri: str, tmp_path: Path) -> None:
+def test_killed_maintenance_is_noticed_by_nobody(
+    s3_uri: str, tmp_path: Path, start_gateway: Callable[..., GatewayProcess]
+) -> None:
     """Every acknowledged record is read at its offset by every reader, all the time; and the topic verifies."""
     producers, readers = [Seen() for _ in range(PARTITIONS)], [Seen() for _ in range(PARTITIONS)]
-    with two_gateways(s3_uri, tmp_path) as urls:
-        config = {"flush.ms": 0, "deleted.file.retention.ms": 0}
-        body = json.dumps({"name": "t", "partition_count": PARTITIONS, "config": config})
-        with urllib3.PoolManager(retries=False, timeout=30) as http:
-            headers = {"Content-Type": "application/json"}
-            created = http.request("POST", f"{urls[0]}/v1/topics", body=body, headers=headers)
-        assert created.status == 201, created.data
-        with clients(urls, producers, readers):
-            deadline = time.monotonic() + SECONDS_MAX
-            for number in range(KILLS):
-                maintain_and_kill(s3_uri, tmp_path / f"maintenance-{number}.json", deadline)
+    gateways = [start_gateway(s3_uri) for _ in range(2)]
+    config = {"flush.ms": 0, "deleted.file.retention.ms": 0}
+    body = {"name": "t", "partition_count": PARTITIONS, "config": config}
+    created = gateways[0].http.post("/v1/topics", json=body)
+    assert created.status_code == 201, created.text
+    with clients([gateway.url for gateway in gateways], producers, readers):
+        deadline = time.monotonic() + SECONDS_MAX
+        for number in range(KILLS):
+            maintain_and_kill(s3_uri, tmp_path / f"maintenance-{number}.json", deadline)
     assert [seen.problems for seen in [*producers, *readers]] == [[]] * (2 * PARTITIONS)
     for written, found in zip(producers, readers, strict=True):
         assert {value: offset for offset, value in found.read} == written.acknowledged

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+
+from tests.support.gateway_process import running_gateway
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,19 +31,8 @@ def _blocks(chapter: str) -> list[tuple[str, str]]:
 def store(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Ten records in two partitions; ``billing`` is behind, went back and stands at 1 and 4, ``audit`` has read everything."""
     directory = tmp_path_factory.mktemp("queries")
-    command = [sys.executable, "-m", "gateway", "--store", str(directory / "store"), "--port", "0"]
-    with (directory / "log").open("wb") as log:
-        gateway = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
-    try:
-        assert gateway.stdout is not None
-        with gateway.stdout:
-            found = re.search(rb"http://127\.0\.0\.1:\d+", gateway.stdout.readline())
-        assert found
-        with httpx.Client(base_url=found[0].decode(), timeout=60, trust_env=False) as http:
-            _history(http)
-    finally:
-        gateway.terminate()
-        gateway.wait(60)
+    with running_gateway(directory / "store", directory / "log") as gateway:
+        _history(gateway.http)
     return str(directory / "store")
 
 

@@ -159,4 +159,5 @@ def test_the_lines_for_spark_work_in_a_file(reader: tuple[Path, str], tmp_path: 
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        process.stdout.close()
+        if process.stdout is not None:
+            process.stdout.close()

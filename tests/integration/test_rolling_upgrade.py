@@ -16,17 +16,17 @@ import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import httpx
 import pytest
 
 from log_format.clock import SystemClock
 from log_format.errors import TidelogError
 from log_format.inspection.verify import verify_topic
 from log_format.stores import open_store
+from tests.support.gateway_process import GatewayProcess, running_gateways
 from tidelog import Admin, Consumer, Producer
 
 pytestmark = [pytest.mark.minio, pytest.mark.processes]
@@ -84,45 +84,27 @@ class Gateways:
 
     store_uri: str
     logs: Path
-    running: list[tuple[subprocess.Popen[bytes], str]] = field(default_factory=list)
+    running: list[GatewayProcess]
 
-    def start(self, sources: Path, port: str = "0") -> str:
+    def start(self, sources: Path, port: int = 0) -> str:
         """One more, of these sources; its URL once it is ready."""
-        arguments = ["--store", self.store_uri, "--port", port, "--heartbeat-ms", "500", "--log-level", "warning"]
         environment = {**os.environ, "PYTHONPATH": str(sources)}
         check = "import gateway, sys; assert gateway.__file__.startswith(sys.argv[1]), gateway.__file__"
         subprocess.run(
             [sys.executable, "-c", check, str(sources)], cwd=sources, env=environment, check=True, timeout=60
         )
-        with (self.logs / f"{len(list(self.logs.iterdir()))}.log").open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "gateway", *arguments],
-                cwd=sources, env=environment, stdout=subprocess.PIPE, stderr=log,
-            )  # fmt: skip
-        assert process.stdout is not None
-        line = process.stdout.readline().decode()
-        assert " listens on " in line, Path(log.name).read_text()
-        url = line.split(" listens on ")[1].split()[0]
-        self.running.append((process, url))
-        assert httpx.get(f"{url}/readyz", timeout=60).status_code == 200
-        return url
+        log = self.logs / f"{len(list(self.logs.iterdir()))}.log"
+        settings = ("--heartbeat-ms", "500", "--port", str(port))
+        gateway = GatewayProcess(self.store_uri, log, *settings, environment=environment, directory=sources)
+        self.running.append(gateway)
+        assert gateway.http.get("/readyz").status_code == 200
+        return gateway.url
 
     def replace_oldest(self, sources: Path) -> None:
         """SIGTERM to the one that runs longest, which must drain and end well; then another at its address."""
-        process, url = self.running.pop(0)
-        process.terminate()
-        assert process.wait(SECONDS_MAX) == 0
-        assert process.stdout is not None
-        process.stdout.close()
-        self.start(sources, url.rpartition(":")[2])
-
-    def stop_all(self) -> None:
-        """At a test's end, however it ends."""
-        for process, _ in self.running:
-            process.kill()
-            process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
+        gateway = self.running.pop(0)
+        assert gateway.end() == 0
+        self.start(sources, gateway.port)
 
 
 @pytest.fixture
@@ -130,9 +112,8 @@ def gateways(s3_uri: str, tmp_path: Path) -> Iterator[Gateways]:
     """None yet, on an empty bucket."""
     logs = tmp_path / "logs"
     logs.mkdir()
-    found = Gateways(s3_uri, logs)
-    yield found
-    found.stop_all()
+    with running_gateways() as running:
+        yield Gateways(s3_uri, logs, running)
 
 
 class Load:
@@ -222,7 +203,7 @@ def test_gateways_are_replaced_one_after_another(gateways: Gateways, older: Path
         load.end()
     assert load.errors == []
     count = sum(map(len, load.acknowledged))
-    urls = [url for _, url in gateways.running]
+    urls = [gateway.url for gateway in gateways.running]
     for topic in ("orders", "copied"):
         read = _read_all(urls, topic, count)
         for number, values in enumerate(load.acknowledged):

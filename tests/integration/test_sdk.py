@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from log_format.topic.config import OWN_SETTINGS, SETTINGS
+from tests.support.gateway_process import SERVE, GatewayProcess, running_gateway
 from tidelog import Admin, Consumer, Producer, Record, TopicPartition
 from tidelog.admin import END
 from tidelog.errors import (
@@ -31,61 +31,18 @@ from tidelog.errors import (
 pytestmark = pytest.mark.processes
 
 
-class GatewayProcess:
-    """A gateway on a store; ``url`` stays the same over ``start`` and ``kill``."""
-
-    def __init__(self, store: str, log: Path) -> None:
-        self.store = store
-        self._log = log
-        self._port = "0"
-        self.process: subprocess.Popen[bytes] | None = None
-        self.url = ""
-
-    def start(self) -> None:
-        command = [sys.executable, "-m", "tidelog", "serve", "--store", self.store, "--port", self._port]
-        with self._log.open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
-        assert self.process.stdout is not None
-        found = re.search(rb"http://127\.0\.0\.1:(\d+)", self.process.stdout.readline())
-        assert found, self._log.read_text()
-        self._port, self.url = found[1].decode(), found[0].decode()
-
-    def kill(self) -> None:
-        assert self.process is not None
-        self.process.kill()
-        self._gone()
-
-    def stop(self) -> int:
-        assert self.process is not None
-        self.process.terminate()
-        return self._gone()
-
-    def _gone(self) -> int:
-        assert self.process is not None
-        assert self.process.stdout is not None
-        code = self.process.wait(timeout=30)
-        self.process.stdout.close()
-        return code
-
-
 @pytest.fixture
 def gateway(tmp_path: Path) -> Iterator[GatewayProcess]:
     """One on a directory."""
-    yield from serve(str(tmp_path / "store"), tmp_path / "gateway.log")
+    with running_gateway(tmp_path / "store", tmp_path / "gateway.log", command=SERVE) as started:
+        yield started
 
 
 @pytest.fixture
 def any_gateway(tmp_path: Path, store_uri: str) -> Iterator[GatewayProcess]:
     """The test runs once on a directory and once on MinIO."""
-    yield from serve(store_uri, tmp_path / "gateway.log")
-
-
-def serve(store: str, log: Path) -> Iterator[GatewayProcess]:
-    made = GatewayProcess(store, log)
-    made.start()
-    yield made
-    if made.process is not None and made.process.poll() is None:
-        assert made.stop() == 0
+    with running_gateway(store_uri, tmp_path / "gateway.log", command=SERVE) as started:
+        yield started
 
 
 @pytest.fixture
@@ -113,7 +70,7 @@ def test_every_record_is_where_its_future_says(url: str, monkeypatch: pytest.Mon
     odd = b"\xff\x00\xfe"
     sent: dict[tuple[int, int], tuple[bytes | None, bytes | None, int | None, Any]] = {}
     for compression in (None, "gzip", "zstd"):
-        with Producer(url, compression=compression) as producer:  # type: ignore[arg-type]
+        with Producer(url, compression=compression) as producer:
             for count in (1, 700):
                 futures = []
                 for number in range(count):
@@ -149,13 +106,13 @@ def test_tables_out_and_in(url: str) -> None:
         admin.create_topic("to", 3)
         result = producer.send_table("from", table).result(timeout=60)
         assert result.count == rows
-        parts = []
+        parts: list[Any] = []
         with Consumer("from", bootstrap_servers=url) as consumer:
             while sum(part.num_rows for part in parts) < rows:
                 parts.append(consumer.poll_arrow(5_000))
         producer.send_table("to", pa.concat_tables(parts)).result(timeout=60)
         with Consumer("to", bootstrap_servers=url) as consumer:
-            copies = []
+            copies: list[Any] = []
             while sum(part.num_rows for part in copies) < rows:
                 copies.append(consumer.poll_arrow(5_000))
     columns = ["partition", "offset", "timestamp", "key", "value"]
@@ -322,7 +279,7 @@ def test_the_command_line_in_a_pipe(gateway: GatewayProcess, tmp_path: Path) -> 
     run("tidelog consume one --json | tidelog produce two -f ndjson")
     copied = run("tidelog consume two -f raw -k :")
     assert sorted(copied.splitlines()) == sorted(lines.splitlines())
-    assert gateway.stop() == 0
+    assert gateway.end() == 0
     assert b"is whole" in run(f"tidelog verify two --store {shlex.quote(gateway.store)}")
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.gateway_process import SERVE, running_gateway
+
 pytestmark = pytest.mark.processes
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "sdk.md"
@@ -21,20 +23,10 @@ def test_every_example_of_the_document_runs(tmp_path: Path) -> None:
     assert len(blocks) == DOCUMENT.read_text().count("```python")
     program = tmp_path / "examples.py"
     program.write_text("\n".join(blocks))
-    command = [sys.executable, "-m", "tidelog", "serve", "--store", str(tmp_path / "store"), "--port", "0"]
-    with (tmp_path / "gateway.log").open("wb") as log:
-        gateway = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
-    try:
-        assert gateway.stdout is not None
-        with gateway.stdout:
-            found = re.search(rb"http://127\.0\.0\.1:\d+", gateway.stdout.readline())
-            assert found
-            environment = {**os.environ, "TIDELOG_URL": found[0].decode(), "PYTHONPATH": str(DOCUMENT.parents[1])}
-            ended = subprocess.run(
-                [sys.executable, "-W", "error", program], env=environment, capture_output=True, check=False, timeout=90
-            )
-    finally:
-        gateway.terminate()
-        gateway.wait(60)
+    with running_gateway(tmp_path / "store", tmp_path / "gateway.log", command=SERVE) as gateway:
+        environment = {**os.environ, "TIDELOG_URL": gateway.url, "PYTHONPATH": str(DOCUMENT.parents[1])}
+        ended = subprocess.run(
+            [sys.executable, "-W", "error", program], env=environment, capture_output=True, check=False, timeout=90
+        )
     assert (ended.returncode, ended.stderr.decode()) == (0, "")
     assert b"from asyncio" in ended.stdout

@@ -6,11 +6,12 @@ import contextlib
 import socket
 import time
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from tests.support.http_shell import eventually, everything, in_flight, problem_of
+from tests.support.http_shell import everything, in_flight, problem_of
+from tests.support.stub_process import StubProcess
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.processes
 
@@ -18,7 +19,7 @@ MEBIBYTE = 1024 * 1024
 CHUNKED = b"POST /v1/echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
-def test_a_body_that_stops_coming_is_refused(stub: Any) -> None:
+def test_a_body_that_stops_coming_is_refused(stub: StubProcess) -> None:
     """Half a body and silence: 400 after the limit, not a connection for ever."""
     with stub.connect() as connection:
         connection.sendall(b"POST /v1/echo HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nhalf")
@@ -26,7 +27,7 @@ def test_a_body_that_stops_coming_is_refused(stub: Any) -> None:
 
 
 @pytest.mark.parametrize("framing", [b"Content-Length: 100", b"Transfer-Encoding: chunked"])
-def test_a_body_in_drops_is_refused(stub: Any, framing: bytes) -> None:
+def test_a_body_in_drops_is_refused(stub: StubProcess, framing: bytes) -> None:
     """A body that never pauses for long and never ends holds its place no longer than one that stops."""
     piece = b"y" if framing.startswith(b"Content") else b"1\r\ny\r\n"
     with stub.connect() as connection:
@@ -43,7 +44,7 @@ def test_a_body_in_drops_is_refused(stub: Any, framing: bytes) -> None:
 
 
 @pytest.mark.parametrize("body_bytes", [1, 100])
-def test_chunks_however_small_are_a_body(stub: Any, body_bytes: int) -> None:
+def test_chunks_however_small_are_a_body(stub: StubProcess, body_bytes: int) -> None:
     """The bound on framing does not meet those who send in small chunks."""
     chunks = (b"%x\r\n" % body_bytes + b"z" * body_bytes + b"\r\n") * 100_000
     with stub.connect() as connection:
@@ -53,7 +54,7 @@ def test_chunks_however_small_are_a_body(stub: Any, body_bytes: int) -> None:
     assert answer.count(b"z") >= 100_000 * body_bytes
 
 
-def test_an_empty_line_keeps_no_connection(stub: Any) -> None:
+def test_an_empty_line_keeps_no_connection(stub: StubProcess) -> None:
     """After an answer a connection is idle until a request comes; a line break is none."""
     with stub.connect() as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n")
@@ -64,7 +65,7 @@ def test_an_empty_line_keeps_no_connection(stub: Any) -> None:
         assert everything(connection) == b""
 
 
-def test_half_a_request_behind_another_one_ends_after_its_answer(stub: Any) -> None:
+def test_half_a_request_behind_another_one_ends_after_its_answer(stub: StubProcess) -> None:
     """The time for a head does not run out on the answer that the client waits for."""
     with stub.connect() as waiting:
         waiting.sendall(b"GET /v1/large?size=33554432 HTTP/1.1\r\nHost: h\r\n\r\nGET /healthz HT")
@@ -76,7 +77,7 @@ def test_half_a_request_behind_another_one_ends_after_its_answer(stub: Any) -> N
     assert received > 32 * MEBIBYTE
 
 
-def test_requests_that_wait_behind_a_slow_answer_are_not_late(stub: Any) -> None:
+def test_requests_that_wait_behind_a_slow_answer_are_not_late(stub: StubProcess) -> None:
     """While the gateway itself does not read on, the time for a head does not run."""
     with stub.connect() as connection:
         connection.sendall(
@@ -93,14 +94,14 @@ def test_requests_that_wait_behind_a_slow_answer_are_not_late(stub: Any) -> None
     assert tail.count(b'{"status":"alive"}') == 2
 
 
-def test_silent_connections_are_closed(stub: Any) -> None:
+def test_silent_connections_are_closed(stub: StubProcess) -> None:
     """Neither saying nothing nor half a head keeps a connection."""
     with stub.connect() as silent, stub.connect() as halfway:
         halfway.sendall(b"GET /healthz HTTP/1.1\r\nHos")
         assert (everything(silent), everything(halfway)) == (b"", b"")
 
 
-def test_a_head_in_drops_is_closed(stub: Any) -> None:
+def test_a_head_in_drops_is_closed(stub: StubProcess) -> None:
     """A header that comes a byte at a time is given the same time as one that does not come."""
     with stub.connect() as connection, contextlib.suppress(ConnectionError):
         for byte in b"GET /healthz HTTP/1.1\r\n" + b"X: y\r\n" * 20:
@@ -109,7 +110,7 @@ def test_a_head_in_drops_is_closed(stub: Any) -> None:
         pytest.fail("the connection was kept")
 
 
-def test_a_client_that_never_reads_is_cut_off(stub: Any) -> None:
+def test_a_client_that_never_reads_is_cut_off(stub: StubProcess) -> None:
     """An answer that nobody takes does not hold its memory for ever; others are served meanwhile."""
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -122,7 +123,7 @@ def test_a_client_that_never_reads_is_cut_off(stub: Any) -> None:
     assert "does not read its answer" in stub.log()
 
 
-def test_a_slow_reader_gets_everything(stub: Any) -> None:
+def test_a_slow_reader_gets_everything(stub: StubProcess) -> None:
     """Who reads slowly but steadily is not cut off, and gets every byte."""
     size = 12 * MEBIBYTE
     with stub.connect() as connection:
@@ -134,7 +135,7 @@ def test_a_slow_reader_gets_everything(stub: Any) -> None:
     assert received > size
 
 
-def test_connections_past_the_limit_are_told(stub: Any) -> None:
+def test_connections_past_the_limit_are_told(stub: StubProcess) -> None:
     """The 51st connection gets 503 OVERLOADED; when others end, new ones are served."""
     with contextlib.ExitStack() as stack:
         for _ in range(50):
@@ -147,7 +148,7 @@ def test_connections_past_the_limit_are_told(stub: Any) -> None:
     assert eventually(lambda: stub.get("/healthz").status_code == 200)
 
 
-def test_an_address_has_its_share_of_connections(start: Callable[..., Any]) -> None:
+def test_an_address_has_its_share_of_connections(start: Callable[..., StubProcess]) -> None:
     """One client's connections leave room for others'; those past its share are told, and served when it has ended some."""
     stub = start("--connections-per-address-max", "5")
     with contextlib.ExitStack() as stack:

@@ -14,6 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.support.topic_writer import TopicWriter
+
 pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.xdist_group("spark")]
 
 COMMAND = [sys.executable, "-c", "from tidelog.cli import main; main()", "demo"]
@@ -48,11 +50,9 @@ def test_the_demo_proves_the_line(store_uri: str, environment: dict[str, str], t
     assert "tidelog verify flights" in finished.stderr
 
 
-def test_a_topic_that_is_there_is_not_mixed_with(
-    environment: dict[str, str], tmp_path: Path, topic_writer: type
-) -> None:
+def test_a_topic_that_is_there_is_not_mixed_with(environment: dict[str, str], tmp_path: Path) -> None:
     """A second run on one store would prove nothing, and would write into somebody's topic: it is refused before that."""
-    topic_writer(str(tmp_path / "store"), "flights", partition_count=8, config={"retention.ms": "-1"})
+    TopicWriter(str(tmp_path / "store"), "flights", partition_count=8, config={"retention.ms": "-1"})
     finished = subprocess.run(
         [*COMMAND, "--store", str(tmp_path / "store"), "--records", "10"],
         env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,

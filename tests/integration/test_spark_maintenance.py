@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import deltalake
 import pytest
@@ -20,10 +18,10 @@ from log_format.stores import open_store
 from log_format.topic.changes import AlterTopic
 from spark_pipeline import Way, read_topic, stream_topic
 from tests.support.collected_events import CollectedEvents
+from tests.support.topic_writer import TopicWriter
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
-Writer = Callable[..., Any]
 START_MS = 1_763_683_200_123
 
 
@@ -68,11 +66,9 @@ def maintain(spark: SparkSession, store_uri: str) -> CollectedEvents:
     return report
 
 
-def test_a_native_stream_runs_through_maintenance(
-    spark: SparkSession, s3_uri: str, topic_writer: Writer, tmp_path: Path
-) -> None:
+def test_a_native_stream_runs_through_maintenance(spark: SparkSession, s3_uri: str, tmp_path: Path) -> None:
     """Merges, key compaction, retention: a stream gets each record once, a new one in order of offset, a batch the newest."""
-    writer = topic_writer(s3_uri, "t")
+    writer = TopicWriter(s3_uri, "t")
     writer.committer.commit(AlterTopic(partition_count=None, config={"retention.ms": -1}))
 
     def write(count: int, first: int) -> None:
@@ -109,7 +105,7 @@ def test_a_native_stream_runs_through_maintenance(
     assert read_topic(spark, s3_uri, "t", way=Way.DELTA).count() < 20
     assert verify_topic(open_store(s3_uri), "t").problems == ()
 
-    retained = {"cleanup.policy": "compact,delete", "retention.ms": 0}
+    retained: dict[str, int | str | None] = {"cleanup.policy": "compact,delete", "retention.ms": 0}
     writer.log.refresh()
     writer.committer.commit(AlterTopic(partition_count=None, config=retained))
     maintain(spark, s3_uri)

@@ -6,9 +6,7 @@ import os
 import subprocess
 import sys
 import zlib
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -34,10 +32,10 @@ from log_format.topic.producers import ProducerStamp
 from spark_pipeline import Way, read_topic, stream_topic
 from spark_pipeline.jobs import flight_delays
 from spark_pipeline.record_checksum import summary
+from tests.support.topic_writer import TopicWriter
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
-Writer = Callable[..., Any]
 START_MS = 1_763_683_200_123
 FEW = [(0, START_MS, b"k", b"v"), (1, START_MS + 1, None, b"\xff\x00"), (0, START_MS + 2, b"", None)]
 
@@ -60,11 +58,9 @@ def drain(stream: DataFrame, checkpoint: Path | str) -> list[list[Row]]:
 
 
 @pytest.mark.parametrize("way", Way)
-def test_a_topic_reads_as_its_records_with_kafkas_columns(
-    spark: SparkSession, store_uri: str, topic_writer: Writer, way: Way
-) -> None:
+def test_a_topic_reads_as_its_records_with_kafkas_columns(spark: SparkSession, store_uri: str, way: Way) -> None:
     """Names, order and types are those of Spark's Kafka source with includeHeaders, and every byte is as it was sent."""
-    writer = topic_writer(store_uri, "t")
+    writer = TopicWriter(store_uri, "t")
     writer.append(FEW)
     headers = [[("a", b"1"), ("a", None)], None]
     with_headers = {"timestamp": [START_MS * 1000] * 2, "key": [b"h"] * 2, "value": [b"h"] * 2, "headers": headers}
@@ -95,9 +91,9 @@ def test_a_topic_reads_as_its_records_with_kafkas_columns(
     assert [(header["key"], _bytes(header["value"])) for header in rows[3]["headers"]] == [("a", b"1"), ("a", None)]
 
 
-def test_a_version_reads_as_it_was(spark: SparkSession, tmp_path: Path, topic_writer: Writer) -> None:
+def test_a_version_reads_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
     """A query over one version gives the same answer for ever, whatever is appended."""
-    writer = topic_writer(str(tmp_path), "t")
+    writer = TopicWriter(str(tmp_path), "t")
     writer.append(FEW)
     version = writer.log.state.version
     writer.append(FEW)
@@ -106,14 +102,12 @@ def test_a_version_reads_as_it_was(spark: SparkSession, tmp_path: Path, topic_wr
 
 
 @pytest.mark.parametrize("way", Way)
-def test_records_below_a_log_start_are_not_read(
-    spark: SparkSession, tmp_path: Path, topic_writer: Writer, way: Way
-) -> None:
+def test_records_below_a_log_start_are_not_read(spark: SparkSession, tmp_path: Path, way: Way) -> None:
     """Also where their segment is still there; what comes later is read, in partitions that come later, too.
 
     Not by ``Way.PARQUET``, whose records are those of the call.
     """
-    writer = topic_writer(str(tmp_path), "t", partition_count=3)
+    writer = TopicWriter(str(tmp_path), "t", partition_count=3)
     writer.append(FEW)
     writer.append(FEW)
     writer.delete_records({0: 3})
@@ -124,10 +118,10 @@ def test_records_below_a_log_start_are_not_read(
     assert places(records.collect()) == [(0, 3), (1, 0), (1, 1), *later]
 
 
-def test_segments_are_read_by_name(spark: SparkSession, tmp_path: Path, topic_writer: Writer) -> None:
+def test_segments_are_read_by_name(spark: SparkSession, tmp_path: Path) -> None:
     """An empty topic has none; a directory's name is no pattern; a version has names of its own."""
     store = str(tmp_path / "a[b]{c} %20=d")
-    writer = topic_writer(store, "t")
+    writer = TopicWriter(store, "t")
     assert read_topic(spark, store, "t", way=Way.PARQUET).collect() == []
     writer.append(FEW)
     assert places(read_topic(spark, store, "t", way=Way.PARQUET).collect()) == [(0, 0), (0, 1), (1, 0)]
@@ -136,11 +130,9 @@ def test_segments_are_read_by_name(spark: SparkSession, tmp_path: Path, topic_wr
             read_topic(spark, store, "t", version=1, way=way)
 
 
-def test_a_stream_gives_each_record_once_across_a_restart(
-    spark: SparkSession, store_uri: str, topic_writer: Writer, tmp_path: Path
-) -> None:
+def test_a_stream_gives_each_record_once_across_a_restart(spark: SparkSession, store_uri: str, tmp_path: Path) -> None:
     """A query that comes back to its checkpoint goes on behind it: nothing again, nothing left out."""
-    writer = topic_writer(store_uri, "t")
+    writer = TopicWriter(store_uri, "t")
     writer.append(FEW)
     writer.append(FEW)
     checkpoint = f"{store_uri}/checkpoint" if store_uri.startswith("s3://") else tmp_path / "checkpoint"
@@ -153,11 +145,9 @@ def test_a_stream_gives_each_record_once_across_a_restart(
     assert drain(stream_topic(spark, store_uri, "t"), checkpoint) == []
 
 
-def test_a_stream_goes_on_when_old_records_are_deleted(
-    spark: SparkSession, tmp_path: Path, topic_writer: Writer
-) -> None:
+def test_a_stream_goes_on_when_old_records_are_deleted(spark: SparkSession, tmp_path: Path) -> None:
     """Retention removes segments that the stream has read long ago: that is no reason to stop it."""
-    writer = topic_writer(str(tmp_path), "t")
+    writer = TopicWriter(str(tmp_path), "t")
     writer.append(FEW)
     writer.append(FEW)
     assert sum(len(rows) for rows in drain(stream_topic(spark, str(tmp_path), "t"), tmp_path / "checkpoint")) == 6
@@ -168,9 +158,9 @@ def test_a_stream_goes_on_when_old_records_are_deleted(
     assert places(read_topic(spark, str(tmp_path), "t", way=Way.DELTA).collect())[0] == (0, 2)
 
 
-def test_a_stream_can_begin_at_a_version(spark: SparkSession, tmp_path: Path, topic_writer: Writer) -> None:
+def test_a_stream_can_begin_at_a_version(spark: SparkSession, tmp_path: Path) -> None:
     """Who wants only what is new need not read a year first."""
-    writer = topic_writer(str(tmp_path), "t")
+    writer = TopicWriter(str(tmp_path), "t")
     writer.append(FEW)
     writer.append(FEW)
     version = writer.log.state.version
@@ -178,11 +168,9 @@ def test_a_stream_can_begin_at_a_version(spark: SparkSession, tmp_path: Path, to
     assert places([row for rows in batches for row in rows]) == [(0, 2), (0, 3), (1, 1)]
 
 
-def test_a_checkpoint_with_producers_reads_as_any_other(
-    spark: SparkSession, store_uri: str, topic_writer: Writer, tmp_path: Path
-) -> None:
+def test_a_checkpoint_with_producers_reads_as_any_other(spark: SparkSession, store_uri: str, tmp_path: Path) -> None:
     """G9: what a checkpoint says of producers, and their tags, are nothing to Spark; it needs no commit below it."""
-    writer = topic_writer(store_uri, "t")
+    writer = TopicWriter(store_uri, "t")
     producer = producer_id.issue(producer_id.PLAIN, START_MS, "0" * 20, b"key")
     for sequence in range(3):
         writer.append(FEW, stamp=ProducerStamp(producer, 0, sequence))
@@ -200,16 +188,16 @@ def test_a_checkpoint_with_producers_reads_as_any_other(
 
 
 @pytest.mark.parametrize("way", Way)
-def test_timestamps_of_the_gateway_say_so(spark: SparkSession, tmp_path: Path, topic_writer: Writer, way: Way) -> None:
+def test_timestamps_of_the_gateway_say_so(spark: SparkSession, tmp_path: Path, way: Way) -> None:
     """``timestampType`` is Kafka's: 1 where the log's own clock stamped the records."""
-    topic_writer(str(tmp_path), "t", config={"message.timestamp.type": "LogAppendTime"}).append(FEW)
+    TopicWriter(str(tmp_path), "t", config={"message.timestamp.type": "LogAppendTime"}).append(FEW)
     rows = read_topic(spark, str(tmp_path), "t", way=way).select("timestampType").distinct().collect()
     assert [row["timestampType"] for row in rows] == [1]
 
 
-def test_a_topic_that_is_not_there_is_unknown(spark: SparkSession, tmp_path: Path, topic_writer: Writer) -> None:
+def test_a_topic_that_is_not_there_is_unknown(spark: SparkSession, tmp_path: Path) -> None:
     """Never made, deleted, or impossible: said as such, before any job runs."""
-    topic_writer(str(tmp_path), "gone").delete()
+    TopicWriter(str(tmp_path), "gone").delete()
     for read in (read_topic, stream_topic):
         for topic in ("never", "gone"):
             with pytest.raises(UnknownTopic):
@@ -218,11 +206,9 @@ def test_a_topic_that_is_not_there_is_unknown(spark: SparkSession, tmp_path: Pat
             read(spark, str(tmp_path), "../t")
 
 
-def test_the_checksum_is_the_one_that_anybody_can_compute(
-    spark: SparkSession, tmp_path: Path, topic_writer: Writer
-) -> None:
+def test_the_checksum_is_the_one_that_anybody_can_compute(spark: SparkSession, tmp_path: Path) -> None:
     """Spark's expression and the definition in ``record_checksum`` agree, nulls, empty values and time zones included."""
-    writer = topic_writer(str(tmp_path), "t")
+    writer = TopicWriter(str(tmp_path), "t")
     writer.append(FEW)
     expected = [
         zlib.crc32(text)
@@ -238,11 +224,9 @@ def test_the_checksum_is_the_one_that_anybody_can_compute(
     assert (row["count"], row["checksum_sum"], row["checksum_xor"]) == (3, sum(expected), exclusive_or)
 
 
-def test_flights_are_summed_up_by_partition_hour_and_carrier(
-    spark: SparkSession, tmp_path: Path, topic_writer: Writer
-) -> None:
+def test_flights_are_summed_up_by_partition_hour_and_carrier(spark: SparkSession, tmp_path: Path) -> None:
     """The job's transform on a handful of flights: cancelled ones count but don't delay, what is no flight is kept apart."""
-    writer = topic_writer(str(tmp_path), "t")
+    writer = TopicWriter(str(tmp_path), "t")
     values = [
         b'{"hour":5,"carrier":"UA","dep_delay":4,"dest":"IAH"}',
         b'{"hour":5,"carrier":"UA","dep_delay":-2}',
@@ -261,7 +245,7 @@ def test_flights_are_summed_up_by_partition_hour_and_carrier(
     assert flight_delays.summarize(rows)["next_offsets"] == {"0": 6}
 
 
-def test_a_session_needs_no_jar_from_the_maven_cache(tmp_path: Path, topic_writer: Writer) -> None:
+def test_a_session_needs_no_jar_from_the_maven_cache(tmp_path: Path) -> None:
     """Where ~/.m2 holds poms without their jars (an IDE or a build left them), Spark's own resolution fails; ours does not ask.
 
     Everything from nothing: an empty cache, a home of its own, a process of its own.
@@ -278,7 +262,7 @@ def test_a_session_needs_no_jar_from_the_maven_cache(tmp_path: Path, topic_write
             f"<project><modelVersion>4.0.0</modelVersion><groupId>{group}</groupId>"
             f"<artifactId>{artifact}</artifactId><version>{version}</version></project>"
         )
-    topic_writer(str(tmp_path / "store"), "t").append(FEW)
+    TopicWriter(str(tmp_path / "store"), "t").append(FEW)
     program = (
         "import sys; from spark_pipeline import read_topic, session; spark = session(sys.argv[1], master='local[1]'); "
         "print('records:', read_topic(spark, sys.argv[1], 't').count()); spark.stop()"

@@ -4,31 +4,28 @@ Drivers and gateways that are killed: ``tests/torture/test_spark_sink_kills.py``
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import DataStreamWriter
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from log_format.records.partitioner import partition_for_key
 from log_format.stores import open_store
 from log_format.transactions.staged_records import STAGED
 from spark_pipeline import read_topic
+from tests.support.gateway_process import running_gateway
+from tests.support.topic_writer import TopicWriter
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
-Writer = Callable[..., Any]
 Target = dict[str, str]
 STARTS_MAX = 5
 START_MS = 1_763_683_200_123
-_LISTENS = re.compile(r"listens on (http://\S+)")
 
 
 @pytest.fixture(params=["store", pytest.param("gateway", marks=pytest.mark.processes)])
@@ -38,32 +35,27 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str
     if request.param == "store":
         yield store, {"store": store}
         return
-    command = [sys.executable, "-m", "gateway", "--store", store, "--port", "0", "--log-level", "warning"]
-    with (tmp_path / "gateway.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-    assert process.stdout is not None
-    try:
-        found = _LISTENS.search(process.stdout.readline())
-        assert found, (tmp_path / "gateway.log").read_text()
+    with running_gateway(store, tmp_path / "gateway.log") as gateway:
         # The first address is nobody's: what it does not take the next one does.
-        yield store, {"gateway": f"http://127.0.0.1:9,{found.group(1)}"}
-    finally:
-        process.terminate()
-        process.wait(timeout=60)
-        process.stdout.close()
+        yield store, {"gateway": f"http://127.0.0.1:9,{gateway.url}"}
 
 
-def fill(writer: Any, commits: int, of: int = 100) -> None:
+def fill(writer: TopicWriter, commits: int, of: int = 100) -> None:
     for commit in range(commits):
         writer.append([(n % 2, START_MS, b"%d" % n, b"%d" % n) for n in range(commit * of, (commit + 1) * of)])
 
 
 def copying(spark: SparkSession, store: str, limit: int = 50) -> DataFrame:
-    options = {"store": store, "subscribe": "from", "startingOffsets": "earliest", "maxOffsetsPerTrigger": limit}
+    options: dict[str, Any] = {
+        "store": store,
+        "subscribe": "from",
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": limit,
+    }
     return spark.readStream.format("tidelog").options(**options).load().select("key", "value")
 
 
-def run(records: DataFrame, target: Target, checkpoint: Path, **options: object) -> None:
+def run(records: DataFrame, target: Target, checkpoint: Path, **options: Any) -> None:
     writer = records.writeStream.format("tidelog").options(**target, **options)
     to_its_end(writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True))
 
@@ -80,13 +72,11 @@ def to_its_end(writer: DataStreamWriter) -> None:
             return
 
 
-def test_a_job_appends_what_kafkas_sink_takes(
-    spark: SparkSession, target: tuple[str, Target], topic_writer: Writer
-) -> None:
+def test_a_job_appends_what_kafkas_sink_takes(spark: SparkSession, target: tuple[str, Target]) -> None:
     """Strings and binaries, headers, partitions by column, by key and in turn, topics by column; nothing is left behind."""
     store_uri, option = target
     for topic in ("a", "b"):
-        topic_writer(store_uri, topic, partition_count=4)
+        TopicWriter(store_uri, topic, partition_count=4)
     rows = [
         ("a", "k1", "v1", [("h", bytearray(b"1")), ("h", None)], None),
         ("a", None, "v2", None, 3),
@@ -114,10 +104,10 @@ def test_a_job_appends_what_kafkas_sink_takes(
     assert not list(open_store(store_uri).list(STAGED))
 
 
-def test_what_is_wrong_is_refused(spark: SparkSession, tmp_path: Path, topic_writer: Writer) -> None:
+def test_what_is_wrong_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     """By the option's or the column's name, before anything is written."""
     store = (tmp_path / "store").as_uri()
-    topic_writer(store, "t", config={"max.message.bytes": 100})
+    TopicWriter(store, "t", config={"max.message.bytes": "100"})
     frame = spark.createDataFrame([("v" * 200, 7)], "value string, partition int")
     cases: list[tuple[DataFrame, dict[str, str], str]] = [
         (frame, {}, "topic: is missing"),
@@ -150,13 +140,13 @@ def forget(checkpoint: Path, batch: int) -> None:
 
 
 def test_a_batch_that_is_repeated_changes_nothing(
-    spark: SparkSession, target: tuple[str, Target], topic_writer: Writer, tmp_path: Path
+    spark: SparkSession, target: tuple[str, Target], tmp_path: Path
 ) -> None:
     """The last batch again, as after a crash between its commit and Spark's note of it, in both of its topics; then the stream
     goes on. A repeat that goes straight to the store knows what went through a gateway."""
     store, option = target
-    source = topic_writer(store, "from")
-    targets = [topic_writer(store, "left"), topic_writer(store, "right")]
+    source = TopicWriter(store, "from")
+    targets = [TopicWriter(store, "left"), TopicWriter(store, "right")]
     fill(source, 2)
     both = copying(spark, store).selectExpr("key", "value", "explode(array('left', 'right')) topic")
     checkpoint = tmp_path / "checkpoint"
@@ -176,15 +166,13 @@ def test_a_batch_that_is_repeated_changes_nothing(
     assert not list(open_store(store).list(STAGED))
 
 
-def test_a_job_with_a_name_is_written_once(
-    spark: SparkSession, target: tuple[str, Target], topic_writer: Writer, tmp_path: Path
-) -> None:
+def test_a_job_with_a_name_is_written_once(spark: SparkSession, target: tuple[str, Target], tmp_path: Path) -> None:
     """``txnAppId`` and ``txnVersion`` make ``foreachBatch`` exactly once, several writes in one batch, too; without them a job
     that is run again appends again, in a micro-batch as well."""
     store, option = target
-    source = topic_writer(store, "from")
+    source = TopicWriter(store, "from")
     for topic in ("named", "other", "plain"):
-        topic_writer(store, topic)
+        TopicWriter(store, topic)
     fill(source, 1)
 
     def each(rows: DataFrame, number: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from operator import attrgetter
@@ -20,18 +19,18 @@ from log_format.delta.log import TableLog
 from log_format.groups.state import consumer_offsets_table
 from spark_pipeline import lag
 from spark_pipeline.schemas import KAFKA_SOURCE
+from tests.support.topic_writer import TopicWriter
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
-Writer = Callable[..., Any]
 START_MS = 1_763_683_200_123
 
 
-def load(spark: SparkSession, store: str, **options: object) -> DataFrame:
+def load(spark: SparkSession, store: str, **options: Any) -> DataFrame:
     return spark.read.format("tidelog").options(store=store, **options).load()
 
 
-def stream(spark: SparkSession, store: str, **options: object) -> DataFrame:
+def stream(spark: SparkSession, store: str, **options: Any) -> DataFrame:
     return spark.readStream.format("tidelog").options(store=store, startingOffsets="earliest", **options).load()
 
 
@@ -62,14 +61,14 @@ def test_python_processes_of_a_session_start_with_compiled_code(spark: SparkSess
     assert found == [pyspark.__file__]
 
 
-def test_batch_between_positions_and_with_filters(spark: SparkSession, tmp_path: Path, topic_writer: Writer) -> None:
+def test_batch_between_positions_and_with_filters(spark: SparkSession, tmp_path: Path) -> None:
     """Offsets, timestamps and filters give exactly the records that they name; narrower columns are read alone."""
     store = (tmp_path / "store").as_uri()
-    writer = topic_writer(store, "t")
+    writer = TopicWriter(store, "t")
     for commit in range(4):
         writer.append(some(10, 0, commit * 1000) + some(10, 1, commit * 1000))
 
-    def read(**options: object) -> list[tuple[int, int]]:
+    def read(**options: Any) -> list[tuple[int, int]]:
         return [place[1:] for place in places(load(spark, store, subscribe="t", **options).collect())]
 
     given = {"startingOffsets": '{"t":{"0":5,"1":-2}}', "endingOffsets": '{"t":{"0":-1,"1":3}}'}
@@ -97,10 +96,10 @@ def test_batch_between_positions_and_with_filters(spark: SparkSession, tmp_path:
         spark.read.format("tidelog").schema("value string").options(store=store, subscribe="t").load().collect()
 
 
-def test_what_is_wrong_is_refused(spark: SparkSession, tmp_path: Path, topic_writer: Writer) -> None:
+def test_what_is_wrong_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     """The error that Spark raises has the option's name, or the topic's."""
     store = (tmp_path / "store").as_uri()
-    topic_writer(store, "t").append(some(3))
+    TopicWriter(store, "t").append(some(3))
     for match, options in {
         "kafka.bootstrap.servers: is for Kafka's client": {"subscribe": "t", "kafka.bootstrap.servers": "x"},
         "subscribePattern: contradicts subscribe": {"subscribe": "t", "subscribePattern": "t"},
@@ -111,11 +110,9 @@ def test_what_is_wrong_is_refused(spark: SparkSession, tmp_path: Path, topic_wri
             load(spark, store, **options).collect()
 
 
-def test_a_stream_takes_each_record_once_across_restarts(
-    spark: SparkSession, store_uri: str, topic_writer: Writer, tmp_path: Path
-) -> None:
+def test_a_stream_takes_each_record_once_across_restarts(spark: SparkSession, store_uri: str, tmp_path: Path) -> None:
     """From its checkpoint on, in micro-batches no larger than asked, with Kafka's JSON in the checkpoint."""
-    writer = topic_writer(store_uri, "t")
+    writer = TopicWriter(store_uri, "t")
     writer.append(some(30, 0) + some(50, 1))
     records = stream(spark, store_uri, subscribe="t", maxOffsetsPerTrigger=25)
     first = drain(records, tmp_path / "checkpoint")
@@ -130,22 +127,22 @@ def test_a_stream_takes_each_record_once_across_restarts(
     assert newest.read_text().splitlines()[-1] == '{"t": {"0": 30, "1": 54}}'
 
 
-def test_partitions_and_topics_that_appear_are_found(spark: SparkSession, tmp_path: Path, topic_writer: Writer) -> None:
+def test_partitions_and_topics_that_appear_are_found(spark: SparkSession, tmp_path: Path) -> None:
     """A pattern takes topics made since the query began, and those of the checkpoint go on where they were."""
     store = (tmp_path / "store").as_uri()
-    topic_writer(store, "logs-a", partition_count=1).append(some(3))
-    topic_writer(store, "other", partition_count=1).append(some(3))
+    TopicWriter(store, "logs-a", partition_count=1).append(some(3))
+    TopicWriter(store, "other", partition_count=1).append(some(3))
     records = stream(spark, store, subscribePattern="logs-.*")
     assert drain(records, tmp_path / "checkpoint") == [[("logs-a", 0, offset) for offset in range(3)]]
-    topic_writer(store, "logs-b", partition_count=2).append(some(2, 1))
+    TopicWriter(store, "logs-b", partition_count=2).append(some(2, 1))
     assert drain(records, tmp_path / "checkpoint") == [[("logs-b", 1, 0), ("logs-b", 1, 1)]]
 
 
 @pytest.mark.parametrize("fail", [True, False])
-def test_records_that_are_gone(spark: SparkSession, tmp_path: Path, topic_writer: Writer, fail: bool) -> None:
+def test_records_that_are_gone(spark: SparkSession, tmp_path: Path, fail: bool) -> None:
     """When the log start overtakes the reader the query fails and says so, or goes on with what there is when told to."""
     store = (tmp_path / "store").as_uri()
-    writer = topic_writer(store, "t", partition_count=1)
+    writer = TopicWriter(store, "t", partition_count=1)
     writer.append(some(10))
     records = stream(spark, store, subscribe="t", failOnDataLoss=str(fail).lower())
     drain(records, tmp_path / "checkpoint")
@@ -159,24 +156,24 @@ def test_records_that_are_gone(spark: SparkSession, tmp_path: Path, topic_writer
         assert drain(records, tmp_path / "checkpoint") == [[("t", 0, offset) for offset in range(25, 30)]]
 
 
-def test_a_topic_made_anew_is_data_loss(spark: SparkSession, tmp_path: Path, topic_writer: Writer) -> None:
+def test_a_topic_made_anew_is_data_loss(spark: SparkSession, tmp_path: Path) -> None:
     """Its offsets begin again: what the checkpoint has is beyond its end."""
     store = (tmp_path / "store").as_uri()
-    writer = topic_writer(store, "t", partition_count=1)
+    writer = TopicWriter(store, "t", partition_count=1)
     writer.append(some(10))
     strict, lenient = (stream(spark, store, subscribe="t", failOnDataLoss=fail) for fail in ("true", "false"))
     drain(strict, tmp_path / "checkpoint")
     writer.delete()
-    topic_writer(store, "t", partition_count=1).append(some(4))
+    TopicWriter(store, "t", partition_count=1).append(some(4))
     with pytest.raises(PySparkException, match=r"t/0 was read up to 10, and holds \[0, 4\) now"):
         drain(strict, tmp_path / "checkpoint")
     assert drain(lenient, tmp_path / "checkpoint") == [[("t", 0, offset) for offset in range(4)]]
 
 
-def test_progress_is_the_groups_and_lag_is_known(spark: SparkSession, tmp_path: Path, topic_writer: Writer) -> None:
+def test_progress_is_the_groups_and_lag_is_known(spark: SparkSession, tmp_path: Path) -> None:
     """With groupId the query's position is where every other consumer's is; ``lag`` says what is left."""
     store = (tmp_path / "store").as_uri()
-    writer = topic_writer(store, "t")
+    writer = TopicWriter(store, "t")
     writer.append(some(30, 0) + some(10, 1))
     records = stream(spark, store, subscribe="t", groupId="a-job", maxOffsetsPerTrigger=20)
     writing = records.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
@@ -188,14 +185,12 @@ def test_progress_is_the_groups_and_lag_is_known(spark: SparkSession, tmp_path: 
     assert lag(query) == {"t": {0: 0, 1: 0}}
 
 
-def test_credentials_are_in_no_plan(
-    spark: SparkSession, s3_uri: str, topic_writer: Writer, minio_environment: dict[str, str]
-) -> None:
+def test_credentials_are_in_no_plan(spark: SparkSession, s3_uri: str, minio_environment: dict[str, str]) -> None:
     """Not in what ``explain`` shows, nor in the tasks; they come by Spark's configuration or the environment."""
     from spark_pipeline.source.batch import BatchReader
     from spark_pipeline.source.options import parse_options
 
-    topic_writer(s3_uri, "t").append(some(3))
+    TopicWriter(s3_uri, "t").append(some(3))
     records = load(spark, s3_uri, subscribe="t")
     assert len(records.collect()) == 3
     plan = records._jdf.queryExecution().toString()

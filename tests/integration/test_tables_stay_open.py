@@ -30,6 +30,7 @@ from log_format.topic.config import TopicConfig
 from log_format.transactions import compaction as transaction_compaction
 from log_format.transactions.changes import Begin, Decide
 from log_format.transactions.state import transactions_table
+from tests.support.clocks import ManualClock
 from tests.support.collected_events import CollectedEvents
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
@@ -43,28 +44,12 @@ Rows = list[str]
 """A table's rows, as text, sorted."""
 
 
-class TurnedClock:
-    """Moves only when told."""
-
-    def __init__(self) -> None:
-        self.ms = 1_763_683_200_000
-
-    def now_ms(self) -> int:
-        return self.ms
-
-    def monotonic_ms(self) -> int:
-        return self.ms
-
-    def sleep_ms(self, duration_ms: int) -> None:
-        self.ms += duration_ms
-
-
 class Tables:
     """A topic and the system tables in memory, copied to a directory for readers that know nothing of Tidelog."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.clock = TurnedClock()
+        self.clock = ManualClock()
         self.store = MemoryStore(clock=self.clock)
         self.numbers = count(1)
         self.logs: list[TableLog[Any]] = [
@@ -143,7 +128,7 @@ class Tables:
     def leave_orphans(self) -> None:
         for key in ("topics/t/segments", "system/transactions/decisions", "system/consumer_offsets/offsets"):
             self.store.put(f"{key}/orphan.parquet", b"from one that died")
-        self.clock.ms += 25 * HOUR_MS
+        self.clock.pass_ms(25 * HOUR_MS)
 
     def copy(self) -> None:
         """Make the directory what the store is."""
@@ -215,7 +200,7 @@ def test_every_table_opens_after_each_job(spark: SparkSession, tmp_path: Path) -
             assert by_deltalake(tmp_path, table, version) == rows
     for table, version in fenced.items():
         assert by_spark(spark, tmp_path, table, version) == seen[table, version][0]
-    tables.clock.ms += 26 * HOUR_MS
+    tables.clock.pass_ms(26 * HOUR_MS)
     tables.maintain("a checkpoint covers its version, and no reader may lag so far")
     look()
     tables.compact_system()

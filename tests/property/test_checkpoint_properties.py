@@ -145,7 +145,7 @@ def test_a_checkpoint_changes_nothing(data: st.DataObject, length: int) -> None:
 def as_bytes(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink)
-    return sink.getvalue().to_pybytes()
+    return bytes(sink.getvalue())
 
 
 def stored(table: pa.Table) -> pa.Table:

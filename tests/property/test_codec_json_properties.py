@@ -8,7 +8,6 @@ import random
 from typing import Any
 
 import pytest
-from codec_bodies import BOUNDED, BYTES_MAX, CHARACTERS, as_rows, outcome
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from gateway.codec.json_text import structural_quotes
 from gateway.codec.ndjson_body import decode_ndjson
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.records.schema import TIMESTAMP_MS_MAX
+from tests.support.codec_bodies import BOUNDED, BYTES_MAX, CHARACTERS, as_rows, outcome
 
 
 class Pairs(list[tuple[str, Any]]):

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import zstandard
-from codec_bodies import BOUNDED, BYTES_MAX, CHARACTERS, as_rows, outcome
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +24,7 @@ from gateway.codec.media_type import FETCH_TYPES, PRODUCE_TYPES, content_type, n
 from gateway.codec.ndjson_body import decode_ndjson
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.records.schema import BATCH_SCHEMA, HEADERS, RECORD_SCHEMA, TIMESTAMP_MS_MAX
+from tests.support.codec_bodies import BOUNDED, BYTES_MAX, CHARACTERS, as_rows, outcome
 
 POSITIONS = Positions(next_offset=7, high_watermark=9, log_start_offset=0)
 TEXTS = st.text(CHARACTERS, max_size=8)

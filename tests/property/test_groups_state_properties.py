@@ -28,25 +28,10 @@ from log_format.groups.row import GroupRow, MemberRow, OffsetRow, decode_tag, en
 from log_format.groups.state import Group, GroupsState, consumer_offsets_table, snapshot
 from log_format.layout import CONSUMER_OFFSETS_ROOT
 from log_format.stores.memory import MemoryStore
+from tests.support.clocks import ManualClock
 
 GROUPS = ("a", "b", "\u00e9/:")
 TOPICS = ("t", "u")
-
-
-class _Clock:
-    """Stands still unless told otherwise."""
-
-    def __init__(self) -> None:
-        self.time_ms = 1_700_000_000_000
-
-    def now_ms(self) -> int:
-        return self.time_ms
-
-    def monotonic_ms(self) -> int:
-        return self.time_ms
-
-    def sleep_ms(self, duration_ms: int) -> None:
-        self.time_ms += duration_ms
 
 
 def _offset(group: str, topic: str, partition: int, offset: int | None) -> OffsetRow:
@@ -121,7 +106,7 @@ def _content(state: GroupsState) -> dict[str, Group]:
 @settings(max_examples=120, deadline=None)
 def test_every_way_of_reading_gives_the_same(history: list[Any]) -> None:
     """A follower, a log loaded anew with and without checkpoints, a rewrite, and the snapshot of a state all agree."""
-    store, clock, ids = MemoryStore(), _Clock(), count()
+    store, clock, ids = MemoryStore(), ManualClock(), count()
 
     def new_id() -> str:
         return f"id-{next(ids)}"
@@ -131,7 +116,7 @@ def test_every_way_of_reading_gives_the_same(history: list[Any]) -> None:
     for act in history:
         before = _content(log.state)
         if act == "pass":
-            clock.time_ms += 1_000
+            clock.pass_ms(1_000)
         elif act == "checkpoint" and log.state.version >= 0:
             write_table_checkpoint(store, CONSUMER_OFFSETS_ROOT, log.state.version, clock.now_ms())
         elif act == "compact" and log.state.version >= 0:

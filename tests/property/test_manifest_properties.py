@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from log_format.checkpoints.segments import columns_of, segments_of
 from log_format.delta.checkpoint_schema import ADD
 from log_format.layout import compacted_path, segment_path
-from log_format.manifest.manifest import Manifest, partition_runs, segment_rows
+from log_format.manifest import partition_runs, segment_rows
+from log_format.manifest.manifest import Manifest
 from log_format.segments.run import Run, SegmentRef
 from log_format.topic.segment_tags import add_segment
 

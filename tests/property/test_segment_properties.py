@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import zlib
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 from hypothesis import given, settings
@@ -42,7 +43,7 @@ RUN = st.tuples(st.integers(0, OFFSET_MAX), st.lists(st.tuples(st.integers(1, 5)
 """A base offset, and records with their distances."""
 
 
-def table_of(runs: dict[int, tuple[int, list[tuple[int, dict]]]]) -> pa.Table:
+def table_of(runs: dict[int, tuple[int, list[tuple[int, dict[str, Any]]]]]) -> pa.Table:
     rows = []
     for partition in sorted(runs):
         offset, records = runs[partition]

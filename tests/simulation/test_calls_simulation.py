@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from simulated.truth import Violation
-from simulated_calls.calls import KINDS
-from simulated_calls.world import Break, simulate_calls
-from simulated_service.service import Code
 
 from gateway.app import ROUTERS
 from gateway.finishing.staging import Staging
 from gateway.groups.committed import Committed
 from gateway.transactions.transactions import Transactions
 from log_format.errors import BackOff, StoreUnavailable
+from tests.simulation.simulated.truth import Violation
+from tests.simulation.simulated_calls.calls import KINDS
+from tests.simulation.simulated_calls.world import Break, simulate_calls
+from tests.simulation.simulated_service.service import Code
 
 ONE_SEED = os.environ.get("TIDELOG_CALLS_SEED")
 SEEDS = range(int(os.environ.get("TIDELOG_CALLS_SEEDS", "120"))) if ONE_SEED is None else [int(ONE_SEED)]

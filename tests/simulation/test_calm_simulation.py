@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from unittest import mock
 
 import pytest
-from simulated_calm.world import simulate_calm
 
 from gateway.engine.waiting import Waiters
+from tests.simulation.simulated_calm.world import simulate_calm
 
 ONE_SEED = os.environ.get("TIDELOG_CALM_SEED")
 SEEDS = range(int(os.environ.get("TIDELOG_CALM_SEEDS", "3"))) if ONE_SEED is None else [int(ONE_SEED)]

@@ -33,6 +33,7 @@ from log_format.stores.memory import MemoryStore
 from log_format.topic.append import Append, Batch
 from log_format.topic.changes import CreateTopic
 from log_format.topic.config import TopicConfig
+from tests.support.clocks import ManualClock
 from tests.support.collected_events import CollectedEvents
 
 HISTORIES = 45
@@ -43,22 +44,6 @@ PAUSE_SHARE = 0.1
 DEPTH_MAX = 3
 STEPS = 12
 PAUSES_MAX = 12
-
-
-class WorldClock:
-    """All actors' clock."""
-
-    def __init__(self) -> None:
-        self.ms = 1_763_683_200_000
-
-    def now_ms(self) -> int:
-        return self.ms
-
-    def monotonic_ms(self) -> int:
-        return self.ms
-
-    def sleep_ms(self, duration_ms: int) -> None:
-        self.ms += duration_ms
 
 
 class PausingStore:
@@ -108,7 +93,7 @@ class World:
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.clock = WorldClock()
+        self.clock = ManualClock()
         self.objects = MemoryStore(clock=self.clock)
         self.numbers = count(1)
         self.acknowledged: dict[int, bytes] = {}
@@ -148,11 +133,11 @@ class World:
         if self.pauses_left and self.rng.random() < PAUSE_SHARE:
             self.pauses_left -= 1
             parts = [self.rng.choice(PAUSES_MS) for _ in range(2)]
-            self.clock.ms += parts[0]
+            self.clock.pass_ms(parts[0])
             if self.depth < DEPTH_MAX:
                 self.somebody()
                 self.somebody()
-            self.clock.ms += parts[1]
+            self.clock.pass_ms(parts[1])
 
     def appender(self) -> Callable[[], None]:
         log = TopicLog(PausingStore(self.objects, self.pause), "t", self.clock)
@@ -161,7 +146,7 @@ class World:
         def append() -> None:
             value = b"%d" % next(self.numbers)
             columns = [
-                pa.array([self.clock.ms * 1000], BATCH_SCHEMA.field("timestamp").type),
+                pa.array([self.clock.now_ms() * 1000], BATCH_SCHEMA.field("timestamp").type),
                 pa.nulls(1, pa.binary()),
                 pa.array([value], pa.binary()),
                 pa.nulls(1, BATCH_SCHEMA.field("headers").type),
@@ -182,7 +167,7 @@ class World:
 
         return append
 
-    def maintainer(self) -> Callable[[], None]:
+    def maintainer(self) -> Callable[[], object]:
         store = PausingStore(self.objects, self.pause)
         job = Job(
             store=store,
@@ -193,7 +178,7 @@ class World:
             only=["t"],
             new_id=self.new_id,
         )
-        return lambda: job.run_round(collect=True) and None
+        return lambda: job.run_round(collect=True)
 
 
 @pytest.mark.parametrize("part", range(3))

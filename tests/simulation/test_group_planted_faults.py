@@ -10,10 +10,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from simulated.faults import Profile
-from simulated.truth import Violation
-from simulated_groups.world import FAULTY, PASSING, simulate_groups
-from simulated_service.service import Code
 
 from gateway.engine.shared_commits import SharedCommits
 from gateway.groups.committed import Committed
@@ -24,6 +20,10 @@ from log_format.groups.changes import CommitOffsets
 from log_format.groups.holdings import Holdings
 from log_format.groups.row import GroupChanges
 from log_format.groups.state import GroupsState, snapshot
+from tests.simulation.simulated.faults import Profile
+from tests.simulation.simulated.truth import Violation
+from tests.simulation.simulated_groups.world import FAULTY, PASSING, simulate_groups
+from tests.simulation.simulated_service.service import Code
 
 SEEDS_MAX = 60
 
@@ -55,11 +55,11 @@ async def _commits_by_memory(
 ) -> None:
     """Judges the member by what the coordinator has in memory, and writes as if nobody's."""
     if member_id is None:
-        return await _commit(self, name, offsets, member_id, generation, **arguments)
+        await _commit(self, name, offsets, member_id, generation, **arguments)
+        return
     rows = await self.rows(name, offsets, member_id, generation)
     decision = _UnjudgedCommit(group=name, offsets=rows, instead_of=arguments.get("instead_of"))
-    await self._commits.decide(decision)
-    return None
+    await self._table.decide(decision)
 
 
 class _UnjudgedCommit(CommitOffsets):

@@ -7,16 +7,14 @@ one alone and prints what happened in it.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from simulated_groups.world import PROFILES, simulate_groups
+
+from tests.simulation.simulated.replay import assert_replays
+from tests.simulation.simulated_groups.world import PROFILES, simulate_groups
 
 ONE_SEED = os.environ.get("TIDELOG_GROUP_SEED")
 SEEDS = range(int(os.environ.get("TIDELOG_GROUP_SEEDS", "20"))) if ONE_SEED is None else [int(ONE_SEED)]
@@ -64,14 +62,4 @@ def test_the_histories_are_eventful() -> None:
 
 def test_a_seed_is_a_history() -> None:
     """The same seed gives the same history byte for byte, also in another process with other hashes."""
-    program = (
-        "import hashlib, logging, sys; sys.path.insert(0, sys.argv[1]); logging.disable(logging.CRITICAL); "
-        "from simulated_groups.world import simulate_groups; "
-        "print(hashlib.sha256('\\n'.join(simulate_groups(int(sys.argv[2])).trace).encode()).hexdigest())"
-    )
-    command = [sys.executable, "-c", program, str(Path(__file__).parent), "3"]
-    environment = os.environ | {"PYTHONHASHSEED": "12345"}
-    other = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
-    trace = simulate_groups(3).trace
-    assert hashlib.sha256("\n".join(trace).encode()).hexdigest() == other.stdout.strip()
-    assert trace != simulate_groups(4).trace
+    assert_replays(simulate_groups, 3)

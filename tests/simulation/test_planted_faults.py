@@ -10,19 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from simulated.faults import (
-    CALM,
-    CROWDED,
-    DROWSY,
-    FAULTY,
-    HOSTILE,
-    SLEEPY,
-    SLEEPY_ON_A_DIRECTORY,
-    Profile,
-)
-from simulated.gateway import Code
-from simulated.truth import Violation
-from simulated.world import simulate
 
 from log_format import layout
 from log_format.checkpoints.checkpoint import write_checkpoint
@@ -35,44 +22,57 @@ from log_format.store import ObjectStore
 from log_format.topic.append import Append
 from log_format.topic.change import Change, StagedSegment
 from log_format.topic.state import Offsets, TopicState
+from tests.simulation.simulated.faults import (
+    CALM,
+    CROWDED,
+    DROWSY,
+    FAULTY,
+    HOSTILE,
+    SLEEPY,
+    SLEEPY_ON_A_DIRECTORY,
+    Profile,
+)
+from tests.simulation.simulated.gateway import Code
+from tests.simulation.simulated.truth import Violation
+from tests.simulation.simulated.world import simulate
 
 SEEDS_MAX = 300
 MEDDLED = replace(CROWDED, administration=1.0)
 """Topics are altered while records come."""
 
 
-class AcknowledgesAnyHolder(Committer):
+class AcknowledgesAnyHolder(Committer[TopicState]):
     """Takes a 412 for its own success without reading back whose object is there."""
 
     def _read_back(self, key: str, commit_id: str) -> _Holder:
         return _Holder.OURS
 
 
-class BelievesItLost(Committer):
+class BelievesItLost(Committer[TopicState]):
     """Takes a 412 or a lost answer for somebody else's commit, and commits again behind it."""
 
     def _read_back(self, key: str, commit_id: str) -> _Holder:
         return _Holder.FOREIGN
 
 
-class AcknowledgesBeforeCommit(Committer):
+class AcknowledgesBeforeCommit(Committer[TopicState]):
     """Answers when the segment is up; the commit never comes."""
 
     def _publish(self, proposal: Any, commit_id: str, state: TopicState, *_: Any) -> bool:
         return True
 
 
-class ForgetsTheSegment(Committer):
+class ForgetsTheSegment(Committer[TopicState]):
     """Commits without having put what it commits."""
 
-    def _segment_is_ready(self, segment: StagedSegment | None) -> bool:
+    def _segment_is_ready(self, staged: Any) -> bool:
         return True
 
 
-class SkipsValidation(Committer):
+class SkipsValidation(Committer[TopicState]):
     """Tries at the next version what it had in mind for the one before: old offsets, old topic."""
 
-    def commit(self, change: Change[Any]) -> Committed[Any]:
+    def commit(self, change: Change[Any]) -> Committed[Any, Any]:
         return super().commit(_ProposedOnce(change))
 
 
@@ -87,10 +87,10 @@ class _ProposedOnce:
         return self._proposal
 
 
-class IgnoresTheIncarnation(Committer):
+class IgnoresTheIncarnation(Committer[TopicState]):
     """Appends to whatever bears the topic's name by now."""
 
-    def commit(self, change: Change[Any]) -> Committed[Any]:
+    def commit(self, change: Change[Any]) -> Committed[Any, Any]:
         return super().commit(_ForAnyTopic(change) if isinstance(change, Append) else change)
 
 
@@ -105,10 +105,10 @@ class _ForAnyTopic:
         return self._append.propose(state, now_ms)
 
 
-class IgnoresNewPartitions(Committer):
+class IgnoresNewPartitions(Committer[TopicState]):
     """Appends what was routed by another partition count: a key's records go to two partitions, and lose their order."""
 
-    def commit(self, change: Change[Any]) -> Committed[Any]:
+    def commit(self, change: Change[Any]) -> Committed[Any, Any]:
         if isinstance(change, Append):
             change = _WithoutCounts(change)
         return super().commit(change)
@@ -128,21 +128,21 @@ class _WithoutCounts:
         return proposal
 
 
-class TrustsItsPut(Committer):
+class TrustsItsPut(Committer[TopicState]):
     """Never asks whether it put into a hole that log clean-up had left."""
 
     def _may_be_cleaned(self, version: int, since_ms: int) -> bool:
         return False
 
 
-class RefusesWhatMayLand(Committer):
+class RefusesWhatMayLand(Committer[TopicState]):
     """Says that nothing happened while its put may still arrive."""
 
     def _unknown(self, version: int) -> OutcomeUnknown:
         return BackOff("not committed")  # type: ignore[return-value]
 
 
-class RefusesByAnOldHead(Committer):
+class RefusesByAnOldHead(Committer[TopicState]):
     """Judges requests by what it saw last, although others have committed since."""
 
     def _look_if_old(self) -> bool:
@@ -150,12 +150,12 @@ class RefusesByAnOldHead(Committer):
         return True
 
 
-class ShowsBeforeCommit(Committer):
+class ShowsBeforeCommit(Committer[TopicState]):
     """Advances the high watermark before the commit stands (KafScale, Nisshi)."""
 
     def __init__(self, log: TopicLog, **arguments: Any) -> None:
         super().__init__(log, **arguments)
-        self._store = _Announcing(log)  # type: ignore[assignment]
+        self._store = _Announcing(log)
 
 
 class _Announcing:
@@ -212,7 +212,7 @@ class LetsEverybodyIn(Append):
 
 def _claims_too_much(store: ObjectStore, topic: str, version: int, now_ms: int) -> None:
     """Writes the checkpoint of one version under the name of the next."""
-    write_checkpoint(_OneUp(store), topic, version, now_ms)  # type: ignore[arg-type]
+    write_checkpoint(_OneUp(store), topic, version, now_ms)
 
 
 class _OneUp:

@@ -13,10 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from simulated.faults import CALM, CROWDED, FAULTY, HOSTILE, Profile
-from simulated.truth import Violation
-from simulated_service.service import Code
-from simulated_service.world import QUIET, simulate_service
 
 from gateway.engine.group_commit import GroupCommit
 from gateway.engine.open_topic import OpenTopic
@@ -28,6 +24,10 @@ from log_format.topic.append import Append, Batch
 from log_format.topic.appended import Duplicate
 from log_format.topic.producers import NO_PRODUCERS, SequenceCheck
 from log_format.transactions import finishing
+from tests.simulation.simulated.faults import CALM, CROWDED, FAULTY, HOSTILE, Profile
+from tests.simulation.simulated.truth import Violation
+from tests.simulation.simulated_service.service import Code
+from tests.simulation.simulated_service.world import QUIET, simulate_service
 
 SEEDS_MAX = 300
 
@@ -40,19 +40,19 @@ def _quiet_gateways() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-def _acknowledges_before_the_commit(self: Committer, proposal: Any, *rest: Any) -> bool:
+def _acknowledges_before_the_commit(self: Committer[Any], proposal: Any, *rest: Any) -> bool:
     return True if proposal.operation == "WRITE" else _publish(self, proposal, *rest)
 
 
-def _says_that_nothing_happened(self: Committer, version: int) -> BackOff:
+def _says_that_nothing_happened(self: Committer[Any], version: int) -> BackOff:
     return BackOff("not committed")
 
 
-def _takes_a_412_for_its_own(self: Committer, key: str, commit_id: str) -> _Holder:
+def _takes_a_412_for_its_own(self: Committer[Any], key: str, commit_id: str) -> _Holder:
     return _Holder.OURS
 
 
-def _takes_a_412_for_foreign(self: Committer, key: str, commit_id: str) -> _Holder:
+def _takes_a_412_for_foreign(self: Committer[Any], key: str, commit_id: str) -> _Holder:
     return _Holder.FOREIGN
 
 

@@ -7,18 +7,16 @@ it.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from simulated.faults import Fault
-from simulated_service.world import PROFILES, QUIET, simulate_service
+
+from tests.simulation.simulated.faults import Fault
+from tests.simulation.simulated.replay import assert_replays
+from tests.simulation.simulated_service.world import PROFILES, QUIET, simulate_service
 
 ONE_SEED = os.environ.get("TIDELOG_SERVICE_SEED")
 SEEDS = range(int(os.environ.get("TIDELOG_SERVICE_SEEDS", "100"))) if ONE_SEED is None else [int(ONE_SEED)]
@@ -77,15 +75,4 @@ def test_the_histories_are_eventful() -> None:
 @pytest.mark.parametrize("seed", [3, 17])
 def test_a_seed_is_a_history(seed: int) -> None:
     """The same seed gives the same history byte for byte, also in another process with other hashes."""
-    program = (
-        "import hashlib, logging, sys; sys.path.insert(0, sys.argv[1]); logging.disable(logging.CRITICAL); "
-        "from simulated_service.world import simulate_service; "
-        "print(hashlib.sha256('\\n'.join(simulate_service(int(sys.argv[2])).trace).encode()).hexdigest())"
-    )
-    command = [sys.executable, "-c", program, str(Path(__file__).parent), str(seed)]
-    environment = os.environ | {"PYTHONHASHSEED": "12345"}
-    other = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
-    trace = simulate_service(seed).trace
-    assert hashlib.sha256("\n".join(trace).encode()).hexdigest() == other.stdout.strip()
-    assert trace == simulate_service(seed).trace
-    assert trace != simulate_service(seed + 1).trace
+    assert_replays(simulate_service, seed)

@@ -6,16 +6,14 @@ happened in it.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
-from simulated.faults import PROFILES, Fault
-from simulated.world import simulate
+
+from tests.simulation.simulated.faults import PROFILES, Fault
+from tests.simulation.simulated.replay import assert_replays
+from tests.simulation.simulated.world import simulate
 
 ONE_SEED = os.environ.get("TIDELOG_SIMULATION_SEED")
 SEEDS = range(int(os.environ.get("TIDELOG_SIMULATION_SEEDS", "800"))) if ONE_SEED is None else [int(ONE_SEED)]
@@ -65,14 +63,4 @@ def test_the_histories_are_eventful() -> None:
 @pytest.mark.parametrize("seed", [3, 17, 29])
 def test_a_seed_is_a_history(seed: int) -> None:
     """The same seed gives the same history, also in another process with other hashes: a failure can be replayed."""
-    program = (
-        "import hashlib, sys; sys.path.insert(0, sys.argv[1]); from simulated.world import simulate; "
-        "print(hashlib.sha256('\\n'.join(simulate(int(sys.argv[2])).trace).encode()).hexdigest())"
-    )
-    command = [sys.executable, "-c", program, str(Path(__file__).parent), str(seed)]
-    environment = os.environ | {"PYTHONHASHSEED": "12345"}
-    other = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
-    trace = simulate(seed).trace
-    assert hashlib.sha256("\n".join(trace).encode()).hexdigest() == other.stdout.strip()
-    assert trace == simulate(seed).trace
-    assert trace != simulate(seed + 1).trace
+    assert_replays(simulate, seed)

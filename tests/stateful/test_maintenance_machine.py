@@ -38,27 +38,12 @@ from log_format.topic.changes import AlterTopic, CreateTopic, DeleteRecords, Del
 from log_format.topic.config import TopicConfig
 from log_format.topic.live_segments import live_segments
 from log_format.topic.producers import ProducerStamp
+from tests.support.clocks import ManualClock
 from tests.support.collected_events import CollectedEvents
 
 PARTITIONS = 2
 HOUR_MS = 3_600_000
 POLICY = Policy(target_bytes=9_000, sources_max=5, flushed_min=2, fan_in=2, dirty_ratio=0.3)
-
-
-class TurnedClock:
-    """Moves only when told."""
-
-    def __init__(self) -> None:
-        self.ms = 1_763_683_200_000
-
-    def now_ms(self) -> int:
-        return self.ms
-
-    def monotonic_ms(self) -> int:
-        return self.ms
-
-    def sleep_ms(self, duration_ms: int) -> None:
-        self.ms += duration_ms
 
 
 @dataclass
@@ -88,7 +73,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
         super().__init__()
         self.few_removes = mock.patch.object(limits, "REMOVES_PER_COMMIT_MAX", 2)
         self.few_removes.start()
-        self.clock = TurnedClock()
+        self.clock = ManualClock()
         self.store = MemoryStore(clock=self.clock, lists_from_key=False)
         self.numbers = count(1)
         self.producer = producer_id.issue(producer_id.PLAIN, self.clock.now_ms(), "0" * 20, b"key")
@@ -181,7 +166,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
     def configure(
         self, policy: str, retention_hours: int, retention_bytes: int, lag_hours: int, delete_retention_hours: int
     ) -> None:
-        config = {
+        config: dict[str, int | str | None] = {
             "cleanup.policy": policy,
             "retention.ms": retention_hours * HOUR_MS if retention_hours >= 0 else -1,
             "retention.bytes": retention_bytes,
@@ -192,7 +177,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
 
     @rule(hours=st.sampled_from([1, 3, 30]))
     def time_passes(self, hours: int) -> None:
-        self.clock.ms += hours * HOUR_MS + 1
+        self.clock.pass_ms(hours * HOUR_MS + 1)
 
     @rule(who=st.integers(0, 1), collect=st.booleans())
     def maintain(self, who: int, collect: bool) -> None:
@@ -335,7 +320,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
         )
 
 
-class TestMaintenance(MaintenanceMachine.TestCase):  # type: ignore[name-defined,misc]
+class TestMaintenance(MaintenanceMachine.TestCase):  # type: ignore[misc,valid-type]
     """Whatever maintenance does in between, every reader sees what the model allows."""
 
     # Not explained: for that Python before 3.12 traces every line, which takes longer than a test may.

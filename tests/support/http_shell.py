@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import time
-from collections.abc import Callable
 from typing import Protocol
 
 import httpx
@@ -31,16 +29,6 @@ def problem_of(answer: bytes) -> tuple[int, str]:
     """The status and the error code of a refusal."""
     head, _, body = answer.partition(b"\r\n\r\n")
     return int(head.split()[1]), json.loads(body)["error_code"]
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 15.0) -> bool:
-    """Whether the condition comes true in this time."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return condition()
 
 
 def metric(shell: Shell, name: str) -> float:

@@ -9,18 +9,18 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tortured.checker import Log
-from tortured.driver_run import Plan as DriverPlan
-from tortured.driver_run import torture_drivers
-from tortured.final_log import by_deltalake, by_spark
-from tortured.pipeline_run import PipelineRun
-from tortured.run import TOPICS, Plan, torture
-from tortured.service import STORE, Service
-from tortured.spark_sink_run import SparkSinkRun
-from tortured.upkeep_run import Plan as UpkeepPlan
-from tortured.upkeep_run import torture_upkeep
+from tests.torture.tortured.checker import Log
+from tests.torture.tortured.driver_run import Plan as DriverPlan
+from tests.torture.tortured.driver_run import torture_drivers
+from tests.torture.tortured.final_log import by_deltalake, by_spark
+from tests.torture.tortured.pipeline_run import PipelineRun
+from tests.torture.tortured.run import TOPICS, Plan, torture
+from tests.torture.tortured.service import STORE, Service
+from tests.torture.tortured.spark_sink_run import SparkSinkRun
+from tests.torture.tortured.upkeep_run import Plan as UpkeepPlan
+from tests.torture.tortured.upkeep_run import torture_upkeep
 
 RETENTIONS = 3
 """A run with maintenance lasts so many times as long as replaced files stay, which is longer than Spark's streams should lag."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tortured.checker import Checker, Log
-from tortured.history import History, Place, Read, Write
+
+from tests.torture.tortured.checker import Checker, Log
+from tests.torture.tortured.history import History, Place, Read, Write
 
 ACKNOWLEDGED = Write(
     client="a",
@@ -50,7 +51,8 @@ LOG: Log = {("t", 0): ["a.0", "a.1", "a.2"], ("u", 0): []}
 
 def _judged(writes: list[Write], reads: list[Read], log: Log) -> list[str]:
     history = History()
-    for event in (*writes, *reads):
+    events: list[Write | Read] = [*writes, *reads]
+    for event in events:
         history.add(event)
     return Checker(history, log).contradictions()
 

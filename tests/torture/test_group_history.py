@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from tortured.group_history import Commit, MemberHistory, Told, contradictions, unlike_the_table
+
+from tests.torture.tortured.group_history import Commit, MemberHistory, Told, contradictions, unlike_the_table
 
 
 def _told(started: float, *partitions: int, is_out: bool = False) -> Told:

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 import urllib3
-from tortured.group_history import contradictions
-from tortured.group_members import Feeder, GroupMember, call
-from tortured.service import Process, free_port
+
+from tests.support.server_process import ServerProcess, free_port
+from tests.support.waiting import until
+from tests.torture.tortured.group_history import contradictions
+from tests.torture.tortured.group_members import Feeder, GroupMember, call
 
 Json = dict[str, Any]
 
@@ -30,12 +32,12 @@ class Gateways:
 
     def __init__(self, directory: Path, count: int, *options: str) -> None:
         self.http = urllib3.PoolManager(retries=False, timeout=30)
-        self.processes: list[Process] = []
+        self.processes: list[ServerProcess] = []
         for index in range(count):
             port = free_port()
             command = [sys.executable, "-m", "gateway", "--store", str(directory / "store"), "--port", str(port)]
             log = directory / f"gateway-{index}.log"
-            self.processes.append(Process(f"gateway {index}", [*command, *options], port, "/readyz", {}, log))
+            self.processes.append(ServerProcess(f"gateway {index}", [*command, *options], port, "/readyz", {}, log))
             self.processes[-1].start()
         self.urls = [process.url for process in self.processes]
         topic = {"name": "t", "partition_count": PARTITIONS, "config": {"flush.ms": 20}}
@@ -73,13 +75,6 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Gateways]]:
         gateways.close()
 
 
-def _eventually(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while not holds():
-        assert time.monotonic() < deadline, "it never came about"
-        time.sleep(0.1)
-
-
 def _more_polls(members: list[GroupMember], count: int) -> Callable[[], bool]:
     wanted = [member.polls + count for member in members]
     return lambda: all(member.polls >= polls for member, polls in zip(members, wanted, strict=True))
@@ -97,11 +92,11 @@ def test_a_killed_gateway_costs_a_rebalance_at_most(start: Callable[..., Gateway
     try:
         for thread in (feeder, *members):
             thread.start()
-        _eventually(_more_polls(members, 10))
+        until(_more_polls(members, 10), WAIT_SECONDS_MAX)
         before = max(member.generations[-1] for member in members)
         gateways.processes[0].kill()
         gateways.processes[0].start()
-        _eventually(_more_polls(members, 5))
+        until(_more_polls(members, 5), WAIT_SECONDS_MAX)
     finally:
         stopping.set()
         for thread in (feeder, *members):
@@ -126,19 +121,19 @@ def test_coordinators_killed_and_frozen(start: Callable[..., Gateways]) -> None:
         for count, member in enumerate(members, 1):
             # One after another, so that each takes partitions from members at work.
             member.start()
-            _eventually(_more_polls(members[:count], 2))
+            until(_more_polls(members[:count], 2), WAIT_SECONDS_MAX)
         for process in gateways.processes:
             process.signal(signal.SIGSTOP)
             time.sleep(SESSION_MS / 1000 + 1.5)
             process.signal(signal.SIGCONT)
-            _eventually(_more_polls(members, 3))
+            until(_more_polls(members, 3), WAIT_SECONDS_MAX)
             process.kill()
-            _eventually(_more_polls(members, 3))
+            until(_more_polls(members, 3), WAIT_SECONDS_MAX)
             process.start()
-            _eventually(_more_polls(members, 3))
+            until(_more_polls(members, 3), WAIT_SECONDS_MAX)
         fed.set()
         feeder.join()
-        _eventually(lambda: gateways.ask("GET", 0, "/v1/groups/g/lag").body.get("total") == 0)
+        until(lambda: gateways.ask("GET", 0, "/v1/groups/g/lag").body.get("total") == 0, WAIT_SECONDS_MAX)
     finally:
         fed.set()
         stopping.set()
@@ -178,7 +173,7 @@ def test_a_frozen_coordinator_wakes_as_nobody(start: Callable[..., Gateways]) ->
         heir.update(beat(1, heir).body)
         return len(heir["assignment"]) == PARTITIONS
 
-    _eventually(has_everything)
+    until(has_everything, WAIT_SECONDS_MAX)
     assert commit(1, heir, 4).status == 200
     gateways.processes[0].signal(signal.SIGCONT)
     for index in (0, 1):
@@ -187,6 +182,6 @@ def test_a_frozen_coordinator_wakes_as_nobody(start: Callable[..., Gateways]) ->
     assert gateways.committed(0) == gateways.committed(1) == dict.fromkeys(range(PARTITIONS), 4)
     assert beat(0, zombie).code == "UNKNOWN_MEMBER"
     # Whichever gateway is asked now, the heir is a member, and still holds everything.
-    _eventually(lambda: beat(0, heir).status == 200)
+    until(lambda: beat(0, heir).status == 200, WAIT_SECONDS_MAX)
     assert commit(0, heir, 5).status == 200
     assert len(beat(0, heir).body["assignment"]) == PARTITIONS

@@ -8,8 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tortured.driver_run import Plan, torture_drivers
-from tortured.spark_sink_run import SparkSinkRun
+
+from tests.torture.tortured.driver_run import Plan, torture_drivers
+from tests.torture.tortured.spark_sink_run import SparkSinkRun
 
 pytestmark = [
     pytest.mark.spark,

@@ -6,8 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tortured.final_log import by_deltalake
-from tortured.run import TOPICS, Plan, torture
+
+from tests.torture.tortured.final_log import by_deltalake
+from tests.torture.tortured.run import TOPICS, Plan, torture
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tortured.upkeep_run import Plan, torture_upkeep
+
+from tests.torture.tortured.upkeep_run import Plan, torture_upkeep
 
 pytestmark = [pytest.mark.processes, pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(1500)]
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tortured.history import Place, Write, key_of
-from tortured.witness import Batches, Truth, contradictions, positions
+
+from tests.torture.tortured.history import Place, Write, key_of
+from tests.torture.tortured.witness import Batches, Truth, contradictions, positions
 
 VALUES = [f"v{number}" for number in range(40)]
 END = len(VALUES)

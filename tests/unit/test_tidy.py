@@ -122,13 +122,35 @@ def test_tests_say_what_they_defend() -> None:
     )
 
 
-def test_tests_are_no_package() -> None:
-    """Tests import the product and never each other; what they share is a fixture, or a module of ``tests/support``."""
-    _assert_none(_named(path for path in _files() if path.name == "__init__.py" and (ROOT / "tests") in path.parents))
-    imports = ((path, node) for path, tree in _modules() for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
-    of_tests = [(path, module) for path, node in imports if (module := node.module or "").split(".")[0] == "tests"]
-    assert of_tests
-    _assert_none([f"{path}: {module}" for path, module in of_tests if not module.startswith("tests.support.")])
+def test_tests_import_no_tests() -> None:
+    """Tests import the product, ``tests.support`` and the packages of their own folder, and never each other."""
+    tests = ROOT / "tests"
+    packages = [path.parent for path in _files() if path.name == "__init__.py" and tests in path.parents]
+    assert packages == [tests, tests / "support"]
+    imports = [
+        (path, name)
+        for path, tree in _modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in _imported(node)
+    ]
+    of_tests = [(path, name.split(".")) for path, name in imports if name.split(".")[0] == "tests"]
+    assert any(parts[1] == "support" for _, parts in of_tests)
+    _assert_none([f"{path}: {'.'.join(parts)}" for path, parts in of_tests if not _may_import(path, parts)])
+
+
+def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """Modules by their names from the root; a relative one as one of ``tests`` that may not be imported."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return ["tests.relative"] if node.level else [node.module or ""]
+
+
+def _may_import(path: Path, parts: list[str]) -> bool:
+    """Whether a file may import this module of ``tests``: support, or what is of its own folder and no test."""
+    own = path.relative_to(ROOT).parts
+    is_test = any(part.startswith("test_") or part == "conftest" for part in parts)
+    return own[0] == "tests" and not is_test and (parts[1:2] == ["support"] or parts[1] == own[1])
 
 
 def test_packages_only_name_their_parts() -> None:

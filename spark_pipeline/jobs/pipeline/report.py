@@ -72,7 +72,7 @@ class ListenToGold(StreamingQueryListener):
         """Not of interest."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """Not of interest: who waits for the query knows."""
+        """Not of interest: the code that waits for the query knows."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         """Report it."""

@@ -90,7 +90,7 @@ class Pipeline:
 
     def _start_gold(self, gold: Gold, trigger: str | None) -> StreamingQuery:
         path = self._settings.gold_table(gold)
-        # Who deletes rows of silver, as the law may ask, does not stop what is built on it.
+        # Deleting rows of silver, as the law may ask, does not stop what is built on it.
         rows = self._spark.readStream.format("delta").option("skipChangeCommits", "true").load(self._settings.silver)
         changed = aggregate(rows, gold)
         return self._start(f"gold {gold.name}", changed, lambda batch, _: upsert(batch, path, gold), trigger)

@@ -12,15 +12,17 @@ import httpx
 import pyarrow as pa
 import pytest
 
+from tests.support.http_api import Api
 
-def filled(api: Any, count: int = 10, **config: Any) -> str:
+
+def filled(api: Api, count: int = 10, **config: Any) -> str:
     """A topic with so many records in one partition: values of 10 bytes, timestamps 1000, 1010, …"""
     topic: str = api.topic(**config)
     api.produce(topic, *[{"value": f"{n:010d}", "timestamp": 1000 + n * 10} for n in range(count)])
     return topic
 
 
-def test_the_answer(api: Any) -> None:
+def test_the_answer(api: Api) -> None:
     """Records from the offset on, where to go on, the log's ends; the positions are also headers."""
     topic = filled(api)
     answer = api.fetch(topic, offset=4, max_records=3)
@@ -35,7 +37,7 @@ def test_the_answer(api: Any) -> None:
     assert answer.headers["tidelog-log-start-offset"] == "0"
 
 
-def test_exactly_one_of_offset_and_timestamp(api: Any) -> None:
+def test_exactly_one_of_offset_and_timestamp(api: Api) -> None:
     """Neither or both: 400."""
     path = f"/v1/topics/{filled(api)}/partitions/0/records"
     for query in ("", "?offset=1&timestamp=1", "?max_records=1"):
@@ -51,7 +53,7 @@ def test_exactly_one_of_offset_and_timestamp(api: Any) -> None:
         "offset=0&min_bytes=-1", "offset=0&max_wait_ms=-1", "offset=0&max_wait_ms=60001", "offset=0&max_records=x",
     ],
 )  # fmt: skip
-def test_parameters_out_of_their_ranges(api: Any, query: str) -> None:
+def test_parameters_out_of_their_ranges(api: Api, query: str) -> None:
     """400 naming the parameter."""
     problem = api.refused(
         api.http.get(f"/v1/topics/{filled(api)}/partitions/0/records?{query}"), 400, "INVALID_REQUEST"
@@ -59,7 +61,7 @@ def test_parameters_out_of_their_ranges(api: Any, query: str) -> None:
     assert problem["errors"][0]["where"] in query
 
 
-def test_beyond_the_end(api: Any) -> None:
+def test_beyond_the_end(api: Api) -> None:
     """The high watermark is in range and empty; beyond it: 416 with the log's ends."""
     topic = filled(api)
     at_end = api.fetch(topic, offset=10).json()
@@ -70,7 +72,7 @@ def test_beyond_the_end(api: Any) -> None:
     assert api.fetch(topic, offset="earliest").json()["next_offset"] == 10
 
 
-def test_by_timestamp(api: Any) -> None:
+def test_by_timestamp(api: Api) -> None:
     """The first record, in offset order, whose timestamp is at least T; none: the end."""
     topic = filled(api)
     for timestamp, offset in ((0, 0), (1000, 0), (1001, 1), (1050, 5), (1090, 9), (1091, None)):
@@ -84,15 +86,16 @@ def test_by_timestamp(api: Any) -> None:
     }
 
 
-def test_limits(api: Any) -> None:
+def test_limits(api: Api) -> None:
     """At most ``max_records`` and ``max_bytes``, but one record whatever ``max_bytes`` says."""
     topic = filled(api, 30)
-    for limits, count in (
+    cases: tuple[tuple[dict[str, Any], int], ...] = (
         ({"max_records": 7}, 7),
         ({"max_bytes": 35}, 3),
         ({"max_bytes": 30}, 3),
         ({"max_bytes": 1}, 1),
-    ):
+    )
+    for limits, count in cases:
         body = api.fetch(topic, offset=5, **limits).json()
         assert len(body["records"]) == count
         assert body["next_offset"] == 5 + count
@@ -100,7 +103,7 @@ def test_limits(api: Any) -> None:
     assert len(api.records(many)) == 500
 
 
-def test_waiting(api: Any) -> None:
+def test_waiting(api: Api) -> None:
     """With nothing to read it waits up to ``max_wait_ms``, waking as soon as ``min_bytes`` are committed."""
     topic = filled(api)
     started = time.monotonic()
@@ -127,7 +130,7 @@ def test_waiting(api: Any) -> None:
     assert time.monotonic() - started < 5
 
 
-def test_forms(api: Any) -> None:
+def test_forms(api: Api) -> None:
     """JSON for ``*/*``; NDJSON; an Arrow stream with the table's columns, the schema even without rows; else 406."""
     topic = filled(api, 3)
     api.produce(topic, {"value_base64": "/w==", "key": "k", "headers": {"h": "v"}})
@@ -183,7 +186,7 @@ def read_events(lines: Any, count: int) -> list[dict[str, str]]:
     return events
 
 
-def test_event_streams_follow(api: Any) -> None:
+def test_event_streams_follow(api: Api) -> None:
     """Event ``record``, its JSON, the next offset as id; new records as they come; ``Last-Event-ID`` wins; then ``end``."""
     topic = filled(api, 3)
     path = f"/v1/topics/{topic}/partitions/0/records?offset=0"
@@ -217,7 +220,7 @@ def test_event_streams_follow(api: Any) -> None:
         )
 
 
-def test_event_streams_out_of_range_are_problems(api: Any) -> None:
+def test_event_streams_out_of_range_are_problems(api: Api) -> None:
     """As any fetch: 416 beyond the end, 410 below the log start, before a stream begins, also by ``Last-Event-ID``."""
     topic = filled(api, 3)
     path = f"/v1/topics/{topic}/partitions/0/records?offset=0"
@@ -232,7 +235,7 @@ def test_event_streams_out_of_range_are_problems(api: Any) -> None:
         api.refused(api.http.get(path, headers=headers), status, "OFFSET_OUT_OF_RANGE")
 
 
-def test_several_partitions(api: Any) -> None:
+def test_several_partitions(api: Api) -> None:
     """Limits are totals; ``earliest`` and ``latest`` are taken; answers in request order; a failing one answers at once."""
     topic = api.topic(3)
     for partition in range(3):
@@ -269,7 +272,7 @@ def test_several_partitions(api: Any) -> None:
     assert {"type", "title", "detail", "retryable", "may_have_happened"} <= second["error"].keys()
 
 
-def test_several_partitions_wait_together(api: Any) -> None:
+def test_several_partitions_wait_together(api: Api) -> None:
     """A commit to any of them wakes the poll."""
     topic = api.topic(2)
     wanted = [{"topic": topic, "partition": partition, "offset": 0} for partition in (0, 1)]
@@ -298,13 +301,13 @@ def test_several_partitions_wait_together(api: Any) -> None:
         {"max_wait_ms": "5"},
     ],
 )
-def test_malformed_fetches_of_several(api: Any, change: dict[str, Any]) -> None:
+def test_malformed_fetches_of_several(api: Api, change: dict[str, Any]) -> None:
     """400 naming the member."""
     problem = api.refused(api.http.post("/v1/fetch", json={"partitions": []} | change), 400, "INVALID_REQUEST")
     assert problem["errors"][0]["where"].startswith("/")
 
 
-def test_a_long_poll_of_a_deleted_topic_ends(api: Any) -> None:
+def test_a_long_poll_of_a_deleted_topic_ends(api: Api) -> None:
     """404 at once instead of at the end of its time."""
     topic = filled(api)
     deleter = threading.Timer(0.2, lambda: api.http.delete(f"/v1/topics/{topic}"))

@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
+from tests.support.http_api import Api
+
 Send = Callable[..., Any]
 
 
 class Producer:
     """One producer id; ``send`` posts one record under a sequence."""
 
-    def __init__(self, api: Any, topic: str) -> None:
+    def __init__(self, api: Api, topic: str) -> None:
         answer = api.http.post("/v1/producers", json={})
         assert answer.status_code == 201, answer.text
         assert answer.json().keys() == {"producer_id", "epoch"}
@@ -39,7 +41,7 @@ class Producer:
         )
 
 
-def test_a_producer_id_is_opaque_and_new_each_time(api: Any) -> None:
+def test_a_producer_id_is_opaque_and_new_each_time(api: Api) -> None:
     """201 with an id of ``[A-Za-z0-9_-]`` and epoch 0; no body is as good as an empty object; unknown members are refused."""
     ids = set()
     for _ in range(3):
@@ -52,7 +54,7 @@ def test_a_producer_id_is_opaque_and_new_each_time(api: Any) -> None:
     api.refused(api.http.post("/v1/producers", json={"transactional": "x"}), 400, "INVALID_REQUEST")
 
 
-def test_a_repeat_appends_nothing_and_gets_the_same_offsets(api: Any) -> None:
+def test_a_repeat_appends_nothing_and_gets_the_same_offsets(api: Api) -> None:
     """One of the last five again: the original offsets and ``duplicate``; the body is not compared."""
     topic = api.topic(2)
     producer = Producer(api, topic)
@@ -67,7 +69,7 @@ def test_a_repeat_appends_nothing_and_gets_the_same_offsets(api: Any) -> None:
     assert len(api.records(topic, 1)) == 12
 
 
-def test_requests_that_arrive_out_of_order_are_put_in_order(api: Any) -> None:
+def test_requests_that_arrive_out_of_order_are_put_in_order(api: Api) -> None:
     """Five on their way at once, the last one first: all are appended, in the order of their sequences."""
     topic = api.topic()
     producer = Producer(api, topic)
@@ -80,7 +82,7 @@ def test_requests_that_arrive_out_of_order_are_put_in_order(api: Any) -> None:
     assert [record["value"] for record in api.records(topic)] == ["0", "1", "2", "3", "4"]
 
 
-def test_a_gap_is_waited_for_and_then_refused(api: Any) -> None:
+def test_a_gap_is_waited_for_and_then_refused(api: Api) -> None:
     """Up to four ahead: it waits about five seconds, then 409, retryable, with what is expected. Further: at once."""
     topic = api.topic()
     producer = Producer(api, topic)
@@ -97,7 +99,7 @@ def test_a_gap_is_waited_for_and_then_refused(api: Any) -> None:
     assert producer.send(0, "first").status_code == 200
 
 
-def test_a_refused_request_uses_no_sequence_up(api: Any) -> None:
+def test_a_refused_request_uses_no_sequence_up(api: Api) -> None:
     """The same sequence again, with a body that can be stored, is the first of its number."""
     topic = api.topic(max_message_bytes=10)
     producer = Producer(api, topic)
@@ -108,7 +110,7 @@ def test_a_refused_request_uses_no_sequence_up(api: Any) -> None:
     assert producer.send(1, "next").status_code == 200
 
 
-def test_an_empty_request_uses_its_sequence_up(api: Any) -> None:
+def test_an_empty_request_uses_its_sequence_up(api: Api) -> None:
     """It was answered 200: its number is taken, and a repeat of it is a duplicate."""
     topic = api.topic()
     producer = Producer(api, topic)
@@ -117,7 +119,7 @@ def test_an_empty_request_uses_its_sequence_up(api: Any) -> None:
     assert producer.send(1, "x").json()["partitions"][0]["base_offset"] == 0
 
 
-def test_sequences_are_of_each_topic_and_each_producer(api: Any) -> None:
+def test_sequences_are_of_each_topic_and_each_producer(api: Api) -> None:
     """Another topic, and another producer, begin at 0."""
     one, other = api.topic(), api.topic()
     producer = Producer(api, one)
@@ -129,7 +131,7 @@ def test_sequences_are_of_each_topic_and_each_producer(api: Any) -> None:
     assert answer.json()["duplicate"] is False
 
 
-def test_what_was_never_issued_is_unknown(api: Any) -> None:
+def test_what_was_never_issued_is_unknown(api: Api) -> None:
     """Made-up ids, ids that were tampered with, and epochs that nobody got: 404, nothing appended."""
     topic = api.topic()
     producer = Producer(api, topic)
@@ -153,7 +155,7 @@ def test_what_was_never_issued_is_unknown(api: Any) -> None:
         ({"Tidelog-Expected-Offsets": "0"}, {"Tidelog-Expected-Offsets"}),
     ],
 )
-def test_malformed_headers_are_named(api: Any, headers: dict[str, str], named: set[str]) -> None:
+def test_malformed_headers_are_named(api: Api, headers: dict[str, str], named: set[str]) -> None:
     """Missing, malformed, misspelt ones, and one on a route that names no partition: 400 naming each."""
     topic = api.topic()
     answer = api.http.post(f"/v1/topics/{topic}/records", json={"records": [{"value": "x"}]}, headers=headers)
@@ -162,7 +164,7 @@ def test_malformed_headers_are_named(api: Any, headers: dict[str, str], named: s
     assert api.records(topic) == []
 
 
-def test_numbers_in_headers_are_those_of_offsets(api: Any) -> None:
+def test_numbers_in_headers_are_those_of_offsets(api: Api) -> None:
     """Up to the largest offset that there can be: far ahead, or not the next; above it malformed."""
     topic = api.topic()
     producer = Producer(api, topic)
@@ -174,7 +176,7 @@ def test_numbers_in_headers_are_those_of_offsets(api: Any) -> None:
     assert api.records(topic) == []
 
 
-def test_the_headers_do_not_go_with_acks_0(api: Any) -> None:
+def test_the_headers_do_not_go_with_acks_0(api: Api) -> None:
     """What may be lost can't be promised to be there once."""
     topic = api.topic()
     producer = Producer(api, topic)
@@ -184,7 +186,7 @@ def test_the_headers_do_not_go_with_acks_0(api: Any) -> None:
     api.refused(answer, 400, "INVALID_REQUEST")
 
 
-def test_a_topic_made_anew_knows_no_sequences(api: Any) -> None:
+def test_a_topic_made_anew_knows_no_sequences(api: Api) -> None:
     """Producers' sequences go with their topic."""
     topic = api.topic()
     producer = Producer(api, topic)
@@ -197,7 +199,7 @@ def test_a_topic_made_anew_knows_no_sequences(api: Any) -> None:
     assert [record["value"] for record in api.records(topic)] == ["new"]
 
 
-def test_a_producer_that_was_not_used_for_too_long_is_forgotten(api: Any) -> None:
+def test_a_producer_that_was_not_used_for_too_long_is_forgotten(api: Api) -> None:
     """After ``producer.id.expiration.ms`` its repeats can't be told any more, so they are refused: never doubled."""
     topic = api.topic(producer_id_expiration_ms=200)
     producer = Producer(api, topic)
@@ -209,7 +211,7 @@ def test_a_producer_that_was_not_used_for_too_long_is_forgotten(api: Any) -> Non
     assert [record["value"] for record in api.records(topic)] == ["x", "y"]
 
 
-def test_the_same_request_many_times_at_once_is_there_once(api: Any) -> None:
+def test_the_same_request_many_times_at_once_is_there_once(api: Api) -> None:
     """Repeats that meet in one flush: one is appended, the others are told its offsets."""
     topic = api.topic(flush_ms=200)
     producer = Producer(api, topic)
@@ -221,7 +223,7 @@ def test_the_same_request_many_times_at_once_is_there_once(api: Any) -> None:
     assert len(api.records(topic)) == 2
 
 
-def expecting(api: Any, topic: str, offset: object, *values: str, partition: int = 0) -> Any:
+def expecting(api: Api, topic: str, offset: object, *values: str, partition: int = 0) -> Any:
     return api.http.post(
         f"/v1/topics/{topic}/partitions/{partition}/records",
         json={"records": [{"value": value} for value in values]},
@@ -229,7 +231,7 @@ def expecting(api: Any, topic: str, offset: object, *values: str, partition: int
     )
 
 
-def test_an_expected_offset_is_a_condition(api: Any) -> None:
+def test_an_expected_offset_is_a_condition(api: Api) -> None:
     """Appended only when it is the partition's next offset; else 412 with both."""
     topic = api.topic(2)
     assert expecting(api, topic, 0, "a", "b").json()["partitions"][0]["last_offset"] == 1
@@ -241,7 +243,7 @@ def test_an_expected_offset_is_a_condition(api: Any) -> None:
     assert [record["value"] for record in api.records(topic)] == ["a", "b", "c"]
 
 
-def test_of_many_with_one_expectation_one_wins(api: Any) -> None:
+def test_of_many_with_one_expectation_one_wins(api: Api) -> None:
     """A compare-and-append: whoever comes second is told where the log is now, also within one flush."""
     topic = api.topic(flush_ms=200)
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
@@ -250,7 +252,7 @@ def test_of_many_with_one_expectation_one_wins(api: Any) -> None:
     assert len(api.records(topic)) == 1
 
 
-def test_a_repeat_of_a_conditional_request_is_a_duplicate(api: Any) -> None:
+def test_a_repeat_of_a_conditional_request_is_a_duplicate(api: Api) -> None:
     """Sequence first, then the condition: the repeat of what was appended is answered as it was, not with 412."""
     topic = api.topic()
     producer = Producer(api, topic)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from typing import Any
 
 import pyarrow as pa
 import pytest
+
+from tests.support.http_api import Api
 
 ARROW = "application/vnd.apache.arrow.stream"
 GOOD = {"key": "", "value": "an empty key is a key"}
@@ -21,7 +22,7 @@ def stream_of(table: pa.Table) -> bytes:
 
 
 @pytest.mark.parametrize("policy", ["compact", "compact,delete"])
-def test_a_record_without_a_key_is_refused_by_name(api: Any, policy: str) -> None:
+def test_a_record_without_a_key_is_refused_by_name(api: Api, policy: str) -> None:
     """In every body that a topic takes: 400 ``INVALID_RECORD`` that says which record, and nothing of the request is there."""
     topic = api.topic(cleanup_policy=policy)
     table = pa.table({"key": pa.array([b"k", None, b""]), "value": [b"a", b"b", b"c"]})
@@ -42,7 +43,7 @@ def test_a_record_without_a_key_is_refused_by_name(api: Any, policy: str) -> Non
     assert [record["value"] for record in api.records(topic)] == [GOOD["value"], None]
 
 
-def test_transactions_refuse_when_they_are_told(api: Any) -> None:
+def test_transactions_refuse_when_they_are_told(api: Api) -> None:
     """Staging and ``POST /v1/records`` refuse as produce does; the transaction stays open, and its other records appear."""
     topic, other = api.topic(cleanup_policy="compact"), api.topic()
     body = {
@@ -59,7 +60,7 @@ def test_transactions_refuse_when_they_are_told(api: Any) -> None:
     assert (len(api.records(topic)), len(api.records(other))) == (1, 0)
 
 
-def test_the_policy_counts_when_a_record_comes(api: Any) -> None:
+def test_the_policy_counts_when_a_record_comes(api: Api) -> None:
     """Without ``compact`` keys are not needed; what came so stays readable when the policy changes, and back again."""
     topic = api.topic()
     assert api.produce(topic, {"value": "before"}).status_code == 200

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+
+from tests.support.http_api import Api
 
 
-def test_probes(api: Any) -> None:
+def test_probes(api: Api) -> None:
     """Alive and ready."""
     assert api.http.get("/healthz").status_code == 200
     assert api.http.get("/readyz").status_code == 200
 
 
-def test_metrics_have_bounded_labels(api: Any) -> None:
+def test_metrics_have_bounded_labels(api: Api) -> None:
     """Prometheus' text format; routes are templates: no topic's name is in it."""
     topic = api.topic()
     api.produce(topic, {"value": "x"})
@@ -27,7 +28,7 @@ def test_metrics_have_bounded_labels(api: Any) -> None:
         assert line.startswith("#") or re.fullmatch(r"[a-zA-Z_:][a-zA-Z0-9_:]*(\{.*\})? \S+( \d+)?", line), line
 
 
-def test_the_openapi_document_and_its_page(api: Any) -> None:
+def test_the_openapi_document_and_its_page(api: Api) -> None:
     """Every route of the contract is described, none answers 422; the page loads nothing from elsewhere."""
     document = api.http.get("/openapi.json").json()
     assert document["openapi"].startswith("3.")
@@ -52,7 +53,7 @@ def test_the_openapi_document_and_its_page(api: Any) -> None:
     assert not re.search(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//""", page.text)
 
 
-def test_the_cluster(api: Any) -> None:
+def test_the_cluster(api: Api) -> None:
     """Who serves the store, and the limits of this one."""
     cluster = api.http.get("/v1/cluster").json()
     assert {"gateways", "store", "version", "limits"} <= cluster.keys()

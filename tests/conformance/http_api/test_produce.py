@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.support.http_api import Api
+
 
 def stream_of(table: pa.Table, **options: Any) -> bytes:
     sink = pa.BufferOutputStream()
@@ -21,7 +23,7 @@ def stream_of(table: pa.Table, **options: Any) -> bytes:
 ARROW = "application/vnd.apache.arrow.stream"
 
 
-def test_the_answer_says_where_the_records_are(api: Any) -> None:
+def test_the_answer_says_where_the_records_are(api: Api) -> None:
     """Consecutive offsets for one partition, in request order; partitions each once; no duplicate."""
     topic = api.topic(3)
     records = [{"value": str(number), "partition": number % 2 * 2} for number in range(10)]
@@ -39,7 +41,7 @@ def test_the_answer_says_where_the_records_are(api: Any) -> None:
     assert [record["offset"] for record in api.records(topic, 2)] == [0, 1, 2, 3, 4]
 
 
-def test_the_answer_says_how_many_partitions_there_are(api: Any) -> None:
+def test_the_answer_says_how_many_partitions_there_are(api: Api) -> None:
     """So that who chooses partitions by key learns of new ones with the answer to what was appended behind the growth."""
     topic = api.topic()
     assert api.produce(topic, {"value": "a"}).headers["Tidelog-Partition-Count"] == "1"
@@ -52,7 +54,7 @@ def test_the_answer_says_how_many_partitions_there_are(api: Any) -> None:
         assert answer.headers["Tidelog-Partition-Count"] in {"1", "4"}
 
 
-def test_no_records_is_no_error(api: Any) -> None:
+def test_no_records_is_no_error(api: Api) -> None:
     """200 with no partitions; of a topic that must exist all the same."""
     topic = api.topic()
     empty = pa.table({"value": pa.array([], pa.binary())})
@@ -68,7 +70,7 @@ def test_no_records_is_no_error(api: Any) -> None:
     api.refused(api.produce_body("none-at-all", "application/json", b'{"records":[]}'), 404, "UNKNOWN_TOPIC")
 
 
-def test_ndjson(api: Any) -> None:
+def test_ndjson(api: Api) -> None:
     """One record a line; blank lines are ignored; the last line needs no end."""
     topic = api.topic()
     body = '{"value":"a"}\n\n{"value":"b","key":"k"}\r\n   \n{"value":{"c":1}}'
@@ -76,7 +78,7 @@ def test_ndjson(api: Any) -> None:
     assert [record["value"] for record in api.records(topic)] == ["a", "b", '{"c":1}']
 
 
-def test_one_bad_line_in_the_middle(api: Any) -> None:
+def test_one_bad_line_in_the_middle(api: Api) -> None:
     """400 naming line and column; nothing of the request is appended."""
     topic = api.topic()
     lines = [json.dumps({"value": str(number)}) for number in range(2000)]
@@ -94,7 +96,7 @@ def test_one_bad_line_in_the_middle(api: Any) -> None:
 
 
 @pytest.mark.parametrize("content_type", ["application/octet-stream", "text/plain", "text/plain; charset=latin-1"])
-def test_raw_bodies_are_one_value_each(api: Any, content_type: str) -> None:
+def test_raw_bodies_are_one_value_each(api: Api, content_type: str) -> None:
     """Byte for byte; key, partition and timestamp come as query parameters; an empty body is an empty value."""
     topic = api.topic(2)
     assert api.produce_body(topic, content_type, b"\xff\x00x", key="k", partition=1, timestamp=5).status_code == 200
@@ -108,7 +110,7 @@ def test_raw_bodies_are_one_value_each(api: Any, content_type: str) -> None:
         assert api.produce_body(topic, content_type, b"x", **query).status_code == 400, query
 
 
-def test_arrow_streams(api: Any) -> None:
+def test_arrow_streams(api: Api) -> None:
     """``value`` and what may go with it; null timestamps and partitions are as absent; what is ignored is ignored."""
     topic = api.topic(2)
     headers = pa.array(
@@ -154,7 +156,7 @@ def test_arrow_streams(api: Any) -> None:
     ids=lambda array: str(array.type),
 )
 @pytest.mark.parametrize("compression", [None, "zstd", "lz4"])
-def test_arrow_variants(api: Any, value: pa.Array, compression: str | None) -> None:
+def test_arrow_variants(api: Api, value: pa.Array, compression: str | None) -> None:
     """Large, view and dictionary variants of binary and string, also in compressed streams."""
     topic = api.topic()
     body = stream_of(pa.table({"value": value, "timestamp": pa.array([5, 6], pa.int64())}), compression=compression)
@@ -163,7 +165,7 @@ def test_arrow_variants(api: Any, value: pa.Array, compression: str | None) -> N
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-def test_arrow_timestamps_of_any_unit(api: Any, unit: str) -> None:
+def test_arrow_timestamps_of_any_unit(api: Api, unit: str) -> None:
     """The same moment, whatever the unit."""
     topic = api.topic()
     moment = pa.array([1_700_000_000_000], pa.timestamp("ms", "UTC")).cast(pa.timestamp(unit, "UTC"))
@@ -171,7 +173,7 @@ def test_arrow_timestamps_of_any_unit(api: Any, unit: str) -> None:
     assert api.records(topic)[0]["timestamp"] == 1_700_000_000_000
 
 
-def test_wrong_arrow_schemas_and_cut_streams(api: Any) -> None:
+def test_wrong_arrow_schemas_and_cut_streams(api: Api) -> None:
     """400, and nothing is appended: unknown or missing columns, wrong types, a stream cut anywhere, no stream at all."""
     topic = api.topic()
     good = stream_of(pa.table({"value": [b"x" * 100] * 100}))
@@ -192,7 +194,7 @@ def test_wrong_arrow_schemas_and_cut_streams(api: Any) -> None:
     assert api.records(topic) == []
 
 
-def test_records_above_max_message_bytes(api: Any) -> None:
+def test_records_above_max_message_bytes(api: Api) -> None:
     """413 ``RECORD_TOO_LARGE`` with ``limit_bytes``: key, value and headers of one record count; nothing is appended."""
     topic = api.topic(max_message_bytes=100)
     assert api.produce(topic, {"value": "x" * 90, "key": "k" * 5, "headers": {"a": "b" * 4}}).status_code == 200
@@ -206,7 +208,7 @@ def test_records_above_max_message_bytes(api: Any) -> None:
     assert len(api.records(topic)) == 1
 
 
-def test_acks(api: Any) -> None:
+def test_acks(api: Api) -> None:
     """``all`` is the default; ``0`` validates, then answers 202 without offsets; anything else is 400."""
     topic = api.topic()
     answer = api.produce(topic, {"value": "x"}, acks="0")
@@ -220,7 +222,7 @@ def test_acks(api: Any) -> None:
     assert [record["value"] for record in api.records(topic)] == ["x", "y"]
 
 
-def test_unknown_types_and_topics(api: Any) -> None:
+def test_unknown_types_and_topics(api: Api) -> None:
     """415 and 404."""
     topic = api.topic()
     for content_type in (
@@ -234,7 +236,7 @@ def test_unknown_types_and_topics(api: Any) -> None:
     api.refused(api.produce("no-such-topic", {"value": "x"}, partition=0), 404, "UNKNOWN_TOPIC")
 
 
-def test_many_at_once_lose_and_repeat_nothing(api: Any) -> None:
+def test_many_at_once_lose_and_repeat_nothing(api: Api) -> None:
     """Requests side by side: offsets are dense, each request's records lie together and in order (G2)."""
     topic = api.topic(flush_ms=5)
 
@@ -253,7 +255,7 @@ def test_many_at_once_lose_and_repeat_nothing(api: Any) -> None:
         assert values == [f"{request}-{number}" for number in range(10)]
 
 
-def test_large_batches(api: Any) -> None:
+def test_large_batches(api: Api) -> None:
     """A body near the limit, as JSON and as Arrow, byte for byte."""
     topic = api.topic()
     values = [f"{number:06d}" + "x" * 1000 for number in range(12_000)]

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.http_api import Api
+
 
 def as_base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
@@ -34,7 +36,7 @@ def as_base64(data: bytes) -> str:
         ({"value": {}}, {"value": "{}"}),
     ],
 )
-def test_bytes_are_exact_in_both_directions(api: Any, sent: dict[str, Any], fetched: dict[str, Any]) -> None:
+def test_bytes_are_exact_in_both_directions(api: Api, sent: dict[str, Any], fetched: dict[str, Any]) -> None:
     """What was sent comes back: text as text, other bytes as base64 with the plain member absent, JSON as compact JSON."""
     topic = api.topic()
     body = json.dumps({"records": [sent]}).replace("1.5,", "1.50,")
@@ -47,7 +49,7 @@ def test_bytes_are_exact_in_both_directions(api: Any, sent: dict[str, Any], fetc
     assert (record["partition"], record["offset"]) == (0, 0)
 
 
-def test_json_values_keep_their_order_and_numbers_text(api: Any) -> None:
+def test_json_values_keep_their_order_and_numbers_text(api: Api) -> None:
     """Compact JSON: members in the order and numbers in the text that were sent, no white space, non-ASCII unescaped."""
     topic = api.topic()
     value = '{ "z" : 1.10, "a":1E5 ,"m":-0,"n":12345678901234567890123, "s":"\\u00e9\\u0041", "d":{"b":[ ],"a":{ }}}'
@@ -57,7 +59,7 @@ def test_json_values_keep_their_order_and_numbers_text(api: Any) -> None:
     )
 
 
-def test_headers_keep_order_and_duplicates(api: Any) -> None:
+def test_headers_keep_order_and_duplicates(api: Api) -> None:
     """A list comes back as it was; an object of strings becomes a list; values may be null or bytes."""
     topic = api.topic()
     listed = [{"key": "b", "value": "1"}, {"key": "a", "value": None}, {"key": "b", "value_base64": "/w=="}]
@@ -67,7 +69,7 @@ def test_headers_keep_order_and_duplicates(api: Any) -> None:
     assert second["headers"] == [{"key": "b", "value": "1"}, {"key": "a", "value": "2"}]
 
 
-def test_a_fetched_record_can_be_produced_again(api: Any) -> None:
+def test_a_fetched_record_can_be_produced_again(api: Api) -> None:
     """As it is, offset included: everything but the place is the same."""
     topic, copy = api.topic(), api.topic()
     api.produce(
@@ -110,7 +112,7 @@ def test_a_fetched_record_can_be_produced_again(api: Any) -> None:
         (None, ""),
     ],
 )
-def test_records_that_can_not_be_stored(api: Any, record: Any, member: str) -> None:
+def test_records_that_can_not_be_stored(api: Api, record: Any, member: str) -> None:
     """400 ``INVALID_RECORD`` naming the place; nothing of the request is appended."""
     topic = api.topic()
     body = {"records": [{"value": "good"}, record]}
@@ -119,17 +121,17 @@ def test_records_that_can_not_be_stored(api: Any, record: Any, member: str) -> N
     assert api.records(topic) == []
 
 
-def test_at_most_twenty_places_are_named(api: Any) -> None:
+def test_at_most_twenty_places_are_named(api: Api) -> None:
     """A batch with many faults is answered with the first twenty."""
     problem = api.refused(api.produce(api.topic(), *[{"valu": "x"}] * 100), 400, "INVALID_RECORD")
     assert len(problem["errors"]) == 20
 
 
-def test_timestamps(api: Any) -> None:
+def test_timestamps(api: Api) -> None:
     """The client's, or the gateway's clock at arrival when absent or null; always the clock's with ``LogAppendTime``."""
     topic, appended = api.topic(), api.topic(message_timestamp_type="LogAppendTime")
     before = int(time.time() * 1000)
-    records = [{"value": "a", "timestamp": 0}, {"value": "b"}, {"value": "c", "timestamp": None}]
+    records: list[dict[str, Any]] = [{"value": "a", "timestamp": 0}, {"value": "b"}, {"value": "c", "timestamp": None}]
     records.append({"value": "d", "timestamp": 253402300799999})
     for name in (topic, appended):
         assert api.produce(name, *records).status_code == 200
@@ -140,7 +142,7 @@ def test_timestamps(api: Any) -> None:
     assert all(before <= record["timestamp"] <= after for record in api.records(appended))
 
 
-def test_keys_go_where_kafka_sends_them(api: Any) -> None:
+def test_keys_go_where_kafka_sends_them(api: Api) -> None:
     """murmur2 of the key bytes, made positive, modulo the partition count: values from Kafka's own default partitioner."""
     topic = api.topic(100)
     # org.apache.kafka.common.utils.Utils.murmur2 of these, from Kafka's UtilsTest, made positive.
@@ -155,7 +157,7 @@ def test_keys_go_where_kafka_sends_them(api: Any) -> None:
     )
 
 
-def test_the_route_wins_over_the_record_and_the_record_over_the_key(api: Any) -> None:
+def test_the_route_wins_over_the_record_and_the_record_over_the_key(api: Api) -> None:
     """The order in which a partition is chosen."""
     topic = api.topic(4)
     answer = api.produce(topic, {"value": "x", "partition": 3, "key": "k"}, partition=2)
@@ -163,7 +165,7 @@ def test_the_route_wins_over_the_record_and_the_record_over_the_key(api: Any) ->
     assert api.produce(topic, {"value": "x", "partition": 3, "key": "k"}).json()["partitions"][0]["partition"] == 3
 
 
-def test_without_key_and_partition_requests_take_turns(api: Any) -> None:
+def test_without_key_and_partition_requests_take_turns(api: Api) -> None:
     """Sticky round-robin, request by request: all of a request to one partition, the next one to the next. Of several gateways
     that serve the requests each takes turns by itself."""
     gateway_count = len(api.http.get("/v1/cluster").json()["gateways"])

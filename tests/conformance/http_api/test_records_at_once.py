@@ -9,13 +9,15 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.http_api import Api
+
 Json = dict[str, Any]
 
 
 class Sender:
     """One idempotent producer."""
 
-    def __init__(self, api: Any) -> None:
+    def __init__(self, api: Api) -> None:
         self.http: httpx.Client = api.http
         self.url: str = api.url
         self.producer: Json = api.http.post("/v1/producers", json={}).json()
@@ -35,16 +37,16 @@ class Sender:
 
 
 @pytest.fixture
-def sender(api: Any) -> Sender:
+def sender(api: Api) -> Sender:
     """A producer of this test's own."""
     return Sender(api)
 
 
-def _values(api: Any, topic: str) -> list[str]:
+def _values(api: Api, topic: str) -> list[str]:
     return [record["value"] for record in api.records(topic)]
 
 
-def test_everything_is_there_when_it_is_answered(api: Any, sender: Sender) -> None:
+def test_everything_is_there_when_it_is_answered(api: Api, sender: Sender) -> None:
     """The answer is that of a commit: where each topic has its records."""
     one, other = sorted((api.topic(), api.topic()))
     answer = sender.send(None, (one, ["a", "b"]), (other, ["c"]))
@@ -61,14 +63,14 @@ def test_everything_is_there_when_it_is_answered(api: Any, sender: Sender) -> No
 
 
 @pytest.mark.parametrize("name", ["..", ".", "", "a/../b", "a//b", "/", "x" * 250, "x" * 5_000, "\u00e4", "a b"])
-def test_no_topic_is_called_so(api: Any, sender: Sender, name: str) -> None:
+def test_no_topic_is_called_so(api: Api, sender: Sender, name: str) -> None:
     """A name that no topic can have is that of an unknown topic, whatever it would be in a path."""
     topic = api.topic()
     api.refused(sender.send(0, (topic, ["a"]), (name, ["b"])), 404, "UNKNOWN_TOPIC")
     assert _values(api, topic) == []
 
 
-def test_nothing_is_there_when_a_part_is_refused(api: Any, sender: Sender) -> None:
+def test_nothing_is_there_when_a_part_is_refused(api: Api, sender: Sender) -> None:
     """An unknown topic, a bad record, a group that refuses: no topic has anything, no sequence is used up."""
     topic = api.topic()
     api.refused(sender.send(0, (topic, ["a"]), ("no-such-topic", ["b"])), 404, "UNKNOWN_TOPIC")
@@ -82,7 +84,7 @@ def test_nothing_is_there_when_a_part_is_refused(api: Any, sender: Sender) -> No
     assert _values(api, topic) == ["a"]
 
 
-def test_a_repeat_gets_the_first_answer(api: Any, sender: Sender) -> None:
+def test_a_repeat_gets_the_first_answer(api: Api, sender: Sender) -> None:
     """The same sequence again appends nothing, whatever the body is."""
     one, other = api.topic(), api.topic()
     first = sender.send(0, (one, ["a"]), (other, ["b"])).json()
@@ -91,7 +93,7 @@ def test_a_repeat_gets_the_first_answer(api: Any, sender: Sender) -> None:
     assert (_values(api, one), _values(api, other)) == (["a", "c"], ["b"])
 
 
-def test_sequences_go_over_all_topics_by_the_rules_of_produce(api: Any, sender: Sender) -> None:
+def test_sequences_go_over_all_topics_by_the_rules_of_produce(api: Api, sender: Sender) -> None:
     """Far ahead and too old are refused; a producer's requests to a topic have sequences of their own."""
     topic = api.topic()
     ahead = api.refused(sender.send(5, (topic, ["x"])), 409, "SEQUENCE_OUT_OF_ORDER")
@@ -110,7 +112,7 @@ def test_sequences_go_over_all_topics_by_the_rules_of_produce(api: Any, sender: 
     assert _values(api, topic) == [*map(str, range(7)), "own"]
 
 
-def test_requests_in_flight_are_put_in_order(api: Any, sender: Sender) -> None:
+def test_requests_in_flight_are_put_in_order(api: Api, sender: Sender) -> None:
     """Five at once, the last first: each waits for those before it, and the topic has them in order."""
     topic = api.topic()
     with ThreadPoolExecutor(5) as pool:
@@ -119,7 +121,7 @@ def test_requests_in_flight_are_put_in_order(api: Any, sender: Sender) -> None:
     assert _values(api, topic) == ["0", "1", "2", "3", "4"]
 
 
-def test_offsets_of_groups_ride_along(api: Any, sender: Sender) -> None:
+def test_offsets_of_groups_ride_along(api: Api, sender: Sender) -> None:
     """Records and a group's offsets in one: both are there."""
     topic, group = api.topic(), f"group-{secrets.token_hex(6)}"
     api.produce(topic, {"value": "input"})
@@ -130,7 +132,7 @@ def test_offsets_of_groups_ride_along(api: Any, sender: Sender) -> None:
     assert _values(api, topic) == ["input", "output"]
 
 
-def test_values_keep_their_text(api: Any, sender: Sender) -> None:
+def test_values_keep_their_text(api: Api, sender: Sender) -> None:
     """Numbers in objects are stored as they were written, keys choose the partition, nothing at all is an answer, too."""
     topic = api.topic()
     value = '{"n":1.50e3,"m":10000000000000000000000}'
@@ -141,10 +143,10 @@ def test_values_keep_their_text(api: Any, sender: Sender) -> None:
     assert sender.send(None, (topic, [])).json()["topics"] == []
 
 
-def test_bad_envelopes_are_refused(api: Any) -> None:
+def test_bad_envelopes_are_refused(api: Api) -> None:
     """Unknown, missing and repeated members, wrong types, other content types, headers that do not go with it."""
     topic = api.topic()
-    for body in (
+    bodies: tuple[Any, ...] = (
         {},
         {"topics": {}},
         {"topics": [{"topic": topic}]},
@@ -152,7 +154,8 @@ def test_bad_envelopes_are_refused(api: Any) -> None:
         {"topics": [], "x": 1},
         {"topics": [{"topic": topic, "records": [], "x": 1}]},
         {"topics": [], "group_offsets": [{"group": "g"}]},
-    ):
+    )
+    for body in bodies:
         api.refused(api.http.post("/v1/records", json=body), 400, "INVALID_REQUEST")
     json_type = {"content-type": "application/json"}
     twice = b'{"topics":[],"topics":[]}'

@@ -12,10 +12,12 @@ from urllib.parse import urlsplit
 import pytest
 import zstandard
 
+from tests.support.http_api import Api
+
 ENCODERS = {"gzip": gzip.compress, "zstd": zstandard.ZstdCompressor().compress}
 
 
-def in_raw(api: Any, request: bytes) -> bytes:
+def in_raw(api: Api, request: bytes) -> bytes:
     """What comes back for these bytes, until the gateway closes."""
     with socket.create_connection((urlsplit(api.url).hostname, urlsplit(api.url).port), timeout=30) as connection:
         connection.sendall(request)
@@ -23,7 +25,7 @@ def in_raw(api: Any, request: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
-def test_request_bodies_may_be_compressed(api: Any, encoding: str) -> None:
+def test_request_bodies_may_be_compressed(api: Api, encoding: str) -> None:
     """Either encoding is undone before the body is looked at."""
     topic = api.topic()
     body = ENCODERS[encoding](json.dumps({"records": [{"value": "x" * 5000}]}).encode())
@@ -32,7 +34,7 @@ def test_request_bodies_may_be_compressed(api: Any, encoding: str) -> None:
     assert api.records(topic)[0]["value"] == "x" * 5000
 
 
-def test_other_encodings_and_corrupt_streams_are_refused(api: Any) -> None:
+def test_other_encodings_and_corrupt_streams_are_refused(api: Api) -> None:
     """Another name: 415. A corrupt or cut stream: 400. Nothing is appended."""
     topic = api.topic()
     whole = gzip.compress(b'{"records":[{"value":"x"}]}')
@@ -50,7 +52,7 @@ def test_other_encodings_and_corrupt_streams_are_refused(api: Any) -> None:
 
 
 @pytest.mark.parametrize(("accept", "used"), [("gzip", "gzip"), ("zstd", "zstd"), ("gzip, zstd", "zstd"), ("br", None)])
-def test_answers_above_1_kib_are_compressed_when_asked(api: Any, accept: str, used: str | None) -> None:
+def test_answers_above_1_kib_are_compressed_when_asked(api: Api, accept: str, used: str | None) -> None:
     """zstd when both are accepted; ``Vary`` says on what it depends; small answers stay as they are."""
     topic = api.topic()
     api.produce(topic, {"value": "x" * 5000})
@@ -63,7 +65,7 @@ def test_answers_above_1_kib_are_compressed_when_asked(api: Any, accept: str, us
     assert "content-encoding" not in small.headers
 
 
-def test_request_ids_are_echoed_or_made(api: Any) -> None:
+def test_request_ids_are_echoed_or_made(api: Api) -> None:
     """Up to 128 printable ASCII characters come back; anything else is replaced, and errors have one, too."""
     assert api.http.get("/healthz", headers={"x-request-id": "my id-7"}).headers["x-request-id"] == "my id-7"
     assert api.http.get("/healthz", headers={"x-request-id": "y" * 128}).headers["x-request-id"] == "y" * 128
@@ -74,7 +76,7 @@ def test_request_ids_are_echoed_or_made(api: Any) -> None:
     assert api.http.get("/nowhere", headers={"x-request-id": "abc"}).headers["x-request-id"] == "abc"
 
 
-def test_unknown_routes_and_methods_are_problems(api: Any) -> None:
+def test_unknown_routes_and_methods_are_problems(api: Api) -> None:
     """404 ``NOT_FOUND``, 405 ``METHOD_NOT_ALLOWED`` with ``Allow``."""
     api.refused(api.http.get("/v1/nothing"), 404, "NOT_FOUND")
     api.refused(api.http.get("/"), 404, "NOT_FOUND")
@@ -83,7 +85,7 @@ def test_unknown_routes_and_methods_are_problems(api: Any) -> None:
     assert {"GET", "POST"} <= {method.strip() for method in answer.headers["allow"].split(",")}
 
 
-def test_head_says_what_get_would(api: Any) -> None:
+def test_head_says_what_get_would(api: Api) -> None:
     """HEAD is answered wherever GET is, with the same status and headers and without a body; an event stream ends at once."""
     topic = api.topic()
     records = f"/v1/topics/{topic}/partitions/0/records"
@@ -105,7 +107,7 @@ def test_head_says_what_get_would(api: Any) -> None:
     assert api.http.get("/healthz").status_code == 200
 
 
-def test_the_body_limit_is_enforced_while_bytes_come(api: Any) -> None:
+def test_the_body_limit_is_enforced_while_bytes_come(api: Api) -> None:
     """413 with ``limit_bytes``, by length, in chunks without a length, and for what a small body decompresses to."""
     topic = api.topic()
     limit = api.http.get("/v1/cluster").json()["limits"]["request_bytes_max"]
@@ -119,6 +121,7 @@ def test_the_body_limit_is_enforced_while_bytes_come(api: Any) -> None:
     problem = api.refused(api.http.post(path, content=bomb, headers=headers), 413, "REQUEST_TOO_LARGE")
     assert problem["limit_bytes"] == limit
     host, port = urlsplit(api.url).hostname, urlsplit(api.url).port
+    assert host is not None
     connection = http.client.HTTPConnection(host, port, timeout=30)
     connection.putrequest("POST", path)
     connection.putheader("Content-Type", "application/octet-stream")
@@ -162,7 +165,7 @@ def test_the_body_limit_is_enforced_while_bytes_come(api: Any) -> None:
         ("POST", "/v1/fetch?wait=1"),
     ],
 )
-def test_unknown_query_parameters_are_refused(api: Any, method: str, path: str) -> None:
+def test_unknown_query_parameters_are_refused(api: Api, method: str, path: str) -> None:
     """A typing error never passes silently: 400 naming the parameter, and nothing happened."""
     topic = api.topic()
     body = {"records": [{"value": "x"}]} if method == "POST" else None
@@ -181,7 +184,7 @@ def test_unknown_query_parameters_are_refused(api: Any, method: str, path: str) 
         ("/v1/topics/{t}/records", {"records": [], "more": 1}, "/more"),
     ],
 )
-def test_unknown_members_are_refused(api: Any, path: str, body: Any, where: str) -> None:
+def test_unknown_members_are_refused(api: Api, path: str, body: Any, where: str) -> None:
     """400 naming the member by its JSON pointer."""
     answer = api.http.post(path.format(t=api.topic()), json=body)
     problem = api.refused(answer, 400, answer.json()["error_code"])
@@ -199,7 +202,7 @@ def test_unknown_members_are_refused(api: Any, path: str, body: Any, where: str)
         ("/v1/fetch", '{"partitions":[],"partitions":[]}'),
     ],
 )
-def test_a_member_named_twice_is_refused(api: Any, path: str, body: str) -> None:
+def test_a_member_named_twice_is_refused(api: Api, path: str, body: str) -> None:
     """400, whatever the two say."""
     answer = api.http.post(path.format(t=api.topic()), content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 400, answer.text
@@ -209,7 +212,7 @@ def test_a_member_named_twice_is_refused(api: Any, path: str, body: str) -> None
 @pytest.mark.parametrize(
     "body", ["", "{", "[]", "nul", '{"name":1}', '{"name":"a"}x', "\ufeff{}", '{"name":"\\ud800"}', "NaN"]
 )
-def test_malformed_json_is_refused(api: Any, body: str) -> None:
+def test_malformed_json_is_refused(api: Api, body: str) -> None:
     """400, never 500 or 422."""
     for path in ("/v1/topics", "/v1/fetch", f"/v1/topics/{api.topic()}/records"):
         answer = api.http.post(path, content=body.encode(), headers={"content-type": "application/json"})
@@ -224,12 +227,12 @@ def test_malformed_json_is_refused(api: Any, body: str) -> None:
     "path",
     ["/v1/topics/%ff", "/v1/topics?prefix=%ff", "/v1/topics?" + "&".join(f"p{number}=" for number in range(101))],
 )
-def test_what_is_refused_before_it_is_read_says_where_too(api: Any, path: str) -> None:
+def test_what_is_refused_before_it_is_read_says_where_too(api: Api, path: str) -> None:
     """Every 400 has ``errors``, also for a path or a query that can't be looked at."""
     api.refused(api.http.get(path), 400, "INVALID_REQUEST")
 
 
-def test_what_is_no_http_is_a_problem(api: Any) -> None:
+def test_what_is_no_http_is_a_problem(api: Api) -> None:
     """400 with ``errors`` and an id, for a method, a length, or a line that nobody can read; then the connection ends."""
     for head in (b"NONSENSE /healthz HTTP/1.1", b"POST /v1/topics HTTP/1.1\r\nContent-Length: x", b"nothing at all"):
         answer = in_raw(api, head + b"\r\nHost: x\r\n\r\n")
@@ -240,7 +243,7 @@ def test_what_is_no_http_is_a_problem(api: Any) -> None:
         assert json.loads(body)["errors"]
 
 
-def test_a_transfer_coding_that_is_not_undone_is_refused(api: Any) -> None:
+def test_a_transfer_coding_that_is_not_undone_is_refused(api: Api) -> None:
     """Compressed in transfer, which hardly anybody does, a body would be stored as something else: 400, and nothing is."""
     topic = api.topic()
     head = f"POST /v1/topics/{topic}/records HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nConnection: close\r\n"
@@ -250,7 +253,7 @@ def test_a_transfer_coding_that_is_not_undone_is_refused(api: Any) -> None:
     assert [record["value"] for record in api.records(topic)] == ["x"]
 
 
-def test_a_body_of_another_type_is_refused(api: Any) -> None:
+def test_a_body_of_another_type_is_refused(api: Api) -> None:
     """415, also without a type, as a web page may send it; a charset may be named."""
     name = api.topic()
     path = f"/v1/topics/{name}/records"
@@ -265,7 +268,7 @@ def test_a_body_of_another_type_is_refused(api: Any) -> None:
     assert len(api.records(name)) == 2
 
 
-def test_what_is_not_sent_needs_no_type(api: Any) -> None:
+def test_what_is_not_sent_needs_no_type(api: Api) -> None:
     """A call whose body may be left out works without; where it may not, what is missing is the body."""
     assert api.http.post("/v1/producers").status_code == 201
     for path in ("/v1/topics", "/v1/fetch", f"/v1/topics/{api.topic()}/records"):
@@ -273,7 +276,7 @@ def test_what_is_not_sent_needs_no_type(api: Any) -> None:
 
 
 @pytest.mark.parametrize("headers", [{"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"}])
-def test_a_web_page_can_not_drive_the_gateway(api: Any, headers: dict[str, str]) -> None:
+def test_a_web_page_can_not_drive_the_gateway(api: Api, headers: dict[str, str]) -> None:
     """What a page of another origin may send without asking, whatever it is called, changes nothing."""
     topic = api.topic()
     records = f"/v1/topics/{topic}/records"
@@ -286,7 +289,7 @@ def test_a_web_page_can_not_drive_the_gateway(api: Any, headers: dict[str, str])
     assert api.http.post(records, content=b"x", headers=plain | own).status_code == 200
 
 
-def test_trailers_are_no_headers(api: Any) -> None:
+def test_trailers_are_no_headers(api: Api) -> None:
     """What comes behind a body, and so behind a proxy's back, changes nothing."""
     topic = api.topic()
     head = f"POST /v1/topics/{topic}/partitions/0/records HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
@@ -319,14 +322,14 @@ def test_trailers_are_no_headers(api: Any) -> None:
         ("GET /healthz HTTP/1.1", "Host: x\r\nX: a\0b\r\n", 400),
     ],
 )
-def test_what_two_could_read_in_two_ways_is_refused(api: Any, request_line: str, headers: str, status: int) -> None:
+def test_what_two_could_read_in_two_ways_is_refused(api: Api, request_line: str, headers: str, status: int) -> None:
     """A head that a proxy in front might take for something else is 400: other versions, hosts that are missing or two."""
     answer = in_raw(api, f"{request_line}\r\n{headers}Connection: close\r\n\r\n".encode())
     assert answer.startswith(b"HTTP/1.1 %d " % status), answer
     assert status == 200 or json.loads(answer.partition(b"\r\n\r\n")[2])["error_code"] == "INVALID_REQUEST"
 
 
-def test_topic_names_in_paths_play_no_tricks(api: Any) -> None:
+def test_topic_names_in_paths_play_no_tricks(api: Api) -> None:
     """What can't name a topic names none: 404 in paths; 400 ``INVALID_TOPIC_NAME`` where one is made."""
     for name in ("..%2F..%2Fetc", "%2e%2e", "a%20b", "a%00b", "%F0%9F%92%A9", "x" * 250, "a%2Fb"):
         answer = api.http.get(f"/v1/topics/{name}")
@@ -336,7 +339,7 @@ def test_topic_names_in_paths_play_no_tricks(api: Any) -> None:
         assert problem["errors"][0]["where"] == "/name"
 
 
-def test_a_line_break_behind_a_path_is_part_of_it(api: Any) -> None:
+def test_a_line_break_behind_a_path_is_part_of_it(api: Api) -> None:
     """So it is another path: of nothing, or of something else by that name."""
     topic = api.topic()
     for path in ("/v1/topics%0A", f"/v1/topics/{topic}/partitions/0/offsets%0A", "/v1/groups/nobody/offsets%0A"):
@@ -345,7 +348,7 @@ def test_a_line_break_behind_a_path_is_part_of_it(api: Any) -> None:
 
 
 @pytest.mark.parametrize("partition", ["x", "-1", "1.0", "9" * 30, "0x0", "%30%00", "1"])
-def test_partitions_in_paths(api: Any, partition: str) -> None:
+def test_partitions_in_paths(api: Api, partition: str) -> None:
     """No number, or one that the topic does not have: 404 ``UNKNOWN_PARTITION``."""
     topic = api.topic()
     for path in ("records?offset=0", "offsets"):
@@ -355,7 +358,7 @@ def test_partitions_in_paths(api: Any, partition: str) -> None:
     api.refused(answer, 404, "UNKNOWN_PARTITION")
 
 
-def test_headers_that_do_not_work_yet_are_refused(api: Any) -> None:
+def test_headers_that_do_not_work_yet_are_refused(api: Api) -> None:
     """A ``Tidelog-`` header that is not understood is never ignored silently."""
     topic = api.topic()
     answer = api.http.post(
@@ -365,7 +368,7 @@ def test_headers_that_do_not_work_yet_are_refused(api: Any) -> None:
     assert problem["errors"][0]["where"] == "Tidelog-Unknown-Thing"
 
 
-def test_ten_thousand_headers_do_no_harm(api: Any) -> None:
+def test_ten_thousand_headers_do_no_harm(api: Api) -> None:
     """They are refused, or ignored; the gateway goes on."""
     headers = "".join(f"x-{number}: y\r\n" for number in range(10_000))
     answer = in_raw(api, f"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n".encode())
@@ -373,7 +376,7 @@ def test_ten_thousand_headers_do_no_harm(api: Any) -> None:
     assert api.http.get("/healthz").status_code == 200
 
 
-def test_a_client_that_leaves_in_the_middle_of_its_body_does_no_harm(api: Any) -> None:
+def test_a_client_that_leaves_in_the_middle_of_its_body_does_no_harm(api: Api) -> None:
     """Nothing of it is appended."""
     topic = api.topic()
     for _ in range(20):

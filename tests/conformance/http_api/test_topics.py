@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.http_api import Api
+
 DEFAULTS = {
     "retention.ms": 604800000,
     "retention.bytes": -1,
@@ -26,7 +28,7 @@ def fresh_name() -> str:
     return f"test-{secrets.token_hex(6)}"
 
 
-def test_a_topic_is_made_with_defaults(api: Any) -> None:
+def test_a_topic_is_made_with_defaults(api: Api) -> None:
     """201 and the topic: one partition, every setting with its default, where its table is."""
     name = fresh_name()
     before = int(time.time() * 1000) - 60_000
@@ -43,14 +45,15 @@ def test_a_topic_is_made_with_defaults(api: Any) -> None:
     assert api.http.get(f"/v1/topics/{name}").json() == topic
 
 
-def test_making_it_again(api: Any) -> None:
+def test_making_it_again(api: Api) -> None:
     """200 with the same partition count and the same effective config, however written; 409 when it differs."""
     name = fresh_name()
     given = {"name": name, "partition_count": 2, "config": {"flush.ms": 10}}
     assert api.http.post("/v1/topics", json=given).status_code == 201
     same = {"name": name, "partition_count": 2, "config": {"flush.ms": "10", "retention.ms": 604800000}}
     assert api.http.post("/v1/topics", json=same).status_code == 200
-    for other in ({"partition_count": 3}, {"config": {"flush.ms": 11}}, {"config": {}}):
+    others: list[dict[str, Any]] = [{"partition_count": 3}, {"config": {"flush.ms": 11}}, {"config": {}}]
+    for other in others:
         api.refused(api.http.post("/v1/topics", json=given | other), 409, "TOPIC_ALREADY_EXISTS")
 
 
@@ -71,7 +74,7 @@ def test_making_it_again(api: Any) -> None:
         ({"flush.ms": []}, "flush.ms"),
     ],
 )
-def test_settings_that_can_not_be(api: Any, config: dict[str, Any], name: str) -> None:
+def test_settings_that_can_not_be(api: Api, config: dict[str, Any], name: str) -> None:
     """400 ``INVALID_CONFIG`` naming the setting, at making and at altering; nothing happened."""
     problem = api.refused(
         api.http.post("/v1/topics", json={"name": fresh_name(), "config": config}), 400, "INVALID_CONFIG"
@@ -85,7 +88,7 @@ def test_settings_that_can_not_be(api: Any, config: dict[str, Any], name: str) -
     assert api.http.get(f"/v1/topics/{topic}").json() == before
 
 
-def test_numbers_come_back_as_numbers(api: Any) -> None:
+def test_numbers_come_back_as_numbers(api: Api) -> None:
     """A string that parses is accepted; ``compact,delete`` is one policy."""
     config = {
         "retention.ms": "-1",
@@ -99,14 +102,14 @@ def test_numbers_come_back_as_numbers(api: Any) -> None:
 
 
 @pytest.mark.parametrize("count", [0, -1, 10_001, "3", 1.5, None, True])
-def test_partition_counts_that_can_not_be(api: Any, count: Any) -> None:
+def test_partition_counts_that_can_not_be(api: Api, count: Any) -> None:
     """400; up to 10,000 are allowed."""
     answer = api.http.post("/v1/topics", json={"name": fresh_name(), "partition_count": count})
     problem = api.refused(answer, 400, "INVALID_REQUEST")
     assert problem["errors"][0]["where"] == "/partition_count"
 
 
-def test_ten_thousand_partitions(api: Any) -> None:
+def test_ten_thousand_partitions(api: Api) -> None:
     """The most there may be, written to and read."""
     name = fresh_name()
     answer = api.http.post("/v1/topics", json={"name": name, "partition_count": 10_000, "config": {"flush.ms": 0}})
@@ -117,7 +120,7 @@ def test_ten_thousand_partitions(api: Any) -> None:
     assert api.http.delete(f"/v1/topics/{name}").status_code == 204
 
 
-def test_lists_are_sorted_and_paged(api: Any) -> None:
+def test_lists_are_sorted_and_paged(api: Api) -> None:
     """By name; ``next`` is there when there is more, and ``after`` goes on there; every topic comes once."""
     prefix = f"list-{secrets.token_hex(4)}-"
     names = [f"{prefix}{letter}" for letter in "Zbac_.0"]
@@ -141,7 +144,7 @@ def test_lists_are_sorted_and_paged(api: Any) -> None:
         api.refused(api.http.get("/v1/topics", params={"limit": limit}), 400, "INVALID_REQUEST")
 
 
-def test_altering(api: Any) -> None:
+def test_altering(api: Api) -> None:
     """Partitions only upwards, the same is no change; settings by name, null gives the default; what is there stays."""
     topic = api.topic(2, retention_ms=5)
     api.produce(topic, {"value": "x"}, partition=1)
@@ -159,7 +162,7 @@ def test_altering(api: Any) -> None:
     assert [record["value"] for record in api.records(topic, 1)] == ["x"]
 
 
-def test_deleting_and_making_anew(api: Any) -> None:
+def test_deleting_and_making_anew(api: Api) -> None:
     """204, then 404; the new one starts empty at offset 0 and shares nothing with the old one."""
     topic = api.topic(2)
     api.produce(topic, {"value": "old"}, {"value": "old"}, partition=1)
@@ -180,7 +183,7 @@ def test_deleting_and_making_anew(api: Any) -> None:
     assert [record["value"] for record in api.records(topic, 1)] == ["new"]
 
 
-def test_sizes_are_of_what_is_stored(api: Any) -> None:
+def test_sizes_are_of_what_is_stored(api: Api) -> None:
     """``size_bytes`` is compressed, by partition, and grows with what is written."""
     topic = api.topic(2)
     api.produce(topic, *[{"value": "x" * 1000}] * 500, partition=0)
@@ -189,7 +192,7 @@ def test_sizes_are_of_what_is_stored(api: Any) -> None:
     assert sizes[1] == 0
 
 
-def test_deleting_records(api: Any) -> None:
+def test_deleting_records(api: Api) -> None:
     """Log starts move up only; -1 is the high watermark; what is below is 410; all or nothing."""
     topic = api.topic(3)
     for partition in range(3):

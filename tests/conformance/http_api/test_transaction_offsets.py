@@ -8,13 +8,15 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.http_api import Api
+
 Json = dict[str, Any]
 
 
 class Loop:
     """One consumer that transforms: a group on an input topic, and transactions that write to an output topic."""
 
-    def __init__(self, api: Any) -> None:
+    def __init__(self, api: Api) -> None:
         self.http: httpx.Client = api.http
         self.group = f"group-{secrets.token_hex(6)}"
         self.input = api.topic(partition_count=2)
@@ -63,12 +65,12 @@ class Loop:
 
 
 @pytest.fixture
-def loop(api: Any) -> Loop:
+def loop(api: Api) -> Loop:
     """A consumer of this test's own."""
     return Loop(api)
 
 
-def test_offsets_appear_with_the_records(api: Any, loop: Loop) -> None:
+def test_offsets_appear_with_the_records(api: Api, loop: Loop) -> None:
     """Before the commit neither is there, after it both are; again: the same answer."""
     transaction = loop.begin()
     added = loop.add(transaction, 3)
@@ -83,7 +85,7 @@ def test_offsets_appear_with_the_records(api: Any, loop: Loop) -> None:
     assert entry["committed_at"] > 0
 
 
-def test_an_abort_drops_them(api: Any, loop: Loop) -> None:
+def test_an_abort_drops_them(api: Api, loop: Loop) -> None:
     """What was aborted never appears, whichever part of it."""
     transaction = loop.begin()
     loop.add(transaction, 3)
@@ -100,7 +102,7 @@ def test_the_last_of_several_counts(loop: Loop) -> None:
     assert loop.committed() == {0: 4, 1: 2}
 
 
-def test_a_member_commits_what_it_holds(api: Any, loop: Loop) -> None:
+def test_a_member_commits_what_it_holds(api: Api, loop: Loop) -> None:
     """Within a generation a member's offsets are taken; without its member id they are refused, and nothing is staged."""
     member = loop.join()
     transaction = loop.begin()
@@ -110,7 +112,7 @@ def test_a_member_commits_what_it_holds(api: Any, loop: Loop) -> None:
     assert loop.committed() == {0: 2}
 
 
-def test_the_rules_of_groups_are_checked_when_they_are_added(api: Any, loop: Loop) -> None:
+def test_the_rules_of_groups_are_checked_when_they_are_added(api: Api, loop: Loop) -> None:
     """Unknown members, stale generations, unknown partitions and topics: refused at once; the transaction goes on."""
     member = loop.join()
     transaction = loop.begin()
@@ -126,7 +128,7 @@ def test_the_rules_of_groups_are_checked_when_they_are_added(api: Any, loop: Loo
     assert loop.committed() == {}
 
 
-def test_a_member_that_lost_its_generation_commits_nothing(api: Any, loop: Loop) -> None:
+def test_a_member_that_lost_its_generation_commits_nothing(api: Api, loop: Loop) -> None:
     """What was added by a member that is out when the transaction is committed: 409, aborted, and nothing of it appears."""
     member = loop.join()
     transaction = loop.begin()
@@ -140,7 +142,7 @@ def test_a_member_that_lost_its_generation_commits_nothing(api: Any, loop: Loop)
     assert api.http.get(f"/v1/transactions/{transaction}").json()["state"] == "aborted"
 
 
-def test_a_partition_that_moved_takes_no_offsets_of_its_old_member(api: Any, loop: Loop) -> None:
+def test_a_partition_that_moved_takes_no_offsets_of_its_old_member(api: Api, loop: Loop) -> None:
     """A member that let a partition go can't commit for it any more, though it is a member still."""
     first = loop.join()
     transaction = loop.begin()
@@ -161,7 +163,7 @@ def test_a_transaction_with_offsets_only(loop: Loop) -> None:
     assert loop.committed() == {0: 1}
 
 
-def test_offsets_for_a_transaction_that_ended_are_refused(api: Any, loop: Loop) -> None:
+def test_offsets_for_a_transaction_that_ended_are_refused(api: Api, loop: Loop) -> None:
     """After an end nothing is added, and an unknown transaction is unknown."""
     transaction = loop.begin()
     loop.end(transaction, "abort")

@@ -10,13 +10,15 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.http_api import Api
+
 Json = dict[str, Any]
 
 
 class Calls:
     """The calls about transactions of one transactional id."""
 
-    def __init__(self, api: Any) -> None:
+    def __init__(self, api: Api) -> None:
         self.http: httpx.Client = api.http
         self.transactional_id = f"id-{secrets.token_hex(6)}"
 
@@ -52,12 +54,12 @@ class Calls:
 
 
 @pytest.fixture
-def calls(api: Any) -> Calls:
+def calls(api: Api) -> Calls:
     """Calls for a transactional id of this test's own."""
     return Calls(api)
 
 
-def _values(api: Any, topic: str) -> list[str]:
+def _values(api: Api, topic: str) -> list[str]:
     return [record["value"] for record in api.records(topic)]
 
 
@@ -66,7 +68,7 @@ def _is_refused(answer: httpx.Response, status: int, code: str) -> None:
     assert answer.json()["may_have_happened"] is False
 
 
-def test_with_log_append_time_a_transaction_has_the_time_of_its_commit(api: Any, calls: Calls) -> None:
+def test_with_log_append_time_a_transaction_has_the_time_of_its_commit(api: Api, calls: Calls) -> None:
     """In each partition times don't go back, however long before the commit the records were staged; else the client's stay."""
     appended, created = api.topic(message_timestamp_type="LogAppendTime"), api.topic()
     begun = calls.begin()
@@ -84,7 +86,7 @@ def test_with_log_append_time_a_transaction_has_the_time_of_its_commit(api: Any,
     assert last <= staged_ms < between
 
 
-def test_committed_records_appear_together_and_once(api: Any, calls: Calls) -> None:
+def test_committed_records_appear_together_and_once(api: Api, calls: Calls) -> None:
     """Nothing is visible before the commit, everything is after it; the same commit again gives the same answer."""
     first, second = api.topic(), api.topic()
     begun = calls.begin()
@@ -95,7 +97,7 @@ def test_committed_records_appear_together_and_once(api: Any, calls: Calls) -> N
     answer = calls.end(begun, "commit")
     assert answer.status_code == 200, answer.text
     place = {"partition": 0, "base_offset": 0}
-    topics = [
+    topics: list[dict[str, Any]] = [
         {"topic": first, "partitions": [place | {"last_offset": 2, "count": 3}]},
         {"topic": second, "partitions": [place | {"last_offset": 0, "count": 1}]},
     ]
@@ -107,7 +109,7 @@ def test_committed_records_appear_together_and_once(api: Any, calls: Calls) -> N
     _is_refused(calls.stage(begun, first, "e"), 409, "TRANSACTION_NOT_OPEN")
 
 
-def test_aborted_records_never_appear(api: Any, calls: Calls) -> None:
+def test_aborted_records_never_appear(api: Api, calls: Calls) -> None:
     """An abort may be repeated; what follows it is refused and leaves nothing in the topic."""
     topic = api.topic()
     begun = calls.begin()
@@ -119,7 +121,7 @@ def test_aborted_records_never_appear(api: Any, calls: Calls) -> None:
     assert (_values(api, topic), calls.state(begun)) == ([], "aborted")
 
 
-def test_a_newer_epoch_fences(api: Any, calls: Calls) -> None:
+def test_a_newer_epoch_fences(api: Api, calls: Calls) -> None:
     """Of two processes with one transactional id the older can't stage, commit or abort any more; the newer can."""
     topic = api.topic()
     old = calls.begin()
@@ -135,7 +137,7 @@ def test_a_newer_epoch_fences(api: Any, calls: Calls) -> None:
     assert (_values(api, topic), calls.state(old)) == (["new"], "aborted")
 
 
-def test_a_new_producer_fences_too(api: Any, calls: Calls) -> None:
+def test_a_new_producer_fences_too(api: Api, calls: Calls) -> None:
     """``POST /v1/producers`` with the transactional id raises its epoch; that epoch may write outside a transaction."""
     topic = api.topic()
     begun = calls.begin()
@@ -151,7 +153,7 @@ def test_a_new_producer_fences_too(api: Any, calls: Calls) -> None:
     assert _values(api, topic) == ["p"]
 
 
-def test_a_repeated_request_stages_nothing(api: Any, calls: Calls) -> None:
+def test_a_repeated_request_stages_nothing(api: Api, calls: Calls) -> None:
     """With the producer headers a request is in the transaction once; a gap and a stranger's id are refused."""
     topic = api.topic()
     begun = calls.begin()
@@ -164,7 +166,7 @@ def test_a_repeated_request_stages_nothing(api: Any, calls: Calls) -> None:
     assert _values(api, topic) == ["a", "b"]
 
 
-def test_one_that_outlives_its_time_is_aborted(api: Any, calls: Calls) -> None:
+def test_one_that_outlives_its_time_is_aborted(api: Api, calls: Calls) -> None:
     """After ``timeout_ms`` a transaction can't be committed, and nothing of it ever appears."""
     topic = api.topic()
     begun = calls.begin(timeout_ms=1000)
@@ -175,7 +177,7 @@ def test_one_that_outlives_its_time_is_aborted(api: Any, calls: Calls) -> None:
     assert (_values(api, topic), calls.state(begun)) == ([], "aborted")
 
 
-def test_a_topic_deleted_meanwhile_aborts_it(api: Any, calls: Calls) -> None:
+def test_a_topic_deleted_meanwhile_aborts_it(api: Api, calls: Calls) -> None:
     """A commit is all or nothing over its topics: when one was deleted and made anew, none gets its records."""
     kept, gone = api.topic(), api.topic()
     begun = calls.begin()
@@ -197,12 +199,12 @@ def test_an_empty_transaction_commits(calls: Calls) -> None:
     "body",
     [{}, {"transactional_id": ""}, {"transactional_id": "a\n"}, {"transactional_id": "a", "timeout_ms": 999}, {"x": 1}],
 )
-def test_a_bad_beginning_is_refused(api: Any, body: Json) -> None:
+def test_a_bad_beginning_is_refused(api: Api, body: Json) -> None:
     """Ids and time-outs outside their ranges, and unknown members, begin nothing."""
     _is_refused(api.http.post("/v1/transactions", json=body), 400, "INVALID_REQUEST")
 
 
-def test_ending_takes_no_members(api: Any, calls: Calls) -> None:
+def test_ending_takes_no_members(api: Api, calls: Calls) -> None:
     """An empty object, white space or nothing; whatever else is sent is refused, and the transaction is as open as before."""
     topic = api.topic()
     begun = calls.begin()
@@ -225,7 +227,7 @@ def test_ending_takes_no_members(api: Any, calls: Calls) -> None:
     assert _values(api, topic) == ["a"]
 
 
-def test_what_nobody_began_is_unknown(api: Any) -> None:
+def test_what_nobody_began_is_unknown(api: Api) -> None:
     """Every call about a transaction that does not exist answers 404, and staging for it leaves nothing."""
     topic = api.topic()
     for how in (":commit", ":abort"):
@@ -234,7 +236,7 @@ def test_what_nobody_began_is_unknown(api: Any) -> None:
     _is_refused(Calls(api).stage({"transaction_id": "none"}, topic, "a"), 404, "UNKNOWN_TRANSACTION")
 
 
-def test_headers_that_do_not_go_with_it(api: Any, calls: Calls) -> None:
+def test_headers_that_do_not_go_with_it(api: Api, calls: Calls) -> None:
     """``acks=0`` and an expected offset have no meaning within a transaction."""
     topic = api.topic()
     begun = calls.begin()
@@ -246,7 +248,7 @@ def test_headers_that_do_not_go_with_it(api: Any, calls: Calls) -> None:
     _is_refused(api.http.post(f"{url}?acks=0", json=body, headers=headers), 400, "INVALID_REQUEST")
 
 
-def test_the_number_of_the_newest_committed_one_is_told(calls: Calls, api: Any) -> None:
+def test_the_number_of_the_newest_committed_one_is_told(calls: Calls, api: Api) -> None:
     """To who begins with a number: what was committed with one, and nothing else. So who repeats a piece of work knows whether it
     is done."""
     topic = api.topic()

@@ -8,7 +8,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,9 @@ import httpx
 import pyarrow as pa
 import pytest
 import zstandard
+
+from tests.support.gateway_process import GatewayProcess
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.processes
 
@@ -45,15 +48,15 @@ def objects(directory: Path) -> dict[str, int]:
 
 
 @pytest.fixture
-def untouched(gateway: Any) -> Iterator[None]:
+def untouched(gateway: GatewayProcess) -> Iterator[None]:
     """Not one object in the store, nor a file beside it, is made, changed or removed by what the test does."""
-    before = objects(gateway.directory)
+    before = objects(Path(gateway.store).parent)
     yield
-    assert objects(gateway.directory) == before
+    assert objects(Path(gateway.store).parent) == before
 
 
 @pytest.fixture(scope="module")
-def topic(gateway: Any) -> str:
+def topic(gateway: GatewayProcess) -> str:
     """With a record in one of two partitions and small records only."""
     name: str = gateway.topic("bad-input", 2, max_message_bytes=200_000)
     assert gateway.produce(name, "good").status_code == 200
@@ -80,7 +83,9 @@ REFUSED_BODIES = {
 
 @pytest.mark.usefixtures("untouched")
 @pytest.mark.parametrize(("content_type", "body", "status"), REFUSED_BODIES.values(), ids=REFUSED_BODIES)
-def test_bad_bodies_append_nothing(gateway: Any, topic: str, content_type: str, body: bytes, status: int) -> None:
+def test_bad_bodies_append_nothing(
+    gateway: GatewayProcess, topic: str, content_type: str, body: bytes, status: int
+) -> None:
     """G8: a refusal that promises that nothing happened, though most of the body was good."""
     answer = gateway.http.post(f"/v1/topics/{topic}/records", content=body, headers={"content-type": content_type})
     assert answer.status_code == status, answer.text
@@ -90,7 +95,7 @@ def test_bad_bodies_append_nothing(gateway: Any, topic: str, content_type: str, 
     assert gateway.read(topic, 1) == []
 
 
-def test_a_bad_line_is_named(gateway: Any, topic: str) -> None:
+def test_a_bad_line_is_named(gateway: GatewayProcess, topic: str) -> None:
     """The line's number from 1, and the column in it."""
     answer = gateway.http.post(
         f"/v1/topics/{topic}/records", content=lines(3001, '{"value": tru}'), headers={"content-type": NDJSON}
@@ -115,14 +120,14 @@ def test_a_bad_line_is_named(gateway: Any, topic: str) -> None:
         ("offset=18446744073709551616", 400),
     ],
 )
-def test_offsets_that_are_not(gateway: Any, topic: str, query: str, status: int) -> None:
+def test_offsets_that_are_not(gateway: GatewayProcess, topic: str, query: str, status: int) -> None:
     """No number, negative, beyond what an offset can be: 400; beyond the end: 416."""
     answer = gateway.http.get(f"/v1/topics/{topic}/partitions/0/records?{query}")
     assert answer.status_code == status, answer.text[:300]
     assert answer.json()["may_have_happened"] is False
 
 
-def test_keys_that_are_no_text(gateway: Any) -> None:
+def test_keys_that_are_no_text(gateway: GatewayProcess) -> None:
     """Every byte comes back as it was sent, by ``key_base64``, whatever the form; equal keys meet in one partition."""
     topic = gateway.topic("binary-keys", 16)
     key = bytes(range(256))
@@ -146,7 +151,7 @@ def test_keys_that_are_no_text(gateway: Any) -> None:
 
 @pytest.mark.usefixtures("untouched")
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
-def test_bombs_cost_no_memory(gateway: Any, topic: str, encoding: str) -> None:
+def test_bombs_cost_no_memory(gateway: GatewayProcess, topic: str, encoding: str) -> None:
     """A gigabyte of zeros in a small body, eight at once: 413 each, and the gateway never holds more than the limit of each."""
     if encoding == "gzip":
         one = gzip.compress(bytes(64 * MEBIBYTE), 6)
@@ -172,7 +177,7 @@ def test_bombs_cost_no_memory(gateway: Any, topic: str, encoding: str) -> None:
 
 
 @pytest.mark.usefixtures("untouched")
-def test_a_gigabyte_sent_slowly_costs_no_memory(gateway: Any, topic: str, eventually: Callable[..., bool]) -> None:
+def test_a_gigabyte_sent_slowly_costs_no_memory(gateway: GatewayProcess, topic: str) -> None:
     """In chunks, without a length, drop by drop at first: refused at the limit, and the rest is not held."""
     before = gateway.reset_peak()
     piece = b"100000\r\n" + b"z" * MEBIBYTE + b"\r\n"
@@ -215,9 +220,9 @@ def test_a_gigabyte_sent_slowly_costs_no_memory(gateway: Any, topic: str, eventu
         "_delta_log%2f..",
     ],
 )
-def test_topic_names_are_no_paths(gateway: Any, topic: str, name: str) -> None:
+def test_topic_names_are_no_paths(gateway: GatewayProcess, topic: str, name: str) -> None:
     """Whatever a name in a path looks like: refused, with nothing read, made or removed outside the topic it names."""
-    canary = gateway.directory / "canary"
+    canary = Path(gateway.store).parent / "canary"
     if not canary.exists():
         canary.mkdir()
     record = b'{"records":[{"value":"x"}]}'
@@ -241,7 +246,7 @@ def test_topic_names_are_no_paths(gateway: Any, topic: str, name: str) -> None:
 
 
 @pytest.mark.usefixtures("untouched")
-def test_ten_thousand_headers(gateway: Any, topic: str) -> None:
+def test_ten_thousand_headers(gateway: GatewayProcess, topic: str) -> None:
     """400, though the record with them is good; the next request is served."""
     body = b'{"records":[{"value":"x"}]}'
     headers = b"".join(b"x-%d: y\r\n" % number for number in range(10_000))
@@ -254,9 +259,7 @@ def test_ten_thousand_headers(gateway: Any, topic: str) -> None:
 
 @pytest.mark.usefixtures("untouched")
 @pytest.mark.parametrize("chunked", [False, True])
-def test_clients_that_leave_in_the_middle_of_their_body(
-    gateway: Any, topic: str, chunked: bool, eventually: Callable[..., bool]
-) -> None:
+def test_clients_that_leave_in_the_middle_of_their_body(gateway: GatewayProcess, topic: str, chunked: bool) -> None:
     """Nothing of a body that did not end is appended, however whole it looks; its memory comes back."""
     body = b'{"value":"half"}\n' * 10_000
     length = b"Transfer-Encoding: chunked" if chunked else b"Content-Length: %d" % (len(body) + 1)
@@ -274,7 +277,7 @@ def test_clients_that_leave_in_the_middle_of_their_body(
     assert gateway.read(topic) == [(0, "good")]
 
 
-def test_clients_that_never_read(gateway: Any, eventually: Callable[..., bool]) -> None:
+def test_clients_that_never_read(gateway: GatewayProcess) -> None:
     """Large answers that nobody takes: memory stays bounded, others are served meanwhile, and who does not read is cut off."""
     topic = gateway.topic("unread")
     value = "x" * 500_000

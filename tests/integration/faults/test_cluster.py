@@ -16,6 +16,9 @@ from typing import Any
 import pytest
 
 from log_format.cluster.preferred import preferred
+from tests.support.gateway_process import GatewayProcess
+from tests.support.senders import Senders, check_log
+from tests.support.waiting import eventually
 from tidelog import Producer
 
 pytestmark = pytest.mark.processes
@@ -27,12 +30,12 @@ WAITING = 24
 Start = Callable[..., tuple[Any, Any]]
 
 
-def ids(gateway: Any) -> dict[str, str]:
+def ids(gateway: GatewayProcess) -> dict[str, str]:
     """Ids by URL of the gateways that this one takes to be alive."""
     return {one["url"]: one["id"] for one in gateway.http.get("/v1/cluster").json()["gateways"]}
 
 
-def forwarded(gateway: Any, outcome: str = "answered") -> float:
+def forwarded(gateway: GatewayProcess, outcome: str = "answered") -> float:
     return float(gateway.metric(f'tidelog_forwarded_requests_total{{outcome="{outcome}"}}'))
 
 
@@ -52,7 +55,7 @@ def event_ids(lines: Iterator[str], count: int) -> list[int]:
 
 
 @pytest.fixture
-def two(tmp_path: Path, start_gateway: Callable[..., Any], eventually: Callable[..., bool]) -> Start:
+def two(tmp_path: Path, start_gateway: Callable[..., GatewayProcess]) -> Start:
     """Start two gateways that know each other; the first is the one that the topic ``log`` prefers."""
 
     def start(*more: str) -> tuple[Any, Any]:
@@ -107,9 +110,7 @@ def test_a_page_of_one_gateway_reaches_the_other(two: Start) -> None:
     assert [value for _, value in other.read("log")] == [other.url]
 
 
-def test_a_killed_owner_is_replaced_at_once(
-    two: Start, send: Callable[..., Any], check_log: Callable[..., None]
-) -> None:
+def test_a_killed_owner_is_replaced_at_once(two: Start, send: Callable[..., Senders]) -> None:
     """kill -9: requests that were not sent to it yet are served where they arrive; those under way are in doubt, no more."""
     owner, other = two()
     senders = send([other.url], "log", PARTITIONS, 4)
@@ -125,7 +126,7 @@ def test_a_killed_owner_is_replaced_at_once(
     check_log([other.read("log", partition) for partition in range(PARTITIONS)], sent)
 
 
-def test_a_frozen_owner_that_comes_back(two: Start, send: Callable[..., Any], eventually: Callable[..., bool]) -> None:
+def test_a_frozen_owner_that_comes_back(two: Start, send: Callable[..., Senders]) -> None:
     """SIGSTOP for longer than the lease: the other takes over; awake again, nothing is lost, doubled or out of place.
 
     What was in doubt may come late, behind what its sender sent after it; all else keeps its order.
@@ -163,9 +164,7 @@ def test_a_frozen_owner_that_comes_back(two: Start, send: Callable[..., Any], ev
             assert tuple(value for _, value in stored) == one.values
 
 
-def test_a_drain_fails_no_request(
-    two: Start, send: Callable[..., Any], check_log: Callable[..., None], eventually: Callable[..., bool]
-) -> None:
+def test_a_drain_fails_no_request(two: Start, send: Callable[..., Senders]) -> None:
     """SIGTERM of the owner under load: none but DRAINING at the HTTP level, and only from itself; none at all in the SDK."""
     owner, other = two()
     failures: list[BaseException] = []
@@ -201,7 +200,7 @@ def test_a_drain_fails_no_request(
 
 
 def test_who_wrongly_believes_to_be_preferred_finds_out_by_its_conflicts(
-    tmp_path: Path, start_gateway: Callable[..., Any], send: Callable[..., Any], eventually: Callable[..., bool]
+    tmp_path: Path, start_gateway: Callable[..., GatewayProcess], send: Callable[..., Senders]
 ) -> None:
     """A gateway that came and is preferred is seen by the other one long before its next look, for the commits that it loses."""
     names = ("first", "second")
@@ -221,9 +220,7 @@ def test_who_wrongly_believes_to_be_preferred_finds_out_by_its_conflicts(
     assert forwarded(first) > 0
 
 
-def test_owners_spread_a_topic_by_partition(
-    two: Start, send: Callable[..., Any], check_log: Callable[..., None], eventually: Callable[..., bool]
-) -> None:
+def test_owners_spread_a_topic_by_partition(two: Start, send: Callable[..., Senders]) -> None:
     """``owners`` 2: each commits its own partitions, wherever requests arrive, both at once to one log."""
     gateways = two()
     gateways[0].topic("spread", 4, flush_ms=5, owners=2)
@@ -244,7 +241,7 @@ def test_owners_spread_a_topic_by_partition(
     assert owners[0] is owners[2] is not owners[1] is owners[3]
 
 
-def test_long_polls_wait_at_another_gateway(two: Start, eventually: Callable[..., bool]) -> None:
+def test_long_polls_wait_at_another_gateway(two: Start) -> None:
     """A poll that was passed on is answered as soon as the record is there, whoever took it."""
     asked, other = two("--forwarding", "random")
     with ThreadPoolExecutor(WAITING) as threads:
@@ -260,9 +257,7 @@ def test_long_polls_wait_at_another_gateway(two: Start, eventually: Callable[...
     assert eventually(lambda: not any(waiting(asked, other)))
 
 
-def test_event_streams_come_through_another_gateway_and_end_with_their_clients(
-    two: Start, eventually: Callable[..., bool]
-) -> None:
+def test_event_streams_come_through_another_gateway_and_end_with_their_clients(two: Start) -> None:
     """Events pass the hop one by one as they happen; a client that hangs up ends its stream behind the hop, too."""
     asked, other = two("--forwarding", "random")
     path, headers = "/v1/topics/log/partitions/0/records?offset=0", {"Accept": "text/event-stream"}
@@ -279,10 +274,8 @@ def test_event_streams_come_through_another_gateway_and_end_with_their_clients(
 
 def test_one_of_three_is_killed(
     s3_uri: str,
-    start_gateway: Callable[..., Any],
-    send: Callable[..., Any],
-    check_log: Callable[..., None],
-    eventually: Callable[..., bool],
+    start_gateway: Callable[..., GatewayProcess],
+    send: Callable[..., Senders],
 ) -> None:
     """On S3: the two that are left go on with the topic that the third owned; what any of them acknowledged is there, once."""
     gateways = [start_gateway(s3_uri, "--heartbeat-ms", str(BEAT_MS)) for _ in range(3)]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from log_format.stores import open_store
+from tests.support.gateway_process import GatewayProcess
 
 pytestmark = pytest.mark.processes
 
@@ -35,7 +36,7 @@ def segments(directory: Path, topic: str) -> set[Path]:
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_segment(gateway: Any, damage: str) -> None:
+def test_a_damaged_segment(gateway: GatewayProcess, damage: str) -> None:
     """500 ``CORRUPT_SEGMENT`` with its name for exactly the records in it; the rest of the partition, other partitions and
     writing go on.
     """
@@ -43,11 +44,11 @@ def test_a_damaged_segment(gateway: Any, damage: str) -> None:
 
     topic = gateway.topic(damage, 2)
     assert gateway.produce(topic, "sound", partition=0).status_code == 200
-    before = segments(gateway.directory, topic)
+    before = segments(Path(gateway.store).parent, topic)
     assert gateway.produce(topic, *(f"lost-{number}" for number in range(50)), partition=0).status_code == 200
-    (segment,) = segments(gateway.directory, topic) - before
+    (segment,) = segments(Path(gateway.store).parent, topic) - before
     assert gateway.produce(topic, "other", partition=1).status_code == 200
-    store = open_store(str(gateway.directory / "store"))
+    store = open_store(str(Path(gateway.store).parent / "store"))
     assert verify_topic(store, topic).ok
     DAMAGES[damage](segment)
 
@@ -85,27 +86,29 @@ HOSTILE_PATHS = {
 }
 
 
-def test_a_commit_that_names_what_is_no_segment(gateway: Any, start_gateway: Callable[..., Any]) -> None:
+def test_a_commit_that_names_what_is_no_segment(
+    gateway: GatewayProcess, start_gateway: Callable[..., GatewayProcess]
+) -> None:
     """Paths that lead out of the table: 500 ``CORRUPT_SEGMENT`` with the segment, and the verifier says so; never another
     topic's records, never ``INTERNAL``."""
     from log_format.inspection.verify import verify_topic
 
     victim = gateway.topic("victim")
     assert gateway.produce(victim, "secret").status_code == 200
-    (secret,) = segments(gateway.directory, victim)
-    topics = gateway.directory / "store" / "topics"
+    (secret,) = segments(Path(gateway.store).parent, victim)
+    topics = Path(gateway.store).parent / "store" / "topics"
     for name, path in HOSTILE_PATHS.items():
         gateway.topic(name)
         assert gateway.produce(name, "mine").status_code == 200
-        (own,) = segments(gateway.directory, name)
+        (own,) = segments(Path(gateway.store).parent, name)
         newest = max((topics / name / "_delta_log").glob("*.json"))
         newest.write_text(newest.read_text().replace(f"segments/{own.name}", path.format(name=secret.name)))
-    other = start_gateway(str(gateway.directory / "store"), "--forwarding", "off")
+    other = start_gateway(str(Path(gateway.store).parent / "store"), "--forwarding", "off")
     for name in HOSTILE_PATHS:
         answers = [other.fetch(name), other.produce(name, "more")]
         found = {(each.status_code, each.json().get("error_code"), "segment" in each.json()) for each in answers}
         assert found == {(500, "CORRUPT_SEGMENT", True)}, (name, [answer.text[:500] for answer in answers])
         assert all(len(answer.content) < 2_000 for answer in answers)
-        report = verify_topic(open_store(str(gateway.directory / "store")), name)
+        report = verify_topic(open_store(str(Path(gateway.store).parent / "store")), name)
         assert any("as a segment" in str(problem) for problem in report.problems), report.problems
     assert other.read(victim) == [(0, "secret")]

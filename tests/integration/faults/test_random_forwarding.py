@@ -7,9 +7,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from tests.support.gateway_process import GatewayProcess
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.processes
 
@@ -19,7 +21,7 @@ TAKES_TURNS = "test_without_key_and_partition_requests_take_turns"
 
 
 def test_the_contract_holds_with_random_forwarding(
-    tmp_path: Path, start_gateway: Callable[..., Any], eventually: Callable[..., bool]
+    tmp_path: Path, start_gateway: Callable[..., GatewayProcess]
 ) -> None:
     """The black-box suite passes against three gateways of which each passes requests on at random."""
     settings = ("--heartbeat-ms", "300", "--forwarding", "random")

@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 from log_format import layout
 from log_format.stores import open_store
+from tests.support.gateway_process import GatewayProcess
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.processes
 
@@ -24,7 +27,7 @@ TOPIC = "log"
 class Producer:
     """One producer id; each request bears the next sequence, however often and wherever it is sent."""
 
-    def __init__(self, gateway: Any) -> None:
+    def __init__(self, gateway: GatewayProcess) -> None:
         answer = gateway.http.post("/v1/producers", json={})
         assert answer.status_code == 201, answer.text
         self._identity = answer.json()
@@ -38,14 +41,14 @@ class Producer:
         }
         return headers, json.dumps({"records": [{"value": f"{sequence}-{index}"} for index in range(2)]}).encode()
 
-    def send(self, gateway: Any, sequence: int) -> Any:
+    def send(self, gateway: GatewayProcess, sequence: int) -> Any:
         """The answer."""
         headers, body = self._request(sequence)
         answer = gateway.http.post(f"/v1/topics/{TOPIC}/partitions/0/records", headers=headers, content=body)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    def send_and_look_away(self, gateway: Any, sequence: int) -> Any:
+    def send_and_look_away(self, gateway: GatewayProcess, sequence: int) -> Any:
         """Send it whole and read nothing; the open connection."""
         headers, body = self._request(sequence)
         lines = [f"POST /v1/topics/{TOPIC}/partitions/0/records HTTP/1.1", "Host: gateway"]
@@ -60,14 +63,16 @@ def commits(store_uri: str) -> int:
     return sum(layout.commit_version(info.key) is not None for info in store.list(layout.log_prefix(TOPIC)))
 
 
-def kill(gateway: Any) -> None:
+def has_more_commits(store_uri: str, before: int) -> bool:
+    return commits(store_uri) > before
+
+
+def kill(gateway: GatewayProcess) -> None:
     gateway.process.kill()
     assert gateway.end() == -signal.SIGKILL
 
 
-def test_committed_but_never_answered(
-    store_uri: str, start_gateway: Callable[..., Any], eventually: Callable[..., bool]
-) -> None:
+def test_committed_but_never_answered(store_uri: str, start_gateway: Callable[..., GatewayProcess]) -> None:
     """Killed between commit and answer, three times: the repeat, through another gateway, gets the first try's offsets."""
     gateway, next_one = start_gateway(store_uri), start_gateway(store_uri)
     gateway.topic(TOPIC)
@@ -75,7 +80,7 @@ def test_committed_but_never_answered(
     for sequence in range(3):
         before = commits(store_uri)
         with producer.send_and_look_away(gateway, sequence):
-            assert eventually(lambda before=before: commits(store_uri) > before, 60)
+            assert eventually(partial(has_more_commits, store_uri, before), 60)
             kill(gateway)
         gateway, next_one = next_one, start_gateway(store_uri)
         again = producer.send(gateway, sequence)
@@ -89,9 +94,7 @@ def test_committed_but_never_answered(
     assert next_one.read(TOPIC) == log
 
 
-def test_buffered_but_never_committed(
-    store_uri: str, start_gateway: Callable[..., Any], eventually: Callable[..., bool]
-) -> None:
+def test_buffered_but_never_committed(store_uri: str, start_gateway: Callable[..., GatewayProcess]) -> None:
     """Killed with the request in its buffer: the repeat is the one that counts, and the sequence goes on behind it."""
     gateway = start_gateway(store_uri)
     gateway.topic(TOPIC, flush_ms=60_000)

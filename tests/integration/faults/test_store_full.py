@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.gateway_process import GatewayProcess
+
 pytestmark = pytest.mark.processes
 
 AS_ROOT = ("--map-root-user", "--user") if os.geteuid() else ()
@@ -24,7 +26,7 @@ SIZE_BYTES = 4 * 1024 * 1024
 class SmallDisk:
     """A gateway's store on a file system of 4 MiB."""
 
-    def __init__(self, gateway: Any, directory: Path) -> None:
+    def __init__(self, gateway: GatewayProcess, directory: Path) -> None:
         self.gateway = gateway
         self.directory = directory
 
@@ -52,7 +54,7 @@ class SmallDisk:
 
 
 @pytest.fixture
-def disk(tmp_path: Path, start_gateway: Callable[..., Any]) -> SmallDisk:
+def disk(tmp_path: Path, start_gateway: Callable[..., GatewayProcess]) -> SmallDisk:
     """Mounted, with a gateway that reads everything from it, and 1 MiB of something else on it."""
     if subprocess.run(["unshare", *AS_ROOT, "--mount", "true"], capture_output=True, check=False).returncode:
         pytest.skip("this machine allows no mounts, not even in a namespace of one's own")

@@ -17,6 +17,9 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.certificate_authority import Authority
+from tests.support.gateway_process import GatewayProcess
+from tests.support.waiting import eventually
 from tidelog import Admin, Consumer, Producer
 from tidelog.errors import GatewayUnreachable
 
@@ -29,7 +32,7 @@ LARGE_BYTES = 20_000_000
 
 
 @pytest.fixture
-def start_secure(authority: Any, start_gateway: Callable[..., Any]) -> Callable[..., Any]:
+def start_secure(authority: Authority, start_gateway: Callable[..., GatewayProcess]) -> Callable[..., Any]:
     """Start gateways that speak TLS."""
 
     def begin(store: str, *settings: str, pair: tuple[str, str] | None = None, **more: Any) -> Any:
@@ -41,10 +44,10 @@ def start_secure(authority: Any, start_gateway: Callable[..., Any]) -> Callable[
 
 
 @pytest.fixture
-def secure(authority: Any) -> Callable[[Any], ssl.SSLSocket]:
+def secure(authority: Authority) -> Callable[[Any], ssl.SSLSocket]:
     """A TLS connection to a gateway."""
 
-    def connect(gateway: Any) -> ssl.SSLSocket:
+    def connect(gateway: GatewayProcess) -> ssl.SSLSocket:
         tcp = socket.create_connection(("127.0.0.1", gateway.port), timeout=30)
         trust: ssl.SSLContext = authority.trust()
         return trust.wrap_socket(tcp, server_hostname="127.0.0.1", suppress_ragged_eofs=False)
@@ -61,7 +64,9 @@ def _all_of(connection: socket.socket) -> bytes:
     return bytes(received)
 
 
-def test_records_polls_and_streams(start_secure: Callable[..., Any], secure: Callable[..., ssl.SSLSocket]) -> None:
+def test_records_polls_and_streams(
+    start_secure: Callable[..., GatewayProcess], secure: Callable[..., ssl.SSLSocket]
+) -> None:
     """Produce, fetch, a long poll that a record ends and an event stream work over TLS; the operations listener is plain,
     and SIGTERM ends a gateway with open connections of every kind in its time.
     """
@@ -91,7 +96,7 @@ def test_records_polls_and_streams(start_secure: Callable[..., Any], secure: Cal
 
 
 def test_the_sdk_trusts_whom_it_is_told_to(
-    start_secure: Callable[..., Any], authority: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start_secure: Callable[..., GatewayProcess], authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the authority's file, as an argument or in the environment, a client works; without it nothing is sent, and the
     error says what to do.
@@ -114,7 +119,7 @@ def test_the_sdk_trusts_whom_it_is_told_to(
 
 
 def test_gateways_pass_requests_on_over_tls(
-    start_secure: Callable[..., Any], authority: Any, tmp_path: Path, eventually: Callable[..., bool]
+    start_secure: Callable[..., GatewayProcess], authority: Authority, tmp_path: Path
 ) -> None:
     """Two gateways that share a certificate, for a name and not for their addresses, forward to each other by that name."""
     shared = authority.issue("DNS:tidelog.internal,DNS:localhost")
@@ -132,8 +137,7 @@ def test_gateways_pass_requests_on_over_tls(
 
 
 def test_a_changed_certificate_is_shown_to_new_connections(
-    start_secure: Callable[..., Any], authority: Any, secure: Callable[..., ssl.SSLSocket], tmp_path: Path,
-    eventually: Callable[..., bool],
+    start_secure: Callable[..., GatewayProcess], authority: Authority, secure: Callable[..., ssl.SSLSocket], tmp_path: Path,
 ) -> None:  # fmt: skip
     """Open connections go on, new ones see the new certificate; a pair that is none changes nothing and is logged once."""
     pair = (str(tmp_path / "cert"), str(tmp_path / "key"))
@@ -173,7 +177,7 @@ def test_a_changed_certificate_is_shown_to_new_connections(
 
 @pytest.mark.parametrize("framing", [f"Content-Length: {TOO_LARGE_BYTES}", "Transfer-Encoding: chunked"])
 def test_a_refusal_reaches_a_client_that_still_sends(
-    start_secure: Callable[..., Any], secure: Callable[..., ssl.SSLSocket], framing: str
+    start_secure: Callable[..., GatewayProcess], secure: Callable[..., ssl.SSLSocket], framing: str
 ) -> None:
     """413 before the body was read: a client that sends all of it first still gets the answer, whole."""
     gateway = start_secure("memory://tls", "--request-bytes-max", str(1024 * 1024))
@@ -194,7 +198,7 @@ def test_a_refusal_reaches_a_client_that_still_sends(
     assert received.count(b"connection: close") == 1
 
 
-def test_what_is_no_tls_ends(start_secure: Callable[..., Any]) -> None:
+def test_what_is_no_tls_ends(start_secure: Callable[..., GatewayProcess]) -> None:
     """A client of plain HTTP, garbage, an old version and a client that goes half-way through: each connection ends, no
     line of the log calls it an error, and the gateway serves on.
     """
@@ -216,13 +220,13 @@ def test_what_is_no_tls_ends(start_secure: Callable[..., Any]) -> None:
     assert gateway.log() == ""
 
 
-def _connections(gateway: Any) -> float:
+def _connections(gateway: GatewayProcess) -> float:
     text = httpx.get(f"{gateway.operations_url}/metrics").text
     (line,) = [line for line in text.splitlines() if line.startswith("tidelog_http_connections ")]
     return float(line.split()[1])
 
 
-def test_connections_that_never_shake_hands(start_secure: Callable[..., Any], eventually: Callable[..., bool]) -> None:
+def test_connections_that_never_shake_hands(start_secure: Callable[..., GatewayProcess]) -> None:
     """A thousand of them are counted from the start, leave the probes alone, and are gone when their time is over; past
     twice ``connections_max`` more are cut at once.
     """
@@ -241,7 +245,7 @@ def test_connections_that_never_shake_hands(start_secure: Callable[..., Any], ev
     assert gateway.http.get("/healthz").status_code == 200
 
 
-def test_answers_that_are_not_read(start: Callable[..., Any], authority: Any, secure: Callable[..., Any]) -> None:
+def test_answers_that_are_not_read(start: Callable[..., Any], authority: Authority, secure: Callable[..., Any]) -> None:
     """A client that takes nothing of its answer is cut after ``write_stall_ms``; one that reads slowly gets all of it, even
     where the connection ends with the answer.
     """
@@ -261,7 +265,7 @@ def test_answers_that_are_not_read(start: Callable[..., Any], authority: Any, se
     assert gateway.log().count("does not read its answer") == 1
 
 
-def test_the_image_takes_its_certificate_from_a_variable(authority: Any, tmp_path: Path) -> None:
+def test_the_image_takes_its_certificate_from_a_variable(authority: Authority, tmp_path: Path) -> None:
     """Where files can't be mounted: the entry point makes them, the gateway says https, and trusts what it shows itself."""
     cert, key = authority.issue()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TIDELOG_")}

@@ -12,6 +12,10 @@ from typing import Any
 import pytest
 import urllib3
 
+from tests.support.gateway_process import GatewayProcess
+from tests.support.senders import Senders, check_log
+from tests.support.waiting import eventually
+
 pytestmark = pytest.mark.processes
 
 PARTITIONS = 2
@@ -19,7 +23,7 @@ SECONDS = 3
 
 
 def test_both_write_at_once(
-    store_uri: str, start_gateway: Callable[..., Any], send: Callable[..., Any], check_log: Callable[..., None]
+    store_uri: str, start_gateway: Callable[..., GatewayProcess], send: Callable[..., Senders]
 ) -> None:
     """G3: each acknowledged record is at its offset, once. G4: the moment it is acknowledged the other gateway shows it."""
     gateways = [start_gateway(store_uri), start_gateway(store_uri)]
@@ -53,7 +57,7 @@ def test_both_write_at_once(
 
 
 def test_a_gateway_that_slept_through_a_topics_end(
-    store_uri: str, start_gateway: Callable[..., Any], send: Callable[..., Any], eventually: Callable[..., bool]
+    store_uri: str, start_gateway: Callable[..., GatewayProcess], send: Callable[..., Senders]
 ) -> None:
     """G3: stopped while it is sent records, it goes on in the topic that was made anew; of the old one nothing is there,
     and what it acknowledged to requests that came after the old topic's end is.
@@ -103,10 +107,8 @@ def test_a_gateway_that_slept_through_a_topics_end(
 
 def test_sigterm_while_producers_send(
     tmp_path: Path,
-    start_gateway: Callable[..., Any],
-    send: Callable[..., Any],
-    check_log: Callable[..., None],
-    eventually: Callable[..., bool],
+    start_gateway: Callable[..., GatewayProcess],
+    send: Callable[..., Senders],
 ) -> None:
     """Every request is answered, with 200 or 503 ``DRAINING``; what was acknowledged is there; the status is 0."""
     gateway = start_gateway(str(tmp_path / "store"))
@@ -119,7 +121,7 @@ def test_sigterm_while_producers_send(
     assert {one.status for one in sent} == {200, 503}
     refused = [one for one in sent if one.status == 503]
     assert len(refused) == 8
-    assert all(one.answer["error_code"] == "DRAINING" and int(one.retry_after) >= 1 for one in refused)
+    assert all(one.answer["error_code"] == "DRAINING" and int(one.retry_after or 0) >= 1 for one in refused)
     assert any(one.began < told < one.ended and one.status == 200 for one in sent), "nothing was buffered"
     again = start_gateway(str(tmp_path / "store"))
     check_log([again.read("log", partition) for partition in range(PARTITIONS)], sent)

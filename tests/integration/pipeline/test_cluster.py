@@ -26,6 +26,7 @@ import pytest
 
 from spark_pipeline.jars import JarSet, ensure_jars
 from spark_pipeline.java import java_executable
+from tests.support.flight_topic import FlightTopic
 
 pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.xdist_group("spark")]
 
@@ -55,7 +56,7 @@ class Daemon:
 
     def kill(self) -> None:
         """As when the machine is gone: with all that it started."""
-        family = [self.process, *_children(self.process.pid)]
+        family: list[subprocess.Popen[bytes] | psutil.Process] = [self.process, *_children(self.process.pid)]
         for process in family:
             process.kill()
         self.process.wait()
@@ -172,7 +173,7 @@ def test_a_worker_is_lost_and_nothing_else(
     environment: dict[str, str],
     bare_python: Path,
     packages: Path,
-    flight_topic: Any,
+    flight_topic: FlightTopic,
     tmp_path: Path,
 ) -> None:
     """Every record is in silver or among the dead letters once, and the aggregates are those of all the rows."""

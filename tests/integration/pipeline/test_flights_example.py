@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from spark_pipeline.jobs.pipeline.run import Pipeline
 from spark_pipeline.jobs.pipeline.settings import read_settings
+from tests.support.flight_topic import Events
+from tests.support.topic_writer import TopicWriter
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -30,9 +30,9 @@ def _send() -> ModuleType:
     return module
 
 
-def test_the_example(spark: SparkSession, tmp_path: Path, topic_writer: Callable[..., Any], events: Any) -> None:
+def test_the_example(spark: SparkSession, tmp_path: Path, events: Events) -> None:
     """As copied: each way of damage is told by its reason, and the aggregates are those of the flights that are whole."""
-    writer = topic_writer(str(tmp_path / "store"), "flights")
+    writer = TopicWriter(str(tmp_path / "store"), "flights")
     send = _send()
     sent = enumerate(send.records(RECORDS, DAMAGED_EACH))
     writer.append([(number % 2, 1_763_683_200_000, key, value) for number, (key, value) in sent])

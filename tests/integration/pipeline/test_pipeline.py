@@ -18,13 +18,14 @@ from spark_pipeline.jobs.pipeline import run as run_module
 from spark_pipeline.jobs.pipeline.run import Pipeline
 from spark_pipeline.jobs.pipeline.settings import Settings
 from spark_pipeline.source.options import OptionRefused
+from tests.support.flight_topic import Events, FlightTopic
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 Results = Callable[[Settings], tuple[list[Any], list[Any], list[Any]]]
 
 
-def take_all(spark: SparkSession, settings: Settings, events: Any) -> None:
+def take_all(spark: SparkSession, settings: Settings, events: Events) -> None:
     assert Pipeline(spark, settings, events).run(trigger=None, stopping=events.stopping)
 
 
@@ -36,7 +37,7 @@ def forget_commit(settings: Settings, batch: int) -> None:
 
 
 def test_every_record_is_in_silver_or_a_dead_letter_once(
-    spark: SparkSession, flight_topic: Any, events: Any, results: Results, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, flight_topic: FlightTopic, events: Events, results: Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Cut off behind silver, behind the dead letters, and before Spark's note: run again, all is there once."""
     monkeypatch.setattr(dead_letters_module, "PART_BYTES", 600 * 1024)  # so that a batch has several parts
@@ -44,7 +45,7 @@ def test_every_record_is_in_silver_or_a_dead_letter_once(
     flight_topic.flights(0, 60, bad_each=5)
     largest = b"x" * (TopicConfig.parse({}).integer("max.message.bytes") - 1)
     flight_topic.writer.append([(0, 1_763_683_200_000, b"k", largest)])  # with headers it is larger still
-    sent = run_module.send
+    sent = dead_letters_module.send
 
     def cut_off_before(*_arguments: Any, **_named: Any) -> None:
         raise ConnectionAbortedError("cut off behind silver")
@@ -71,7 +72,9 @@ def test_every_record_is_in_silver_or_a_dead_letter_once(
     assert [reason for _, _, reason in dead] == ["is not JSON"] * (len(bad) + 1)
 
 
-def test_late_and_repeated_events(spark: SparkSession, flight_topic: Any, events: Any, results: Results) -> None:
+def test_late_and_repeated_events(
+    spark: SparkSession, flight_topic: FlightTopic, events: Events, results: Results
+) -> None:
     """Sent twice: twice in silver, once in gold, across a restart. Too late: in silver, and counted as such."""
     settings = flight_topic.settings(max_offsets_per_trigger=1_000)
     flight_topic.flights(0, 24, day=1)
@@ -90,7 +93,7 @@ def test_late_and_repeated_events(spark: SparkSession, flight_topic: Any, events
 
 
 def test_it_catches_up_while_records_come(
-    spark: SparkSession, flight_topic: Any, events: Any, results: Results
+    spark: SparkSession, flight_topic: FlightTopic, events: Events, results: Results
 ) -> None:
     """From the beginning, micro-batch by micro-batch, while a producer goes on; it ends when it is asked to."""
     settings = flight_topic.settings(max_offsets_per_trigger=60)
@@ -112,7 +115,9 @@ def test_it_catches_up_while_records_come(
     assert (dead, sum(flights for *_, flights, _ in windows)) == ([], 180)
 
 
-def test_a_table_and_its_checkpoint_belong_together(spark: SparkSession, flight_topic: Any, events: Any) -> None:
+def test_a_table_and_its_checkpoint_belong_together(
+    spark: SparkSession, flight_topic: FlightTopic, events: Events
+) -> None:
     """Rules may change, but not for a micro-batch that was cut off; another checkpoint is refused; neither writes anything."""
     settings = flight_topic.settings(gold={})
     changed = flight_topic.settings(gold={}, checks={"flight: is too high": "flight < 20"})
@@ -139,7 +144,7 @@ def test_a_table_and_its_checkpoint_belong_together(spark: SparkSession, flight_
     ],
 )
 def test_an_aggregate_must_fit_the_columns(
-    spark: SparkSession, flight_topic: Any, events: Any, changed: dict[str, Any], message: str
+    spark: SparkSession, flight_topic: FlightTopic, events: Events, changed: dict[str, Any], message: str
 ) -> None:
     """Before anything is written."""
     gold = {"event_time": "time_hour", "watermark": "1 hour", "window": "1 hour", "columns": {"n": "count(*)"}}

@@ -20,6 +20,8 @@ from log_format.segments.reader import SegmentReader
 from log_format.topic.changes import AlterTopic
 from spark_pipeline import Way, read_topic, stream_topic
 from spark_pipeline.schemas import KAFKA_SOURCE
+from tests.support.gateway_process import GatewayProcess
+from tests.support.topic_writer import TopicWriter
 
 pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.xdist_group("spark")]
 
@@ -30,7 +32,7 @@ COLUMNS = ["partition", "offset", "timestamp", "key", "value", "headers"]
 Rows = list[tuple[Any, ...]]
 
 
-def append_random(writer: Any, chosen: random.Random) -> None:
+def append_random(writer: TopicWriter, chosen: random.Random) -> None:
     """Commits of random sizes over random partitions, with nulls, empty values and headers."""
     for _ in range(chosen.randint(4, 10)):
         count = chosen.choice([1, 2, 30, 300])
@@ -63,7 +65,7 @@ def reasons(report: Any) -> set[str]:
     return {fields["reason"] for event, fields in report.events if event == "rewrite"}
 
 
-def by_log_format(writer: Any) -> pa.Table:
+def by_log_format(writer: TopicWriter) -> pa.Table:
     """The records from their log starts on, by the reader that the format itself has."""
     reader = SegmentReader(writer.log.store)
     state = writer.log.refresh()
@@ -122,8 +124,7 @@ def by_deltalake(store_uri: str, minio_environment: dict[str, str]) -> pa.Table:
 def test_every_reader_gives_the_same_rows(
     spark: SparkSession,
     request: pytest.FixtureRequest,
-    topic_writer: Callable[..., Any],
-    start_gateway: Callable[[str], str],
+    start_gateway: Callable[..., GatewayProcess],
     maintain: Callable[[str], Any],
     minio_environment: dict[str, str],
     tmp_path: Path,
@@ -134,7 +135,7 @@ def test_every_reader_gives_the_same_rows(
     """``tidelog`` and Spark's Delta reader in batch and as streams, deltalake, HTTP, and the format's own reader agree."""
     store_uri = (tmp_path / "store").as_uri() if place == "local" else request.getfixturevalue("s3_uri")
     chosen = random.Random(seed)
-    writer = topic_writer(store_uri, "t", partition_count=PARTITIONS, config={"retention.ms": "-1"})
+    writer = TopicWriter(store_uri, "t", partition_count=PARTITIONS, config={"retention.ms": "-1"})
     append_random(writer, chosen)
     if state != "as flushed":
         assert "merge" in reasons(maintain(store_uri))
@@ -167,6 +168,6 @@ def test_every_reader_gives_the_same_rows(
     assert from_log_start(by_stream(native, tmp_path / "native")) == expected
     assert from_log_start(by_deltalake(store_uri, minio_environment)) == expected
     # An absent list of headers and an empty one are the same over HTTP.
-    assert [(*row[:5], row[5] or None) for row in as_rows(by_http(start_gateway(store_uri)))] == [
+    assert [(*row[:5], row[5] or None) for row in as_rows(by_http(start_gateway(store_uri).url))] == [
         (*row[:5], row[5] or None) for row in expected
     ]

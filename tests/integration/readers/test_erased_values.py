@@ -10,15 +10,17 @@ from typing import Any
 import pytest
 import urllib3
 
+from tests.support.gateway_process import GatewayProcess
+
 pytestmark = [pytest.mark.processes]
 
 
 def test_every_gateway_gives_what_the_table_has(
-    tmp_path: Path, start_gateway: Callable[[str], str], maintain: Callable[[str], Any]
+    tmp_path: Path, start_gateway: Callable[..., GatewayProcess], maintain: Callable[[str], Any]
 ) -> None:
     """On a quiet topic, as soon as keys were compacted: both gateways answer the same, without the value and its tombstone."""
     store = (tmp_path / "log").as_uri()
-    wrote, other = start_gateway(store), start_gateway(store)
+    wrote, other = start_gateway(store).url, start_gateway(store).url
     config = {"cleanup.policy": "compact", "delete.retention.ms": 0, "flush.ms": 0}
     with urllib3.PoolManager(retries=False, timeout=30) as http:
 

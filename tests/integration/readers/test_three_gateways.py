@@ -18,6 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from log_format.inspection.verify import verify_topic
 from log_format.stores import open_store
 from spark_pipeline import stream_topic
+from tests.support.gateway_process import GatewayProcess
 
 pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.minio, pytest.mark.xdist_group("spark")]
 
@@ -73,12 +74,12 @@ def wait_until_all(query: StreamingQuery, seen: Seen, count: int) -> None:
 def test_a_stream_from_the_beginning_gives_every_record_once(
     spark: SparkSession,
     s3_uri: str,
-    start_gateway: Callable[[str], str],
+    start_gateway: Callable[..., GatewayProcess],
     maintain: Callable[[str], Any],
     tmp_path: Path,
 ) -> None:
     """By ``format("tidelog")`` and by Delta alone, on MinIO, while three gateways write and segments are merged."""
-    urls = [start_gateway(s3_uri) for _ in range(3)]
+    urls = [start_gateway(s3_uri).url for _ in range(3)]
     with urllib3.PoolManager(retries=False, timeout=60) as http:
         config = {"flush.ms": 20, "retention.ms": -1}
         body = json.dumps({"name": "t", "partition_count": PARTITIONS, "config": config})

@@ -13,9 +13,6 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
-from simulated.oracle import Oracle
-from simulated.scheduler import Lock, Machine, MachineClock, Scheduler, Signal
-from simulated.store import Client
 
 from log_format.checkpoints import checkpoint
 from log_format.checkpoints.topic_log import TopicLog
@@ -25,8 +22,12 @@ from log_format.ids import NewId
 from log_format.records.schema import BATCH_SCHEMA
 from log_format.segments.reader import SegmentReader
 from log_format.topic.append import Append, Batch
+from log_format.topic.appended import Duplicate
 from log_format.topic.change import Change
 from log_format.topic.state import TopicState
+from tests.simulation.simulated.oracle import Oracle
+from tests.simulation.simulated.scheduler import Lock, Machine, MachineClock, Scheduler, Signal
+from tests.simulation.simulated.store import Client
 
 TOPIC = "t"
 FLUSH_REQUESTS_MAX = 3
@@ -37,7 +38,7 @@ class Code:
     """The code under test. Planted faults put something else in its place."""
 
     log: type[TopicLog] = TopicLog
-    committer: type[Committer] = Committer
+    committer: type[Committer[TopicState]] = Committer
     append: type[Append] = Append
     write_checkpoint: Callable[..., None] = checkpoint.write_checkpoint
 
@@ -202,6 +203,7 @@ class Gateway:
                 if isinstance(places, TidelogError):
                     self._refuse(request, places)
                 else:
+                    assert not isinstance(places, Duplicate)
                     # Who gave up waiting may have sent something else meanwhile: this is no part of its order any more.
                     producer = f"{request.producer} {request.values}" if request.abandoned else request.producer
                     self.oracle.acknowledge(producer, request.topic_id, request.by_partition, places)

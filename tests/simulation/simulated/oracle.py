@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from simulated.truth import TrueState, Truth, Violation
-
 from log_format.errors import ErrorCode, OffsetOutOfRange, TidelogError, TopicReplaced, UnknownTopic
 from log_format.topic.appended import Appended
 from log_format.topic.state import TopicState
+from tests.simulation.simulated.truth import TrueState, Truth, Violation
 
 
 class Oracle:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from simulated.gateway import TOPIC, Gateway
-from simulated.truth import Violation
-
 from log_format.errors import CorruptData, StoreUnavailable
 from log_format.topic.state import TopicState
+from tests.simulation.simulated.gateway import TOPIC, Gateway
+from tests.simulation.simulated.truth import Violation
 
 
 class Reader:

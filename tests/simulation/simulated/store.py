@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import TypeVar
-
-from simulated.faults import Fault, Faults
-from simulated.scheduler import Machine, MachineClock, Scheduler, Signal
+from typing import TypeVar, cast
 
 from log_format.errors import ObjectExists, StoreError, StoreUnavailable
 from log_format.store import ObjectInfo
 from log_format.stores.memory import MemoryStore
+from tests.simulation.simulated.faults import Fault, Faults
+from tests.simulation.simulated.scheduler import Machine, MachineClock, Scheduler, Signal
 
 ResultT = TypeVar("ResultT")
 
+Page = list[ObjectInfo]
 LIST_PAGE_KEYS = 7
 
 
@@ -89,7 +89,7 @@ class Client:
     def list_directories(self, prefix: str) -> Iterator[str]:
         yield from self._request("list_directories", prefix, lambda: [*self._server.objects.list_directories(prefix)])
 
-    def _page(self, prefix: str, start_after: str) -> list[ObjectInfo]:
+    def _page(self, prefix: str, start_after: str) -> Page:
         listing = self._server.objects.list(prefix, start_after=start_after)
         return [info for info, _ in zip(listing, range(LIST_PAGE_KEYS), strict=False)]
 
@@ -130,7 +130,7 @@ class Client:
             self._scheduler.note(f"{what}: {type(problem).__name__}")
             raise
         self._scheduler.note(what)
-        return result
+        return cast("ResultT", result)
 
     def _perhaps_pause(self, *, commits: bool) -> None:
         pause_ms = self._faults.pause_ms(commits=commits)

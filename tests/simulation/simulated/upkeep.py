@@ -5,12 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from simulated.faults import HOUR_MS, MINUTE_MS
-from simulated.gateway import TOPIC, Code
-from simulated.oracle import Oracle
-from simulated.scheduler import EPOCH_MS, Machine, MachineClock, Scheduler
-from simulated.truth import Truth, Violation
-
 from log_format import layout, limits
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.delta.actions import decode_commit
@@ -20,6 +14,11 @@ from log_format.segments.reader import SegmentReader
 from log_format.store import ObjectStore
 from log_format.stores.memory import MemoryStore
 from log_format.topic.state import TopicState
+from tests.simulation.simulated.faults import HOUR_MS, MINUTE_MS
+from tests.simulation.simulated.gateway import TOPIC, Code
+from tests.simulation.simulated.oracle import Oracle
+from tests.simulation.simulated.scheduler import EPOCH_MS, Machine, MachineClock, Scheduler
+from tests.simulation.simulated.truth import Truth, Violation
 
 READ_AGAIN_SHARE = 0.3
 """In so many histories everything is read once more at the end: readers have seen most of it, and it takes time."""

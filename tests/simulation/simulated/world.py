@@ -11,19 +11,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from simulated.faults import HOUR_MS, PROFILES, Faults, Profile
-from simulated.gateway import TOPIC, Code, Gateway, Request
-from simulated.oracle import Oracle
-from simulated.reader import Reader
-from simulated.scheduler import Machine, MachineClock, Scheduler, Signal
-from simulated.store import Client, Server
-from simulated.truth import Truth
-from simulated.upkeep import Janitor, check_end
-
 from log_format import layout
 from log_format.errors import ObjectMissing, StoreUnavailable
 from log_format.topic.changes import AlterTopic, CreateTopic, DeleteRecords, DeleteTopic
 from log_format.topic.config import TopicConfig
+from tests.simulation.simulated.faults import HOUR_MS, PROFILES, Faults, Profile
+from tests.simulation.simulated.gateway import TOPIC, Code, Gateway, Request
+from tests.simulation.simulated.oracle import Oracle
+from tests.simulation.simulated.reader import Reader
+from tests.simulation.simulated.scheduler import Machine, MachineClock, Scheduler, Signal
+from tests.simulation.simulated.store import Client, Server
+from tests.simulation.simulated.truth import Truth
+from tests.simulation.simulated.upkeep import Janitor, check_end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

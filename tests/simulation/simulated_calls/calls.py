@@ -162,8 +162,8 @@ def _with_contents(calls: Calls) -> str:
     transaction = calls.begun()
     headers = {"Tidelog-Transaction": transaction}
     for topic in TOPICS:
-        body = {"records": [{"value": calls.value(), "partition": 0}]}
-        calls.do("POST", f"/v1/topics/{topic}/records", body, headers)
+        records = {"records": [{"value": calls.value(), "partition": 0}]}
+        calls.do("POST", f"/v1/topics/{topic}/records", records, headers)
     offsets = [{"topic": "t", "partition": 0, "offset": calls.number()}]
     body = {"group": calls.own_group(), "offsets": offsets}
     calls.do("POST", f"/v1/transactions/{transaction}/offsets", body)

@@ -22,18 +22,17 @@ from enum import Enum
 from typing import Any
 from unittest import mock
 
-from simulated.faults import CALM, SECOND_MS, Fault, Faults
-from simulated.scheduler import Machine, Scheduler
-from simulated.store import Client, Server
-from simulated.truth import Violation
-from simulated.world import History
-from simulated_calls.calls import GROUPS, KINDS, TOPICS, Call, Calls
-from simulated_service.network import Network, Reply
-from simulated_service.service import Code, Service
-
 from gateway.groups.bounds import LEASE_MS
 from log_format import layout
 from log_format.errors import StoreUnavailable
+from tests.simulation.simulated.faults import CALM, SECOND_MS, Fault, Faults
+from tests.simulation.simulated.scheduler import Machine, Scheduler
+from tests.simulation.simulated.store import Client, Server
+from tests.simulation.simulated.truth import Violation
+from tests.simulation.simulated.world import History
+from tests.simulation.simulated_calls.calls import GROUPS, KINDS, TOPICS, Call, Calls
+from tests.simulation.simulated_service.network import Network, Reply
+from tests.simulation.simulated_service.service import Code, Service
 
 STEPS_MAX = 400_000
 CALLS = 4

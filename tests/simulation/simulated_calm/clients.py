@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from simulated_calm.world import World
+    from tests.simulation.simulated_calm.world import World
 
 TOPICS = {"t0": 1, "t1": 2, "t2": 3}
 FLUSH_MS = (0, 5, 50)

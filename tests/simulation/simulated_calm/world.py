@@ -14,18 +14,18 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
-from simulated.faults import Faults, Profile
-from simulated.scheduler import Machine, Scheduler
-from simulated.store import Client, Server
-from simulated_calm.clients import Client as ApiClient
-from simulated_calm.clients import prepare
-from simulated_service.network import Network, Reply
-from simulated_service.peers import Cluster
-from simulated_service.service import Service
-
 import gateway.groups.upkeep
 import gateway.tables.groups
+from gateway.cluster.ownership import Mode
 from log_format import limits
+from tests.simulation.simulated.faults import Faults, Profile
+from tests.simulation.simulated.scheduler import Machine, Scheduler
+from tests.simulation.simulated.store import Client, Server
+from tests.simulation.simulated_calm.clients import Client as ApiClient
+from tests.simulation.simulated_calm.clients import prepare
+from tests.simulation.simulated_service.network import Network, Reply
+from tests.simulation.simulated_service.peers import Cluster
+from tests.simulation.simulated_service.service import Service
 
 STEPS_MAX = 3_000_000
 LATE_MS = 4_900
@@ -67,7 +67,7 @@ class World:
         self._network = Network(self.scheduler, rng, self._faults)
         self._outside = Machine("outside")
         self._busy = 0
-        mode = rng.choice(("preferred", "random"))
+        mode: Mode = rng.choice(("preferred", "random"))
         cluster = Cluster(scheduler=self.scheduler, rng=rng, faults=self._faults, mode=mode)
         self._services = [self._start_service(number, cluster) for number in range(rng.randrange(1, 4))]
 

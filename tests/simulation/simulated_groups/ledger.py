@@ -17,10 +17,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from simulated.truth import Violation
-
 from log_format.delta.actions import Add, decode_commit
 from log_format.groups.row import TAG_GROUPS, GroupChanges, GroupRow, OffsetRow, PendingOffsets, decode_tag
+from tests.simulation.simulated.truth import Violation
 
 Place = tuple[str, str, int]
 """Group, topic, partition."""
@@ -208,7 +207,7 @@ class Ledger:
             raise Violation(f"{member} committed for {place} while {holding.member} holds it")
 
     def _heirs(self, holding: Holding) -> set[str]:
-        rows = [row for row in self._rows.values() for row in row.members]
+        rows = [member for row in self._rows.values() for member in row.members]
         return {row.member_id for row in rows if row.instance_id is not None and row.instance_id == holding.instance}
 
     def _rewritten(self, add: Add, all_changes: list[GroupChanges]) -> None:

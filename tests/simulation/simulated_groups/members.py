@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from simulated.faults import SECOND_MS
-from simulated.scheduler import Scheduler
-from simulated_groups.ledger import Key, Ledger
-from simulated_service.network import Lost, Network, Reply
-from simulated_service.service import Service
+from tests.simulation.simulated.faults import SECOND_MS
+from tests.simulation.simulated.scheduler import Scheduler
+from tests.simulation.simulated_groups.ledger import Key, Ledger
+from tests.simulation.simulated_service.network import Lost, Network, Reply
+from tests.simulation.simulated_service.service import Service
 
 SESSIONS_MS = (3 * SECOND_MS, 6 * SECOND_MS, 10 * SECOND_MS)
 _OUT = frozenset({"UNKNOWN_MEMBER", "UNKNOWN_GROUP", "FENCED_MEMBER"})
@@ -237,7 +237,7 @@ class Member:
         reply = self._call("GET", "offsets")
         if reply is None or reply.status != 200:
             return None
-        found = {(one["topic"], one["partition"]): one["offset"] for one in reply.body["offsets"]}
+        found: dict[Key, int] = {(one["topic"], one["partition"]): one["offset"] for one in reply.body["offsets"]}
         life = self._life
         assert life is not None
         self._around.ledger.read(self._group, found, life.keys, sent_ms)

@@ -17,23 +17,22 @@ from functools import partial
 from typing import Any
 from unittest import mock
 
-from simulated import faults
-from simulated.faults import SECOND_MS, Faults, Profile
-from simulated.scheduler import Machine, MachineClock, Scheduler
-from simulated.store import Client, Server
-from simulated.truth import Violation
-from simulated.world import History
-from simulated_groups.ledger import Key, Ledger
-from simulated_groups.members import Around, Habits, Member
-from simulated_service.network import Network, Reply
-from simulated_service.service import Code, Service
-
 import gateway.groups.upkeep
 import gateway.tables.groups
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peers
 from log_format import layout, limits
 from log_format.clock import Clock
+from tests.simulation.simulated import faults
+from tests.simulation.simulated.faults import SECOND_MS, Faults, Profile
+from tests.simulation.simulated.scheduler import Machine, MachineClock, Scheduler
+from tests.simulation.simulated.store import Client, Server
+from tests.simulation.simulated.truth import Violation
+from tests.simulation.simulated.world import History
+from tests.simulation.simulated_groups.ledger import Key, Ledger
+from tests.simulation.simulated_groups.members import Around, Habits, Member
+from tests.simulation.simulated_service.network import Network, Reply
+from tests.simulation.simulated_service.service import Code, Service
 
 GROUPS = ("g", "h")
 TOPICS = {"t": 3, "u": 2}

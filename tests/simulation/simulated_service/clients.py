@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from simulated.faults import SECOND_MS
-from simulated.scheduler import Machine, Scheduler
-from simulated_service.judge import Judge
-from simulated_service.network import Lost, Network, Reply
-from simulated_service.service import Service
+from tests.simulation.simulated.faults import SECOND_MS
+from tests.simulation.simulated.scheduler import Machine, Scheduler
+from tests.simulation.simulated_service.judge import Judge
+from tests.simulation.simulated_service.network import Lost, Network, Reply
+from tests.simulation.simulated_service.service import Service
 
 RETRIES_MAX = 60
 AT_ONCE = 2

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from typing import Any, TypeVar
 
-from simulated.scheduler import Machine, Process, Scheduler
+from tests.simulation.simulated.scheduler import Machine, Process, Scheduler
 
 T = TypeVar("T")
 
@@ -108,7 +108,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
         while timers and timers[0].cancelled():
             heapq.heappop(timers)._scheduled = False  # type: ignore[attr-defined]
-            self._timer_cancelled_count = max(0, self._timer_cancelled_count - 1)
+            self._timer_cancelled_count: int = max(0, self._timer_cancelled_count - 1)
         if not timers:
             return None
         return max(1, -int(-(timers[0].when() * 1000 - self._scheduler.now_ms) // 1))

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from simulated.truth import Truth, Violation
-from simulated_service.network import Lost, Reply
+from tests.simulation.simulated.truth import Truth, Violation
+from tests.simulation.simulated_service.network import Lost, Reply
 
 
 class Judge:

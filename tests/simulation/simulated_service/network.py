@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from simulated.faults import SECOND_MS, Faults
-from simulated.scheduler import Scheduler, Signal
-from simulated_service.service import HttpAnswer, HttpRequest, Service
+from tests.simulation.simulated.faults import SECOND_MS, Faults
+from tests.simulation.simulated.scheduler import Scheduler, Signal
+from tests.simulation.simulated_service.service import Exchange, HttpAnswer, HttpRequest, Service
 
 
 class Lost(Enum):
@@ -61,7 +61,9 @@ class Network:
             headers=(("content-type", "application/json"), *(headers or {}).items()),
             body=b"" if body is None else json.dumps(body).encode(),
         )
-        settled, answers, exchanges = Signal(self._scheduler), [], []  # type: tuple[Signal, list[HttpAnswer], list[Exchange]]
+        settled = Signal(self._scheduler)
+        answers: list[HttpAnswer] = []
+        exchanges: list[Exchange] = []
         active = self._faults.active
         share = self._faults.profile.fault / 2 if active else 0.0
         never_arrives = self._rng.random() < share

@@ -12,16 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from simulated.faults import Faults
-from simulated.scheduler import Scheduler
-
 from gateway.cluster.ownership import Mode, Ownership
 from gateway.cluster.peers import Peers
 from gateway.forwarding.connections import PeerLost, PeerUnreachable
 from log_format.clock import Clock
+from tests.simulation.simulated.faults import Faults
+from tests.simulation.simulated.scheduler import Scheduler
 
 if TYPE_CHECKING:
-    from simulated_service.service import Exchange, HttpAnswer, HttpRequest, Service
+    from tests.simulation.simulated_service.service import Exchange, HttpAnswer, HttpRequest, Service
 
 IsLive = Callable[[], bool]
 LOOK_MS = 1_000
@@ -168,7 +167,7 @@ class Connections:
 
 
 def _decoded(request: bytes, body: bytes) -> HttpRequest:
-    from simulated_service.service import HttpRequest
+    from tests.simulation.simulated_service.service import HttpRequest
 
     first, *lines = request.decode().split("\r\n")
     method, path, _ = first.split(" ")

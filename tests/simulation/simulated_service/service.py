@@ -12,11 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
-from simulated.scheduler import Machine, MachineClock, Scheduler
-from simulated.store import Client
-from simulated_service.event_loop import SimulatedExecutor, SimulatedLoop
-from simulated_service.peers import Cluster, Connections, alone, owners_of
-
 import gateway.engine.pool
 from gateway.app import GatewayApplication, create_app
 from gateway.cluster.ownership import Ownership
@@ -28,6 +23,10 @@ from gateway.metrics import Metrics
 from gateway.process.assembly import put_together
 from gateway.settings import Settings
 from log_format.store import ObjectStore
+from tests.simulation.simulated.scheduler import Machine, MachineClock, Scheduler
+from tests.simulation.simulated.store import Client
+from tests.simulation.simulated_service.event_loop import SimulatedExecutor, SimulatedLoop
+from tests.simulation.simulated_service.peers import Cluster, Connections, alone, owners_of
 
 _Message = MutableMapping[str, Any]
 
@@ -101,6 +100,7 @@ class Service:
         settings = Settings(store=client.uri, gateway_id=machine.name, log_level="error")
         metrics = Metrics()
         request_memory = MemoryBudget(settings.in_flight_bytes_max, "request bodies")
+        connections: Any
         if cluster is None:
             ownership, connections = ownership or alone(machine.name, clock), PeerConnections(1)
         else:
@@ -122,7 +122,7 @@ class Service:
             _as_store(client),
             self.engine,
             ownership,
-            connections,  # type: ignore[arg-type]
+            connections,
             clock=clock,
             metrics=metrics,
             request_memory=request_memory,
@@ -211,7 +211,7 @@ class Service:
             "root_path": "",
             "state": {},
         }
-        await self.app(scope, receive, send)  # type: ignore[arg-type]
+        await self.app(scope, receive, send)
 
 
 def _seen(task: Any) -> None:

@@ -13,11 +13,14 @@ from collections.abc import Callable
 from functools import partial
 from unittest import mock
 
-from simulated.faults import CALM, CROWDED, FAULTY, HOSTILE, MINUTE_MS, STORMY, Faults, Profile
-from simulated.scheduler import Machine, Scheduler
-from simulated.store import Client, Server
-from simulated.world import History
-from simulated_service.clients import (
+from gateway.cluster.ownership import Mode
+from log_format import layout, limits
+from log_format.errors import ObjectMissing
+from tests.simulation.simulated.faults import CALM, CROWDED, FAULTY, HOSTILE, MINUTE_MS, STORMY, Faults, Profile
+from tests.simulation.simulated.scheduler import Machine, Scheduler
+from tests.simulation.simulated.store import Client, Server
+from tests.simulation.simulated.world import History
+from tests.simulation.simulated_service.clients import (
     AtOnceProducer,
     IdempotentProducer,
     Surroundings,
@@ -27,13 +30,10 @@ from simulated_service.clients import (
     plain_producer,
     reader,
 )
-from simulated_service.judge import Judge
-from simulated_service.network import Network
-from simulated_service.peers import Cluster
-from simulated_service.service import Code, Service
-
-from log_format import layout, limits
-from log_format.errors import ObjectMissing
+from tests.simulation.simulated_service.judge import Judge
+from tests.simulation.simulated_service.network import Network
+from tests.simulation.simulated_service.peers import Cluster
+from tests.simulation.simulated_service.service import Code, Service
 
 PROFILES = {CALM: 1, FAULTY: 4, STORMY: 3, CROWDED: 3, HOSTILE: 2}
 QUIET = Profile(name="quiet", slow=0.0, think_ms_max=25, administration=0.0, turns=2)
@@ -81,7 +81,7 @@ class World:
         self.server.on_written = self._written
         self.faults = Faults(rng, profile)
         self.network = Network(self.scheduler, rng, self.faults)
-        mode = rng.choice(("off", "off", "preferred", "random"))
+        mode: Mode = rng.choice(("off", "off", "preferred", "random"))
         self.cluster = Cluster(scheduler=self.scheduler, rng=rng, faults=self.faults, mode=mode)
         self.judge = Judge(self._segment)
         self._outside = Machine("outside")

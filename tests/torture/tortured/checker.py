@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from tortured.history import History, Write
+from tests.torture.tortured.history import History, Write
 
 Log = dict[tuple[str, int], list[str]]
 """Topic and partition -> the values from offset 0 on."""

@@ -14,7 +14,8 @@ from typing import Any
 
 import msgspec
 import urllib3
-from tortured.history import History, Place, Read, Write, key_of
+
+from tests.torture.tortured.history import History, Place, Read, Write, key_of
 
 TIMEOUT_SECONDS = 15.0
 GIVE_UP_SECONDS = 120.0

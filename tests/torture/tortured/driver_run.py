@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import ClassVar
 from unittest import mock
 
-from tortured.killed_driver import killed_driver
-from tortured.run import Outcome
-from tortured.service import Service, service
-
+from tests.torture.tortured.killed_driver import killed_driver
+from tests.torture.tortured.run import Outcome
+from tests.torture.tortured.service import Service, service
 from tidelog import Admin, Producer
 
 DRIVER_SECONDS_MAX = 240.0

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import pyarrow as pa
 import urllib3
-from tortured.checker import Log
-from tortured.service import STORE
+
+from tests.torture.tortured.checker import Log
+from tests.torture.tortured.service import STORE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

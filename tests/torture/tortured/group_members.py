@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import urllib3
-from tortured.group_history import Commit, MemberHistory, Told
+
+from tests.torture.tortured.group_history import Commit, MemberHistory, Told
 
 Json = dict[str, Any]
 

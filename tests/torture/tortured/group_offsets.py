@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 import urllib3
-from tortured.group_history import Commit, MemberHistory, Row
-from tortured.group_members import Json, call
 
 from log_format import layout
 from log_format.delta.actions import decode_commit
 from log_format.groups.row import TAG_GROUPS, decode_tag
 from log_format.store import ObjectStore
+from tests.torture.tortured.group_history import Commit, MemberHistory, Row
+from tests.torture.tortured.group_members import Json, call
 
 RESET_EVERY = 10
 

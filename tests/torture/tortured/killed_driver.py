@@ -21,7 +21,7 @@ def killed_driver(
 
     At the end of the block it and every process below it are killed, as ``kill -9`` does; how it ended is its return code.
     """
-    path = [str(planted)] * (planted is not None) + [str(ROOT), str(ROOT / "tests" / "torture")]
+    path = [str(planted)] * (planted is not None) + [str(ROOT)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
     with log.open("ab") as output:
         process = subprocess.Popen(

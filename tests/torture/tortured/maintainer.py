@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from tortured.history import History
-from tortured.service import STORE
+from tests.torture.tortured.history import History
+from tests.torture.tortured.service import STORE
 
 PLANTED = Path(__file__).parents[1] / "planted_rewrite"
 COMMIT_SECONDS_MAX = 120

@@ -7,9 +7,9 @@ import signal
 import threading
 from collections.abc import Callable
 
-from tortured.history import History
-from tortured.proxy import Mode
-from tortured.service import Service
+from tests.torture.tortured.history import History
+from tests.torture.tortured.proxy import Mode
+from tests.torture.tortured.service import Service
 
 
 class Misfortune:

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
-from tortured.driver_run import DriverRun, Plan
-from tortured.service import BUCKET, STORE, Service
 
 from log_format.errors import StoreError
 from log_format.store import ObjectStore
 from log_format.stores import open_store
+from tests.torture.tortured.driver_run import DriverRun, Plan
+from tests.torture.tortured.service import BUCKET, STORE, Service
 
 TOPIC = "flights"
 DEAD_LETTERS = "flights.dead-letters"

@@ -10,18 +10,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
 
-from tortured import clients
-from tortured.checker import Checker, Log, summary
-from tortured.final_log import by_http
-from tortured.group_history import contradictions as group_contradictions
-from tortured.group_history import unlike_the_table
-from tortured.group_members import GroupMember
-from tortured.group_offsets import OffsetsClient, committed_offsets, ever_committed
-from tortured.history import History
-from tortured.misfortune import Misfortune
-from tortured.service import STORE, Service, service
-
 from log_format.stores import open_store
+from tests.torture.tortured import clients
+from tests.torture.tortured.checker import Checker, Log, summary
+from tests.torture.tortured.final_log import by_http
+from tests.torture.tortured.group_history import contradictions as group_contradictions
+from tests.torture.tortured.group_history import unlike_the_table
+from tests.torture.tortured.group_members import GroupMember
+from tests.torture.tortured.group_offsets import OffsetsClient, committed_offsets, ever_committed
+from tests.torture.tortured.history import History
+from tests.torture.tortured.misfortune import Misfortune
+from tests.torture.tortured.service import STORE, Service, service
 
 TOPICS = {"orders": 4, "payments": 3}
 REST_SECONDS_MAX = 180.0
@@ -72,7 +71,10 @@ def torture(
             )
             assert reply.status in {200, 201}, reply
         stopping, calm = threading.Event(), threading.Event()
-        make = lambda name, until: clients.Client(name, running.urls, history, until, plan.seed)  # noqa: E731
+
+        def make(name: str, until: threading.Event) -> clients.Client:
+            return clients.Client(name, running.urls, history, until, plan.seed)
+
         writing = _start_writing(plan, lambda name: make(name, stopping), failures)
         groups = _Groups(running, plan, stopping)
         groups.start()

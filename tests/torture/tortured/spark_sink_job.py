@@ -10,7 +10,7 @@ import sys
 import time
 
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_pipeline import session
 

@@ -15,15 +15,15 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import deltalake
-from tortured.driver_run import DriverRun, Plan
-from tortured.service import STORE, Service
-from tortured.spark_sink_job import LAKE, SOURCE, WAYS, topics_of
 
 from log_format.clock import SystemClock
 from log_format.delta.log import TableLog
 from log_format.errors import StoreError
 from log_format.stores import open_store
 from log_format.transactions.state import transactions_table
+from tests.torture.tortured.driver_run import DriverRun, Plan
+from tests.torture.tortured.service import STORE, Service
+from tests.torture.tortured.spark_sink_job import LAKE, SOURCE, WAYS, topics_of
 
 JOB = Path(__file__).with_name("spark_sink_job.py")
 BATCH = 60

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tortured.service import STORE
-from tortured.witness import Batches
+from tests.torture.tortured.service import STORE
+from tests.torture.tortured.witness import Batches
 
 END_SECONDS_MAX = 60
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

@@ -15,17 +15,18 @@ from typing import Any
 
 import msgspec
 import urllib3
-from tortured import clients
-from tortured.checker import Checker, Log, summary
-from tortured.final_log import by_deltalake, by_http
-from tortured.group_history import contradictions as group_contradictions
-from tortured.group_members import GroupMember
-from tortured.history import History
-from tortured.maintainer import Maintainer
-from tortured.run import REST_SECONDS_MAX, Outcome
-from tortured.service import Service, service
-from tortured.streams import Streams
-from tortured.witness import Batches, Ends, Truth, contradictions, positions
+
+from tests.torture.tortured import clients
+from tests.torture.tortured.checker import Checker, Log, summary
+from tests.torture.tortured.final_log import by_deltalake, by_http
+from tests.torture.tortured.group_history import contradictions as group_contradictions
+from tests.torture.tortured.group_members import GroupMember
+from tests.torture.tortured.history import History
+from tests.torture.tortured.maintainer import Maintainer
+from tests.torture.tortured.run import REST_SECONDS_MAX, Outcome
+from tests.torture.tortured.service import Service, service
+from tests.torture.tortured.streams import Streams
+from tests.torture.tortured.witness import Batches, Ends, Truth, contradictions, positions
 
 ORDERS = {"orders": 4}
 ACCOUNTS = {"accounts": 2}

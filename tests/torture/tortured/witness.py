@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from tortured.history import Write, key_of
+from tests.torture.tortured.history import Write, key_of
 
 Batches = Sequence[Sequence[tuple[str, int, int, str]]]
 """Topic, partition, offset, value of each record."""

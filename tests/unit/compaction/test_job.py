@@ -17,19 +17,20 @@ from log_format.delta.actions import decode_commit
 from log_format.errors import CorruptData
 from log_format.topic.changes import AlterTopic, DeleteRecords, DeleteTopic
 from log_format.topic.state import TopicState
+from tests.support.maintenance_bench import MaintenanceBench
 
 HOUR = 3_600_000
 
 
-def fill(bench: Any, count: int, *, partitions: int = 1) -> list[bytes]:
+def fill(bench: MaintenanceBench, count: int, *, partitions: int = 1) -> list[bytes]:
     values = [b"v%d" % number for number in range(count)]
     for value in values:
         bench.append(*[(partition, value[-1:], value) for partition in range(partitions)])
-        bench.clock.ms += 10
+        bench.clock.pass_ms(10)
     return values
 
 
-def test_merging_changes_nothing_for_readers(bench: Any) -> None:
+def test_merging_changes_nothing_for_readers(bench: MaintenanceBench) -> None:
     """Every record at its offset, by fewer files of one partition each; a second round finds nothing to do."""
     bench.create(2)
     values = fill(bench, 16, partitions=2)
@@ -43,13 +44,13 @@ def test_merging_changes_nothing_for_readers(bench: Any) -> None:
     assert bench.job().run_round(collect=True).rewrites == 0
 
 
-def test_nothing_is_done_in_a_dry_run(bench: Any) -> None:
+def test_nothing_is_done_in_a_dry_run(bench: MaintenanceBench) -> None:
     """Plans are told, and not one object is written or deleted."""
     bench.create(1, retention_ms=HOUR)
     fill(bench, 8)
-    bench.clock.ms += 30 * HOUR
+    bench.clock.pass_ms(30 * HOUR)
     bench.store.put("topics/t/segments/orphan.parquet", b"x")
-    bench.clock.ms += 30 * HOUR
+    bench.clock.pass_ms(30 * HOUR)
     before = bench.stored("")
     totals = bench.job(is_dry_run=True).run_round(collect=True)
     assert bench.stored("") == before
@@ -59,13 +60,13 @@ def test_nothing_is_done_in_a_dry_run(bench: Any) -> None:
     assert {"would expire", "would delete"} <= told
 
 
-def test_retention_by_age_and_by_size(bench: Any) -> None:
+def test_retention_by_age_and_by_size(bench: MaintenanceBench) -> None:
     """Whole segments from the beginning, the log start with them; what is young or within the size stays."""
     bench.create(1, retention_ms=HOUR)
     values = fill(bench, 4)
-    bench.clock.ms += HOUR
+    bench.clock.pass_ms(HOUR)
     bench.append((0, b"k", b"young"))
-    bench.clock.ms += 1
+    bench.clock.pass_ms(1)
     job = bench.job(Policy())
     assert job.run_round(collect=False).expired_segments == 4
     assert bench.read() == [(4, b"young")]
@@ -78,15 +79,17 @@ def test_retention_by_age_and_by_size(bench: Any) -> None:
 
 
 @pytest.mark.parametrize("cleanup_policy", ["delete", "compact"])
-def test_many_segments_go_by_several_commits(bench: Any, monkeypatch: pytest.MonkeyPatch, cleanup_policy: str) -> None:
+def test_many_segments_go_by_several_commits(
+    bench: MaintenanceBench, monkeypatch: pytest.MonkeyPatch, cleanup_policy: str
+) -> None:
     """No commit names more than so many; a round goes on until nothing is left below the log start, whoever moved it."""
     monkeypatch.setattr(limits, "REMOVES_PER_COMMIT_MAX", 3)
     bench.create(1, retention_ms=HOUR, cleanup_policy=cleanup_policy)
     fill(bench, 8)
     if cleanup_policy == "delete":
-        bench.clock.ms += HOUR
+        bench.clock.pass_ms(HOUR)
         bench.append((0, b"k", b"young"))
-        bench.clock.ms += 1
+        bench.clock.pass_ms(1)
     else:
         bench.append((0, b"k", b"young"))
         bench.commit(DeleteRecords(before={0: 8}))
@@ -99,15 +102,15 @@ def test_many_segments_go_by_several_commits(bench: Any, monkeypatch: pytest.Mon
     bench.assert_whole()
 
 
-def test_retention_leaves_a_compacted_topic_alone(bench: Any) -> None:
+def test_retention_leaves_a_compacted_topic_alone(bench: MaintenanceBench) -> None:
     """Without ``delete`` in its policy a topic keeps its newest records for ever."""
     bench.create(1, retention_ms=0, retention_bytes=0, cleanup_policy="compact")
     fill(bench, 3)
-    bench.clock.ms += HOUR
+    bench.clock.pass_ms(HOUR)
     assert bench.job(Policy()).run_round(collect=False).expired_segments == 0
 
 
-def test_key_compaction_keeps_the_newest_of_each_key(bench: Any) -> None:
+def test_key_compaction_keeps_the_newest_of_each_key(bench: MaintenanceBench) -> None:
     """Offsets stay, as do older records without a key and the newest segment; tombstones go in their time, and then for good."""
     bench.create(1, delete_retention_ms=HOUR)
     for key, value in ((b"a", b"1"), (b"b", b"1"), (None, b"n"), (b"a", b"2"), (b"b", None), (b"c", b"1")):
@@ -117,10 +120,10 @@ def test_key_compaction_keeps_the_newest_of_each_key(bench: Any) -> None:
     job = bench.job(Policy(flushed_min=2, sources_max=6, fan_in=2))
     job.run_round(collect=False)
     assert bench.read() == [(2, b"n"), (3, b"2"), (4, None), (5, b"1"), (6, b"2")]
-    bench.clock.ms += HOUR - 1
+    bench.clock.pass_ms(HOUR - 1)
     job.run_round(collect=False)
     assert (4, None) in bench.read()
-    bench.clock.ms += HOUR
+    bench.clock.pass_ms(HOUR)
     job.run_round(collect=False)
     assert bench.read() == [(2, b"n"), (3, b"2"), (5, b"1"), (6, b"2")]
     bench.assert_whole()
@@ -128,7 +131,7 @@ def test_key_compaction_keeps_the_newest_of_each_key(bench: Any) -> None:
     bench.assert_whole()
 
 
-def test_a_tombstone_does_not_go_before_what_it_ends(bench: Any) -> None:
+def test_a_tombstone_does_not_go_before_what_it_ends(bench: MaintenanceBench) -> None:
     """When an older segment was overtaken, those behind it wait: else a dead value could be read again."""
     bench.create(1)
     for value in (b"1", b"2", None, b"x", b"y", b"z"):
@@ -151,7 +154,7 @@ def test_a_tombstone_does_not_go_before_what_it_ends(bench: Any) -> None:
     assert bench.read() == [(2, None), (3, b"x"), (4, b"y"), (5, b"z")]
 
 
-def test_what_superseded_a_record_lies_below_the_compacted_offsets(bench: Any) -> None:
+def test_what_superseded_a_record_lies_below_the_compacted_offsets(bench: MaintenanceBench) -> None:
     """At each commit, whatever comes after it: who stops there is told how far a missing record may have been superseded."""
     bench.create(1)
     keys = [b"k", b"other", b"k", b"more", b"k", b"last", b"k", b"end"]
@@ -163,8 +166,8 @@ def test_what_superseded_a_record_lies_below_the_compacted_offsets(bench: Any) -
     state, newest = TopicState.absent("t"), bench.log.refresh().version
     there, losing = set(range(len(keys))), 0
     for version in range(newest + 1):
-        key = layout.commit_key("t", version)
-        state = state.apply(decode_commit(bench.store.get(key), key), version)
+        name = layout.commit_key("t", version)
+        state = state.apply(decode_commit(bench.store.get(name), name), version)
         left = {offset for offset, _ in bench.read(state=state)}
         gone = {offset for offset in there if offset < state.high_watermark(0)} - left
         for offset in gone:
@@ -198,14 +201,14 @@ class Interfering(InThisProcess):
         yield from done
 
 
-def interfere(bench: Any, act: Any) -> Any:
+def interfere(bench: MaintenanceBench, act: Any) -> Any:
     job = bench.job(Policy(flushed_min=2))
     job.workers = Interfering(bench.store, act)
     return job.run_round(collect=False)
 
 
 @pytest.mark.parametrize("offset", [1, 3, -1])
-def test_a_deletion_of_records_wins_over_a_rewrite(bench: Any, offset: int) -> None:
+def test_a_deletion_of_records_wins_over_a_rewrite(bench: MaintenanceBench, offset: int) -> None:
     """However it falls between planning and committing, nothing that was deleted comes back."""
     bench.create(1)
     values = fill(bench, 6)
@@ -215,7 +218,7 @@ def test_a_deletion_of_records_wins_over_a_rewrite(bench: Any, offset: int) -> N
     bench.assert_whole()
 
 
-def test_a_topic_made_anew_wins_over_a_rewrite(bench: Any) -> None:
+def test_a_topic_made_anew_wins_over_a_rewrite(bench: MaintenanceBench) -> None:
     """The old one's records never enter the new one."""
     bench.create(1)
     fill(bench, 6)
@@ -231,7 +234,7 @@ def test_a_topic_made_anew_wins_over_a_rewrite(bench: Any) -> None:
     bench.assert_whole()
 
 
-def test_two_at_once_do_each_others_work_once(bench: Any) -> None:
+def test_two_at_once_do_each_others_work_once(bench: MaintenanceBench) -> None:
     """Whoever comes second finds the sources gone; readers notice nothing."""
     bench.create(1)
     values = fill(bench, 6)
@@ -241,13 +244,13 @@ def test_two_at_once_do_each_others_work_once(bench: Any) -> None:
     bench.assert_whole()
 
 
-def test_what_was_uploaded_too_long_ago_is_not_committed(bench: Any) -> None:
+def test_what_was_uploaded_too_long_ago_is_not_committed(bench: MaintenanceBench) -> None:
     """The committer's side of the grace: a collector may be about to delete it."""
     bench.create(1)
     values = fill(bench, 6)
 
     def sleep() -> None:
-        bench.clock.ms += limits.SEGMENT_AGE_MAX_MS + 1
+        bench.clock.pass_ms(limits.SEGMENT_AGE_MAX_MS + 1)
 
     totals = interfere(bench, sleep)
     assert totals.rewrites == 0
@@ -255,7 +258,7 @@ def test_what_was_uploaded_too_long_ago_is_not_committed(bench: Any) -> None:
     assert bench.read() == list(enumerate(values))
 
 
-def test_deleted_records_leave_the_files(bench: Any) -> None:
+def test_deleted_records_leave_the_files(bench: MaintenanceBench) -> None:
     """``delete-records`` is exact to the offset for Delta readers, too: the head is rewritten without them."""
     bench.create(1)
     values = fill(bench, 4)
@@ -271,7 +274,7 @@ def test_deleted_records_leave_the_files(bench: Any) -> None:
     assert bench.read() == list(enumerate(values))[2:]
 
 
-def test_collection_and_clean_up_say_why_before_they_delete(bench: Any) -> None:
+def test_collection_and_clean_up_say_why_before_they_delete(bench: MaintenanceBench) -> None:
     """Replaced segments, orphans and superseded commits go; each is named with its reason; the topic stays whole."""
     bench.create(1, deleted_file_retention_ms=HOUR)
     values = fill(bench, 120)
@@ -281,9 +284,9 @@ def test_collection_and_clean_up_say_why_before_they_delete(bench: Any) -> None:
     job.run_round(collect=True)
     assert bench.events("checkpoint")
     assert not bench.events("delete")
-    bench.clock.ms += HOUR + 1
+    bench.clock.pass_ms(HOUR + 1)
     job.run_round(collect=True)
-    bench.clock.ms += 25 * HOUR
+    bench.clock.pass_ms(25 * HOUR)
     bench.append((0, b"k", b"more"))
     job.run_round(collect=True)
     whys = {fields["why"].split(",")[0].split(" ")[0] for fields in bench.events("delete")}
@@ -296,7 +299,7 @@ def test_collection_and_clean_up_say_why_before_they_delete(bench: Any) -> None:
     bench.assert_whole()
 
 
-def test_a_damaged_segment_stops_its_rewrite_only(bench: Any) -> None:
+def test_a_damaged_segment_stops_its_rewrite_only(bench: MaintenanceBench) -> None:
     """A rewrite never makes a damaged source's records disappear: it fails, and other topics go on."""
     bench.create(1)
     fill(bench, 4)
@@ -310,7 +313,7 @@ def test_a_damaged_segment_stops_its_rewrite_only(bench: Any) -> None:
     assert bench.events("failed")
 
 
-def test_records_are_merged_three_times_at_most(bench: Any) -> None:
+def test_records_are_merged_three_times_at_most(bench: MaintenanceBench) -> None:
     """Write amplification is bounded: what went into merges is at most three times what was written."""
     bench.create(1)
     job = bench.job()
@@ -330,7 +333,7 @@ def test_records_are_merged_three_times_at_most(bench: Any) -> None:
     bench.assert_whole()
 
 
-def live(bench: Any) -> Any:
+def live(bench: MaintenanceBench) -> Any:
     from log_format.checkpoints import checkpoint
     from log_format.topic.live_segments import live_segments
 
@@ -338,7 +341,7 @@ def live(bench: Any) -> Any:
     return live_segments(checkpoint.reconciled_log(bench.store, "t", state.version, bench.clock.now_ms()))
 
 
-def test_a_worker_refuses_a_segment_with_other_records_than_the_log_says(bench: Any) -> None:
+def test_a_worker_refuses_a_segment_with_other_records_than_the_log_says(bench: MaintenanceBench) -> None:
     """Else a segment that was cut short would take its records with it."""
     bench.create(1)
     fill(bench, 2)

@@ -13,6 +13,7 @@ import pytest
 from compaction.__main__ import main
 from compaction.metrics import CountingReporter, Metrics, serve
 from tests.support.collected_events import CollectedEvents
+from tests.support.maintenance_bench import MaintenanceBench
 
 PREFIX = "tidelog_maintenance_"
 
@@ -23,7 +24,7 @@ def value(metrics: Metrics, name: str, **labels: str) -> float:
     return found
 
 
-def run_round(bench: Any, metrics: Metrics, *, collect: bool = False) -> Any:
+def run_round(bench: MaintenanceBench, metrics: Metrics, *, collect: bool = False) -> Any:
     """A round as the process runs it."""
     report = CountingReporter(bench.report, metrics)
     job = bench.job()
@@ -33,21 +34,21 @@ def run_round(bench: Any, metrics: Metrics, *, collect: bool = False) -> Any:
     return totals
 
 
-def test_a_round_is_counted(bench: Any) -> None:
+def test_a_round_is_counted(bench: MaintenanceBench) -> None:
     """Segments and bytes as the commits had them, what still waits, and when it succeeded."""
     metrics = Metrics(bench.clock)
     bench.create(2)
     for number in range(3):
         bench.append((number % 2, None, b"%d" % number))
     sizes = [segment.size_bytes for segment in bench.log.state.manifest.segments()]
-    bench.clock.ms += 10_000
+    bench.clock.pass_ms(10_000)
     totals = run_round(bench, metrics)
     assert value(metrics, "rewrites_total", outcome="committed") == totals.rewrites == 1
     assert (value(metrics, "read_segments_total"), value(metrics, "read_bytes_total")) == (3, sum(sizes))
     assert value(metrics, "written_segments_total") == 2
     assert value(metrics, "written_bytes_total") == totals.bytes_out > 0
     assert (value(metrics, "waiting_segments"), value(metrics, "waiting_bytes")) == (0, 0)
-    assert value(metrics, "last_success_timestamp_seconds") == bench.clock.ms / 1000
+    assert value(metrics, "last_success_timestamp_seconds") == bench.clock.now_ms() / 1000
     assert (value(metrics, "round_seconds_sum"), value(metrics, "topics")) == (1.5, 1)
     bench.append((0, None, b"waits"))
     run_round(bench, metrics)
@@ -56,34 +57,34 @@ def test_a_round_is_counted(bench: Any) -> None:
     assert value(metrics, "rounds_total", outcome="succeeded") == 2
 
 
-def test_a_round_that_failed_is_no_success(bench: Any) -> None:
+def test_a_round_that_failed_is_no_success(bench: MaintenanceBench) -> None:
     """Nor is the age of the last success ever unknown: it begins with the process."""
     metrics = Metrics(bench.clock)
-    began = bench.clock.ms / 1000
+    began = bench.clock.now_ms() / 1000
     bench.create(1)
     for number in range(3):
         bench.append((0, None, b"%d" % number))
     path = bench.log.state.manifest.segments()[1].path
     bench.store.put(f"topics/t/{path}", b"damaged")
-    bench.clock.ms += 60_000
+    bench.clock.pass_ms(60_000)
     run_round(bench, metrics)
     assert value(metrics, "last_success_timestamp_seconds") == began
     assert (value(metrics, "rounds_total", outcome="failed"), value(metrics, "failed_topics_total")) == (1, 1)
     assert value(metrics, "waiting_segments") == 3
 
 
-def test_deletions_are_counted_once_done(bench: Any) -> None:
+def test_deletions_are_counted_once_done(bench: MaintenanceBench) -> None:
     """By the objects that went, not by those that were to go."""
     metrics = Metrics(bench.clock)
     bench.create(1)
     bench.append((0, None, b"x"))
     bench.store.put("topics/t/segments/orphan.parquet", b"12345")
-    bench.clock.ms += 25 * 3_600_000
+    bench.clock.pass_ms(25 * 3_600_000)
     assert run_round(bench, metrics, collect=True).deleted_objects == 1
     assert (value(metrics, "deleted_objects_total"), value(metrics, "deleted_bytes_total")) == (1, 5)
 
 
-def test_metrics_are_served(bench: Any) -> None:
+def test_metrics_are_served(bench: MaintenanceBench) -> None:
     """On 127.0.0.1 unless another address is asked for, as long as maintenance runs; a port that is taken is said to be."""
     report = CollectedEvents()
     with serve(report, bench.clock, host="127.0.0.1", port=0) as counting:

@@ -15,43 +15,44 @@ from log_format.delta.log import TableLog
 from log_format.delta.table import Table
 from log_format.groups import changes as group_changes
 from log_format.groups.state import consumer_offsets_table
-from log_format.stores.memory import MemoryStore
 from log_format.transactions.changes import Begin, Decide
 from log_format.transactions.compaction import Compact
 from log_format.transactions.state import transactions_table
+from tests.support.faulty_store import FaultyStore
+from tests.support.maintenance_bench import MaintenanceBench
 
 ROOT = "system/transactions/"
 DAY_MS = limits.DELETED_FILE_RETENTION_MS
 
 
-def _begin(bench: Any, name: str) -> Decide:
+def _begin(bench: MaintenanceBench, name: str) -> Decide:
     decision = Begin(transactional_id=name, transaction_id=f"t-{name}", new_producer_id="p", timeout_ms=60_000)
     return Decide([decision], bench.new_id)
 
 
-def _claim(bench: Any, name: str) -> group_changes.Decide:
+def _claim(bench: MaintenanceBench, name: str) -> group_changes.Decide:
     return group_changes.Decide([group_changes.Claim(group=name, coordinator="c")], bench.new_id)
 
 
-def _keys(bench: Any, folder: str) -> list[str]:
+def _keys(bench: MaintenanceBench, folder: str) -> list[str]:
     return [info.key for info in bench.store.list(f"{ROOT}{folder}")]
 
 
-def test_what_left_the_table_goes_after_a_day(bench: Any) -> None:
+def test_what_left_the_table_goes_after_a_day(bench: MaintenanceBench) -> None:
     """Files that compaction replaced and commits that a checkpoint covers are deleted, not before; nothing else is."""
     log = TableLog(bench.store, transactions_table(), bench.clock)
     committer = Committer(log, new_id=bench.new_id, jitter=lambda: 1.0)
 
     for name in "abc":
         committer.commit(_begin(bench, name))
-    bench.clock.ms += DAY_MS
+    bench.clock.pass_ms(DAY_MS)
     assert committer.commit(Compact(bench.new_id, files_min=2)).result == 3
     committer.commit(_begin(bench, "d"))
     write_table_checkpoint(bench.store, ROOT, log.state.version, bench.clock.now_ms())
-    bench.clock.ms += DAY_MS - 1
+    bench.clock.pass_ms(DAY_MS - 1)
     bench.job().run_round(collect=True)
     assert (len(_keys(bench, "decisions/")), len(_keys(bench, "compacted/"))) == (4, 1)
-    bench.clock.ms += 2 + limits.LOG_KEPT_MS_MIN
+    bench.clock.pass_ms(2 + limits.LOG_KEPT_MS_MIN)
     before = TableLog(bench.store, transactions_table(), bench.clock).refresh()
     bench.job().run_round(collect=True)
     assert (len(_keys(bench, "decisions/")), len(_keys(bench, "compacted/"))) == (1, 1)
@@ -61,18 +62,18 @@ def test_what_left_the_table_goes_after_a_day(bench: Any) -> None:
     assert TableLog(bench.store, transactions_table(), bench.clock).refresh() == before
 
 
-def test_a_file_that_no_commit_names_goes_after_its_grace(bench: Any) -> None:
+def test_a_file_that_no_commit_names_goes_after_its_grace(bench: MaintenanceBench) -> None:
     """What a gateway left that died between two requests: not while it may be on its way into a commit, and with its reason."""
     log = TableLog(bench.store, transactions_table(), bench.clock)
     committer = Committer(log, new_id=bench.new_id, jitter=lambda: 1.0)
     committer.commit(_begin(bench, "a"))
     orphan = f"{ROOT}decisions/orphan.parquet"
     bench.store.put(orphan, b"from one that died")
-    bench.clock.ms += limits.ORPHAN_GRACE_MS
+    bench.clock.pass_ms(limits.ORPHAN_GRACE_MS)
     bench.job().run_round(collect=True)
     assert len(_keys(bench, "decisions/")) == 2
     version = log.refresh().version
-    bench.clock.ms += 1
+    bench.clock.pass_ms(1)
     bench.job(is_dry_run=True).run_round(collect=True)
     assert (len(_keys(bench, "decisions/")), log.refresh().version) == (2, version)
     bench.job().run_round(collect=True)
@@ -82,32 +83,23 @@ def test_a_file_that_no_commit_names_goes_after_its_grace(bench: Any) -> None:
     assert set(log.state.transactions) == {"t-a"}
 
 
-class SleepsBeforeACommit(MemoryStore):
-    """At the next commit its caller sleeps for more than a day, in which ``meanwhile`` happens."""
-
-    meanwhile: Callable[[], None] | None = None
-
-    def put_if_absent(self, key: str, data: bytes) -> None:
-        meanwhile, self.meanwhile = self.meanwhile, None
-        if meanwhile is not None:
-            meanwhile()
-        super().put_if_absent(key, data)
-
-
 @pytest.mark.parametrize("table", [transactions_table(), consumer_offsets_table()], ids=lambda table: table.label)
-def test_a_committer_that_sleeps_through_the_grace_commits_nothing_that_is_gone(bench: Any, table: Table[Any]) -> None:
+def test_a_committer_that_sleeps_through_the_grace_commits_nothing_that_is_gone(
+    bench: MaintenanceBench, table: Table[Any]
+) -> None:
     """Its file is collected as an orphan, so its version must be taken: it looks again, and brings another file."""
-    bench.store = store = SleepsBeforeACommit(clock=bench.clock)
+    store = FaultyStore(bench.store)
     log = TableLog(store, table, bench.clock)
     committer = Committer(log, new_id=bench.new_id, jitter=lambda: 1.0)
     change = _begin if table.root == ROOT else _claim
     committer.commit(change(bench, "a"))
 
-    def meanwhile() -> None:
-        bench.clock.ms += limits.ORPHAN_GRACE_MS + 1
+    def sleeps(real: Callable[[str, bytes], None], key: str, data: bytes) -> None:
+        bench.clock.pass_ms(limits.ORPHAN_GRACE_MS + 1)
         bench.job().run_round(collect=True)
+        real(key, data)
 
-    store.meanwhile = meanwhile
+    store.script["put_if_absent"] = [sleeps]
     committer.commit(change(bench, "b"))
     assert [event["why"] for event in bench.events("delete")] == [Why.ORPHAN.value]
     state = TableLog(store, table, bench.clock).refresh()
@@ -116,10 +108,10 @@ def test_a_committer_that_sleeps_through_the_grace_commits_nothing_that_is_gone(
     assert set(state.files) <= stored
 
 
-def test_what_tried_the_store_goes_after_a_day(bench: Any) -> None:
+def test_what_tried_the_store_goes_after_a_day(bench: MaintenanceBench) -> None:
     """A gateway that died while it looked at the store leaves an object; one that is looking right now keeps its own."""
     bench.store.put(f"{layout.PROBES}left", b"x")
-    bench.clock.ms += limits.ORPHAN_GRACE_MS + 1
+    bench.clock.pass_ms(limits.ORPHAN_GRACE_MS + 1)
     bench.store.put(f"{layout.PROBES}under-way", b"x")
     bench.job().run_round(collect=True)
     assert [info.key for info in bench.store.list(layout.PROBES)] == [f"{layout.PROBES}under-way"]

@@ -112,8 +112,9 @@ def client(gateway: Gateway) -> Client:
 
 
 def engine(gateway: Gateway) -> StubEngine:
-    assert isinstance(gateway.engine, StubEngine)
-    return gateway.engine
+    found: object = gateway.engine
+    assert isinstance(found, StubEngine)
+    return found
 
 
 def test_the_lifespan_starts_and_drains_the_engine(gateway: Gateway) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pydantic import ValidationError
 
@@ -44,7 +46,7 @@ def test_wrong_settings_are_named(environment: dict[str, str], named: str) -> No
 def test_settings_do_not_change() -> None:
     """They are values."""
     with pytest.raises(ValidationError):
-        Settings(store="a").port = 1  # type: ignore[misc]
+        Settings(store="a").port = 1
 
 
 def test_every_setting_is_described() -> None:
@@ -78,7 +80,7 @@ def test_gateways_have_different_ids() -> None:
         ("127.0.0.1", {"ops_port": 9000}, 9000),
     ],
 )
-def test_the_operations_port(host: str, given: dict[str, int], expected: int | None) -> None:
+def test_the_operations_port(host: str, given: dict[str, Any], expected: int | None) -> None:
     """Where others reach the gateway, operators have a port of their own; several on one machine's loopback need none."""
     assert Settings(store="a", host=host, **given).operations_port == expected
 

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -14,7 +15,7 @@ from gateway.structured_log import LineWriter, configure, current_request_id
 
 
 @pytest.fixture
-def lines(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
+def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, object]]]:
     found: list[dict[str, object]] = []
 
     class Writer(LineWriter):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from types import ModuleType
 
 import pytest
 import uvicorn
@@ -24,7 +25,7 @@ CYCLE = (
 FLOW = "read_paused resume_reading"
 SERVER = "capture_signals force_exit on_tick server_state servers should_exit shutdown startup"
 STATE = "connections default_headers tasks"
-OWNERS: dict[type, tuple[str, str, tuple[object, ...]]] = {
+OWNERS: dict[type, tuple[str, str, tuple[ModuleType, ...]]] = {
     HttpToolsProtocol: ("self", PROTOCOL, (protocol, tls_protocol)),
     RequestResponseCycle: ("cycle", CYCLE, (protocol, tls_protocol)),
     FlowControl: ("flow", FLOW, (protocol, tls_protocol)),

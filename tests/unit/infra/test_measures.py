@@ -14,10 +14,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from log_format import layout
+from tests.support.gateway_process import running_gateway
 
 MODULE = Path(__file__).resolve().parents[3] / "infra/terraform/modules/observability/main.tf"
 DAYS_2 = 2 * 86_400
@@ -31,18 +31,12 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Line]]:
     """What a gateway logs that takes records, and maintenance that finds an orphan and a topic whose log is damaged."""
     directory = tmp_path_factory.mktemp("measured")
     store = directory / "store"
-    with (directory / "log").open("wb") as log:
-        command = [sys.executable, "-m", "gateway", "--store", str(store), "--port", "0", "--log-level", "info"]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
-    assert process.stdout is not None
-    with process.stdout:
-        url = process.stdout.readline().decode().split(" listens on ")[1].split()[0]
-        assert httpx.post(f"{url}/v1/topics", json={"name": "t", "partition_count": 1}).status_code == 201
+    with running_gateway(store, directory / "log", "--log-level", "info") as gateway:
+        http = gateway.http
+        assert http.post("/v1/topics", json={"name": "t", "partition_count": 1}).status_code == 201
         for path in ("topics/t/records", "topics/t/partitions/0/records"):
-            assert httpx.post(f"{url}/v1/{path}", json={"records": [{"value": "x"}]}, timeout=60).status_code == 200
-        assert httpx.get(f"{url}/v1/topics/t/partitions/0/records?offset=0").status_code == 200
-        process.terminate()
-        assert process.wait(60) == 0
+            assert http.post(f"/v1/{path}", json={"records": [{"value": "x"}]}).status_code == 200
+        assert http.get("/v1/topics/t/partitions/0/records?offset=0").status_code == 200
     orphan = store / "topics/t" / layout.SEGMENTS / "orphan.parquet"
     orphan.write_bytes(b"x")
     os.utime(orphan, (time.time() - DAYS_2,) * 2)

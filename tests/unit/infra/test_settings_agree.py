@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import yaml
 from packaging.requirements import Requirement
@@ -23,6 +22,7 @@ from compaction.metrics import Metrics
 from gateway.settings import PROCESS_BYTES_MAX, Settings
 from log_format.clock import SystemClock
 from log_format.version import __version__
+from tests.support.gateway_process import running_gateway
 
 ROOT = Path(__file__).resolve().parents[3]
 INFRA = ROOT / "infra"
@@ -38,15 +38,8 @@ def _texts(*suffixes: str) -> Iterator[tuple[Path, str]]:
 @pytest.fixture(scope="module")
 def metrics(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """The names of all series that a gateway can have, by what it says in /metrics; and those of maintenance."""
-    arguments = ["--store", "memory://metrics", "--port", "0", "--log-level", "error"]
-    with (tmp_path_factory.mktemp("gateway") / "log").open("wb") as log:
-        process = subprocess.Popen([sys.executable, "-m", "gateway", *arguments], stdout=subprocess.PIPE, stderr=log)
-    assert process.stdout is not None
-    with process.stdout:
-        url = process.stdout.readline().decode().split(" listens on ")[1].split()[0]
-        text = httpx.get(f"{url}/metrics").text
-        process.terminate()
-        assert process.wait(60) == 0
+    with running_gateway("memory://metrics", tmp_path_factory.mktemp("gateway") / "log") as gateway:
+        text = gateway.http.get("/metrics").text
     names = set()
     text += generate_latest(Metrics(SystemClock()).registry).decode()
     for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE):
@@ -274,7 +267,7 @@ def test_asking_what_the_bill_is_made_by_writes_nothing(tmp_path: Path, option: 
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     (tmp_path / "docs").mkdir()
-    program = [sys.executable, tmp_path / "infra" / "cost.py", option]
+    program: list[str | Path] = [sys.executable, tmp_path / "infra" / "cost.py", option]
     ended = subprocess.run(program, capture_output=True, check=False, timeout=60)
     assert (ended.returncode, b"usage:" in ended.stdout + ended.stderr) == (status, True)
     assert list((tmp_path / "docs").iterdir()) == []

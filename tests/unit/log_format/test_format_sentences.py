@@ -6,7 +6,6 @@ import hashlib
 import hmac
 import io
 import json
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -34,6 +33,7 @@ from log_format.topic.segment_tags import statistics
 from log_format.transactions.changes import Decide, Forbid
 from log_format.transactions.staged_records import StagedRecords, encode_staged
 from log_format.transactions.state import transactions_table
+from tests.support.topic_bench import TopicBench, TopicUser
 
 DAY_MS = 86_400_000
 KEY = b"key"
@@ -44,7 +44,11 @@ def issued(ms: int) -> str:
 
 
 def append(
-    bench: Any, gateway: Any, *, stamp: ProducerStamp | None = None, transaction: TransactionStamp | None = None
+    bench: TopicBench,
+    gateway: TopicUser,
+    *,
+    stamp: ProducerStamp | None = None,
+    transaction: TransactionStamp | None = None,
 ) -> None:
     """One record."""
     batch = bench.batch(gateway, {0: [b"a"]})
@@ -52,10 +56,10 @@ def append(
     gateway.committer.commit(Append([batch], bench.new_id))
 
 
-def append_nothing(bench: Any, gateway: Any, stamp: ProducerStamp) -> None:
+def append_nothing(bench: TopicBench, gateway: TopicUser, stamp: ProducerStamp) -> None:
     """A request without records, whose sequence is used up."""
     batch = Batch(
-        topic_id=gateway.log.state.topic_id,
+        topic_id=str(gateway.log.state.topic_id),
         records=BATCH_SCHEMA.empty_table(),
         partitions=np.zeros(0, np.int32),
         record_bytes_max=0,
@@ -71,7 +75,7 @@ def compressed(data: bytes) -> set[str]:
     return {column.path_in_schema for column in columns if column.compression != "UNCOMPRESSED"}
 
 
-def test_headers_are_compressed_where_there_are_some_and_in_rewritten_segments(bench: Any) -> None:
+def test_headers_are_compressed_where_there_are_some_and_in_rewritten_segments(bench: TopicBench) -> None:
     """4.2: a flush knows whether it has any; a rewrite does not know what comes."""
     gateway = bench.create(1)
     bench.append(gateway, {0: [b"a"]})
@@ -90,7 +94,7 @@ def test_headers_are_compressed_where_there_are_some_and_in_rewritten_segments(b
     assert headers <= compressed(encode_segment(records.set_column(index, "headers", some), compression="zstd").data)
 
 
-def test_a_commit_without_stamped_requests_forgets_no_producer(bench: Any) -> None:
+def test_a_commit_without_stamped_requests_forgets_no_producer(bench: TopicBench) -> None:
     """5.4: expiry is of commits with stamped requests, for who replays them and in checkpoints alike."""
     gateway = bench.create(1)
     first, second = issued(bench.clock.now_ms()), issued(bench.clock.now_ms() + 1)
@@ -112,7 +116,7 @@ def test_the_key_of_producer_ids_is_what_its_digits_stand_for() -> None:
     assert hmac.new(key, body.encode(), hashlib.sha256).hexdigest()[:20] == proof
 
 
-def test_in_a_checkpoint_the_keys_count_and_not_the_txn_actions(bench: Any) -> None:
+def test_in_a_checkpoint_the_keys_count_and_not_the_txn_actions(bench: TopicBench) -> None:
     """9: the floor among the ``txn`` may be an older incarnation's; empty requests have none; every ``add`` is no new data."""
     gateway = bench.create(1)
     append(bench, gateway, transaction=TransactionStamp("t1", 7, 5))
@@ -146,7 +150,7 @@ def test_files_of_system_tables_have_their_count_alone() -> None:
     assert set(add["tags"]) == {"tidelog.transactions"}
 
 
-def test_staged_records_have_their_partitions_and_times(bench: Any) -> None:
+def test_staged_records_have_their_partitions_and_times(bench: TopicBench) -> None:
     """10: types and metadata of a staged object."""
     gateway = bench.create(2)
     batch = bench.batch(gateway, {0: [b"a"], 1: [b"b"]})
@@ -163,7 +167,7 @@ def test_staged_records_have_their_partitions_and_times(bench: Any) -> None:
 
 
 @pytest.mark.parametrize("time_ms", [0, 3, 1_763_683_200_000, 253_402_300_799_999])
-def test_statistics_write_times_with_milliseconds_in_utc(bench: Any, time_ms: int) -> None:
+def test_statistics_write_times_with_milliseconds_in_utc(bench: TopicBench, time_ms: int) -> None:
     """5.1: the text of a timestamp."""
     found = msgspec.json.decode(statistics([Run(0, 0, 1, 1, 1, time_ms, time_ms)]))["maxValues"]["timestamp"]
     assert len(found) == len("2025-11-21T00:00:00.003Z")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -51,7 +52,11 @@ def test_settings_win_over_this_process_and_this_process_over_java(monkeypatch: 
 def test_a_directory_that_is_not_there_is_no_empty_store(tmp_path: Path) -> None:
     """A misspelt store is refused by the driver and by Spark's Python processes, and not made."""
     missing = str(tmp_path / "lgo")
-    for look in (lambda: driver_store(spark_with({}, {}), missing), lambda: opened(missing)):
+    looks: tuple[Callable[[], object], ...] = (
+        lambda: driver_store(spark_with({}, {}), missing),
+        lambda: opened(missing),
+    )
+    for look in looks:
         with pytest.raises(ValueError, match="no store is there"):
             look()
     assert list(tmp_path.iterdir()) == []

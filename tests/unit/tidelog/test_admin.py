@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.fake_gateway import FakeGateway
 from tidelog import Admin, PartitionOffsets
 from tidelog.admin import END
 from tidelog.errors import (
@@ -19,12 +20,12 @@ from tidelog.errors import (
 
 
 @pytest.fixture
-def admin(gateway: Any) -> Any:
+def admin(gateway: FakeGateway) -> Any:
     with Admin(gateway.url) as made:
         yield made
 
 
-def test_a_topic_from_creation_to_deletion(gateway: Any, admin: Admin) -> None:
+def test_a_topic_from_creation_to_deletion(gateway: FakeGateway, admin: Admin) -> None:
     """Each call does what the contract says and returns what the gateway answered."""
     made = admin.create_topic("t", 2, {"retention.ms": 1000})
     assert (made.name, made.partition_count, made.config["retention.ms"]) == ("t", 2, 1000)
@@ -42,7 +43,7 @@ def test_a_topic_from_creation_to_deletion(gateway: Any, admin: Admin) -> None:
     assert admin.cluster().gateways[0].url == gateway.url
 
 
-def test_an_existing_topic(gateway: Any, admin: Admin) -> None:
+def test_an_existing_topic(gateway: FakeGateway, admin: Admin) -> None:
     """``exist_ok`` is for the same topic; one with other settings is never passed off as it."""
     admin.create_topic("t", 2)
     with pytest.raises(TopicAlreadyExists):
@@ -56,7 +57,7 @@ def test_an_existing_topic(gateway: Any, admin: Admin) -> None:
     assert caught.value.status == 400
 
 
-def test_creating_is_repeated_and_deleting_is_not(gateway: Any, admin: Admin) -> None:
+def test_creating_is_repeated_and_deleting_is_not(gateway: FakeGateway, admin: Admin) -> None:
     """The gateway recognises a creation, so a lost answer is asked for again; a second deletion could meet a new topic."""
     gateway.misbehave("POST /v1/topics$", gateway.lose(done=True))
     assert admin.create_topic("t").name == "t"
@@ -70,7 +71,7 @@ def test_creating_is_repeated_and_deleting_is_not(gateway: Any, admin: Admin) ->
     assert "t" in gateway.topics
 
 
-def test_lists_are_read_to_their_last_page(gateway: Any, admin: Admin) -> None:
+def test_lists_are_read_to_their_last_page(gateway: FakeGateway, admin: Admin) -> None:
     """However the gateway cuts them (the fake: two a page)."""
     for name in ("a1", "a2", "a3", "b1", "b2"):
         gateway.create(name)
@@ -79,7 +80,7 @@ def test_lists_are_read_to_their_last_page(gateway: Any, admin: Admin) -> None:
     assert admin.list_topics("c") == []
 
 
-def test_offsets_and_deletion_of_records(gateway: Any, admin: Admin) -> None:
+def test_offsets_and_deletion_of_records(gateway: FakeGateway, admin: Admin) -> None:
     """Bounds, times, and what a deletion leaves; only a deletion up to named offsets is repeated by itself."""
     topic = gateway.create("t", 2)
     from tidelog import Record
@@ -98,7 +99,7 @@ def test_offsets_and_deletion_of_records(gateway: Any, admin: Admin) -> None:
         admin.delete_records("t", {1: 11})
 
 
-def test_an_answer_of_another_shape_is_an_error(gateway: Any, admin: Admin) -> None:
+def test_an_answer_of_another_shape_is_an_error(gateway: FakeGateway, admin: Admin) -> None:
     """Not a ``KeyError`` somewhere later."""
     gateway.create("t")
     for body in (b"", b"[]", b'{"name": 3}', b"<html>"):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Any
 
 import pytest
+
+from tests.support.fake_gateway import FakeGateway
 
 SERVERS_ONLY = ["pyspark", "fastapi", "starlette", "uvicorn", "boto3", "botocore", "gateway", "spark_pipeline"]
 ARROW = ["pyarrow", "numpy", "pandas"]
@@ -28,14 +29,14 @@ def _run(program: str) -> None:
 
 
 @pytest.mark.parametrize("blocked", [SERVERS_ONLY, SERVERS_ONLY + ARROW], ids=["servers", "servers-and-arrow"])
-def test_records_are_sent_without_what_is_not_installed(gateway: Any, blocked: list[str]) -> None:
+def test_records_are_sent_without_what_is_not_installed(gateway: FakeGateway, blocked: list[str]) -> None:
     """The SDK imports and sends thousands of records, a batch large enough for Arrow, where these can't be imported."""
     gateway.create("t")
     _run(BLOCK.format(names=blocked) + PRODUCE.format(url=gateway.url))
     assert gateway.values("t") == [[str(number).encode() for number in range(2_000)]]
 
 
-def test_pyarrow_is_not_imported_before_it_is_used(gateway: Any) -> None:
+def test_pyarrow_is_not_imported_before_it_is_used(gateway: FakeGateway) -> None:
     """A program that sends a few records does not wait for the import of pyarrow."""
     gateway.create("t")
     few = PRODUCE.replace("2_000", "3").format(url=gateway.url)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.support.fake_gateway import FakeGateway
 from tidelog import Consumer, Producer, Record
 
 START = threading.Thread.start
@@ -19,7 +21,7 @@ def interrupted_start(thread: threading.Thread) -> None:
     START(thread)
 
 
-def test_closing_hides_no_interrupt(gateway: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_hides_no_interrupt(gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes out of the ``with`` block is the interrupt, and no complaint about a thread that never began."""
     topic = gateway.create("t", 2)
     for number in range(2):
@@ -31,12 +33,13 @@ def test_closing_hides_no_interrupt(gateway: Any, monkeypatch: pytest.MonkeyPatc
                 consumer.poll(5_000, 1)
 
     monkeypatch.setattr("threading.Thread.start", interrupted_start)
-    for act in (read, lambda: read(group="g")):
+    acts: tuple[Callable[[], None], ...] = (read, lambda: read(group="g"))
+    for act in acts:
         with pytest.raises(KeyboardInterrupt):
             act()
 
 
-def test_what_was_taken_in_is_sent_all_the_same(gateway: Any) -> None:
+def test_what_was_taken_in_is_sent_all_the_same(gateway: FakeGateway) -> None:
     """The interrupt comes out of ``send``, whose record was taken in already: ``close`` delivers it."""
     gateway.create("t")
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from tests.support.fake_gateway import FakeGateway
 from tidelog import Producer
 from tidelog.errors import InvalidRecord
 
 
-def test_only_the_records_without_a_key_are_refused(gateway: Any) -> None:
+def test_only_the_records_without_a_key_are_refused(gateway: FakeGateway) -> None:
     """Of one batch: the others are stored, in order."""
     gateway.create("t", 1, cleanup_policy="compact")
     with Producer(gateway.url, linger_ms=50, on_delivery=lambda *_: None) as producer:
@@ -24,7 +23,7 @@ def test_only_the_records_without_a_key_are_refused(gateway: Any) -> None:
     assert [record.value for record in gateway.topics["t"].records[0]] == [b"0", b"2", b"3", b"5"]
 
 
-def test_a_policy_that_came_meanwhile_is_learned_of_the_refusal(gateway: Any) -> None:
+def test_a_policy_that_came_meanwhile_is_learned_of_the_refusal(gateway: FakeGateway) -> None:
     """What is known of the topic is old: the gateway refuses, the producer looks again, and sends what may be sent."""
     gateway.create("t", 1)
     with Producer(gateway.url, linger_ms=50, on_delivery=lambda *_: None) as producer:

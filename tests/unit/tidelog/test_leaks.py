@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.fake_gateway import FakeGateway
 from tidelog import Admin, Consumer, Producer, Record, aio
 from tidelog.errors import UnknownTopic
 from tidelog.http.endpoints import Endpoints
@@ -38,7 +39,7 @@ def reached(condition: Callable[[], bool]) -> bool:
     return condition()
 
 
-def closed_while_it_asks(gateway: Any) -> tuple[Endpoints, Owners]:
+def closed_while_it_asks(gateway: FakeGateway) -> tuple[Endpoints, Owners]:
     """Both, closed while the look-up of owners was under way; keep them, since garbage would close its sockets by itself."""
     endpoints = Endpoints(gateway.url)
     owners = Owners(endpoints)
@@ -49,7 +50,7 @@ def closed_while_it_asks(gateway: Any) -> tuple[Endpoints, Owners]:
     return endpoints, owners
 
 
-def test_a_connection_given_back_after_close_is_closed(gateway: Any, client_threads: Threads) -> None:
+def test_a_connection_given_back_after_close_is_closed(gateway: FakeGateway, client_threads: Threads) -> None:
     """The look-up of owners is answered after the client was closed: its connection is not kept."""
     answer = threading.Event()
 
@@ -67,7 +68,7 @@ def test_a_connection_given_back_after_close_is_closed(gateway: Any, client_thre
 
 
 def test_closing_ends_a_question_that_nobody_answers(
-    gateway: Any, monkeypatch: pytest.MonkeyPatch, client_threads: Threads
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch, client_threads: Threads
 ) -> None:
     """The look-up of owners does not wait out its time-out once the client is closed, nor asks anybody else."""
     monkeypatch.setattr("tidelog.limits.OWNERS_TIMEOUT_MS", 300_000)
@@ -80,7 +81,7 @@ def test_closing_ends_a_question_that_nobody_answers(
 
 
 @pytest.mark.parametrize("cut", [False, True])
-def test_many_clients_leave_nothing_behind(gateway: Any, cut: bool, client_threads: Threads) -> None:
+def test_many_clients_leave_nothing_behind(gateway: FakeGateway, cut: bool, client_threads: Threads) -> None:
     """Producers, consumers and admins, some of whose answers are cut, some of whose calls fail."""
     gateway.create("t")
     before = socket_count()
@@ -103,7 +104,7 @@ def test_many_clients_leave_nothing_behind(gateway: Any, cut: bool, client_threa
     assert len(kept) == 45
 
 
-def test_members_of_groups_leave_nothing_behind(gateway: Any, client_threads: Threads) -> None:
+def test_members_of_groups_leave_nothing_behind(gateway: FakeGateway, client_threads: Threads) -> None:
     """Heartbeats, commits beside the reading, a leave that is lost, transactions that are left open."""
     topic = gateway.create("t")
     topic.records[0] = [Record("t", 0, at, at, b"k", b"v") for at in range(20)]
@@ -126,7 +127,7 @@ def test_members_of_groups_leave_nothing_behind(gateway: Any, client_threads: Th
     assert len(kept) == 20
 
 
-def test_asyncio_clients_leave_nothing_behind(gateway: Any, client_threads: Threads) -> None:
+def test_asyncio_clients_leave_nothing_behind(gateway: FakeGateway, client_threads: Threads) -> None:
     """The asyncio twins close what is theirs, too."""
     gateway.create("t")
     before = socket_count()

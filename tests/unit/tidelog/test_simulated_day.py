@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from log_format.errors import TidelogError
+from tests.support.fake_log import Asked, FakeLog, Problem
 from tidelog.bodies.record_columns import CHOOSE
 from tidelog.deadline import Deadline
 from tidelog.errors import DeliveryTimeout, OutcomeUnknown
@@ -20,8 +21,6 @@ from tidelog.http.transport import Transport
 from tidelog.producer.delivery import RecordBatch
 from tidelog.producer.numbering import Numbering
 from tidelog.producer.sender import Sender
-
-from .fake_log import Asked, FakeLog, Problem
 
 DAY_S = 24 * 3600
 BATCH_EVERY_S = 20
@@ -145,6 +144,7 @@ def test_a_day_of_outages_loses_and_doubles_nothing(network: SimulatedNetwork) -
         started_s = clock.now_s
         numbering.enter("t", number)
         found = sender.deliver(batch)
+        assert found is not None
         numbering.leave("t", number)
         assert clock.now_s - started_s <= DELIVERY_TIMEOUT_MS / 1000 + 1
         outcomes.update(zip(values, found, strict=True))

@@ -8,17 +8,20 @@ from typing import Any
 
 import pytest
 
+from tests.support.group_calls import GroupCalls
+from tests.support.http_api import Api
+
 Json = dict[str, Any]
 
 
-def _filled(api: Any, partition_count: int = 2, count: int = 5) -> str:
+def _filled(api: Api, partition_count: int = 2, count: int = 5) -> str:
     topic: str = api.topic(partition_count=partition_count)
     for number in range(partition_count):
         api.produce(topic, *({"value": str(one)} for one in range(count)), partition=number)
     return topic
 
 
-def test_a_commit_makes_the_group(api: Any, group: Any) -> None:
+def test_a_commit_makes_the_group(api: Api, group: GroupCalls) -> None:
     """Without members anybody may commit; the answer has every offset of the group, with its metadata and time."""
     topic = _filled(api)
     api.refused(group.http.get(f"{group.url}/offsets"), 404, "UNKNOWN_GROUP")
@@ -46,7 +49,7 @@ def test_a_commit_makes_the_group(api: Any, group: Any) -> None:
     assert second["metadata"] is None
 
 
-def test_nothing_of_a_refused_commit_happens(api: Any, group: Any) -> None:
+def test_nothing_of_a_refused_commit_happens(api: Api, group: GroupCalls) -> None:
     """A partition or topic that is not there: refused, whatever stands beside it."""
     topic = _filled(api)
     api.refused(group.commit_answer((topic, 0, 1), (topic, 2, 0)), 404, "UNKNOWN_PARTITION")
@@ -59,7 +62,7 @@ def test_nothing_of_a_refused_commit_happens(api: Any, group: Any) -> None:
     assert group.committed() == {(topic, 0): 1}
 
 
-def test_an_offset_may_lie_beyond_the_end(api: Any, group: Any) -> None:
+def test_an_offset_may_lie_beyond_the_end(api: Api, group: GroupCalls) -> None:
     """As in Kafka it is accepted: nothing is behind, a fetch there is out of range, and a poll begins where it is told to."""
     topic = _filled(api)
     assert group.commit((topic, 0, 1_000), (topic, 1, 6)) == {(topic, 0): 1_000, (topic, 1): 6}
@@ -92,7 +95,7 @@ def test_an_offset_may_lie_beyond_the_end(api: Any, group: Any) -> None:
         ({"metdata": "x"}, "/offsets/0/metdata"),
     ],
 )
-def test_odd_commits(api: Any, group: Any, change: Json, where: str) -> None:
+def test_odd_commits(api: Api, group: GroupCalls, change: Json, where: str) -> None:
     """400 with a pointer at what is wrong."""
     entry: Json = {"topic": "t", "partition": 0, "offset": 0}
     body: Json = {"offsets": [entry]}
@@ -102,7 +105,7 @@ def test_odd_commits(api: Any, group: Any, change: Json, where: str) -> None:
     assert where in [error["where"] for error in problem["errors"]], problem
 
 
-def test_bodies_that_can_not_be_read(api: Any, group: Any) -> None:
+def test_bodies_that_can_not_be_read(api: Api, group: GroupCalls) -> None:
     """Not JSON, another type, a member named twice, a partition named twice, a parameter that nobody knows."""
     url = f"{group.url}/offsets"
     json_type = {"content-type": "application/json"}
@@ -135,7 +138,7 @@ def test_bodies_that_can_not_be_read(api: Any, group: Any) -> None:
         "...",
     ],
 )
-def test_group_ids_of_any_characters(api: Any, new_group: Callable[..., Any], name: str) -> None:
+def test_group_ids_of_any_characters(api: Api, new_group: Callable[..., GroupCalls], name: str) -> None:
     """Percent-encoded in the path, plain in answers; groups that look alike are others."""
     group = new_group(name)
     topic = _filled(api, 1)
@@ -148,13 +151,13 @@ def test_group_ids_of_any_characters(api: Any, new_group: Callable[..., Any], na
 
 
 @pytest.mark.parametrize("path", ["a%00b", "a%1Fb", "%7F", "%C2%85", "x" * 256, "%C3%BC" * 128, "%FF"])
-def test_group_ids_that_are_none(api: Any, path: str) -> None:
+def test_group_ids_that_are_none(api: Api, path: str) -> None:
     """Control characters, more than 255 bytes, what is no UTF-8: refused, and nothing is made."""
     answer = api.http.put(f"/v1/groups/{path}/offsets", json={"offsets": []})
     api.refused(answer, 400, "INVALID_REQUEST")
 
 
-def test_groups_are_listed_in_pages(api: Any, new_group: Callable[..., Any]) -> None:
+def test_groups_are_listed_in_pages(api: Api, new_group: Callable[..., GroupCalls]) -> None:
     """By name, with what a page is asked for; ``next`` leads through all of them."""
     topic = _filled(api, 1)
     base = new_group()
@@ -179,7 +182,7 @@ def test_groups_are_listed_in_pages(api: Any, new_group: Callable[..., Any]) -> 
         api.refused(api.http.get("/v1/groups", params=odd), 400, "INVALID_REQUEST")
 
 
-def test_a_group_is_deleted_with_its_offsets(api: Any, group: Any) -> None:
+def test_a_group_is_deleted_with_its_offsets(api: Api, group: GroupCalls) -> None:
     """Not while it has members; after it nothing is known, and the same name begins anew."""
     topic = _filled(api, 1)
     api.refused(group.http.delete(group.url), 404, "UNKNOWN_GROUP")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+from tests.support.group_calls import GroupCalls
+from tests.support.http_api import Api
+from tests.support.waiting import until
 
 Json = dict[str, Any]
 
@@ -15,7 +18,7 @@ def _keys(member: Json) -> set[tuple[str, int]]:
     return {(one["topic"], one["partition"]) for one in member["assignment"]}
 
 
-def test_a_member_gets_everything(api: Any, group: Any) -> None:
+def test_a_member_gets_everything(api: Api, group: GroupCalls) -> None:
     """One member alone reads every partition of what it subscribes to, and is told how often to say that it is alive."""
     first, second = sorted((api.topic(partition_count=3), api.topic(partition_count=3)))
     joined = group.join(first, second, client_id="reader one")
@@ -42,7 +45,7 @@ def test_a_member_gets_everything(api: Any, group: Any) -> None:
     }
 
 
-def test_a_partition_that_moves_is_handed_over(api: Any, group: Any) -> None:
+def test_a_partition_that_moves_is_handed_over(api: Api, group: GroupCalls) -> None:
     """The new member reads nothing of the old one's until that has acknowledged, and the old one may commit for it till then."""
     topic = api.topic(partition_count=4)
     for number in range(4):
@@ -73,7 +76,7 @@ def test_a_partition_that_moves_is_handed_over(api: Any, group: Any) -> None:
     assert group.commit((topic, 3, 3), member=new)[topic, 3] == 3
 
 
-def test_a_commit_is_refused_whole(api: Any, group: Any) -> None:
+def test_a_commit_is_refused_whole(api: Api, group: GroupCalls) -> None:
     """One partition that the member does not hold, or a generation that it left behind, and nothing of it is committed."""
     topic = api.topic(partition_count=2)
     for number in range(2):
@@ -93,7 +96,7 @@ def test_a_commit_is_refused_whole(api: Any, group: Any) -> None:
     assert group.commit((topic, 0, 1), member=first) == {(topic, 0): 1}
 
 
-def test_what_a_member_leaves_goes_to_others_at_once(api: Any, group: Any) -> None:
+def test_what_a_member_leaves_goes_to_others_at_once(api: Api, group: GroupCalls) -> None:
     """The next heartbeat of the other gives it everything; who left is unknown in every call, and the last leaves it empty."""
     topic = api.topic(partition_count=2)
     first, second = group.join(topic), group.join(topic)
@@ -114,7 +117,7 @@ def test_what_a_member_leaves_goes_to_others_at_once(api: Any, group: Any) -> No
     assert (empty["state"], empty["members"]) == ("Empty", [])
 
 
-def test_a_silent_member_is_out(api: Any, group: Any, eventually: Callable[..., None]) -> None:
+def test_a_silent_member_is_out(api: Api, group: GroupCalls) -> None:
     """Its partitions go to the one that lives, and it is told when it comes back; what it committed stays."""
     topic = api.topic(partition_count=2)
     api.produce(topic, {"value": "a"}, partition=1)
@@ -126,13 +129,13 @@ def test_a_silent_member_is_out(api: Any, group: Any, eventually: Callable[..., 
     def has_everything() -> bool:
         return len(group.heartbeat(living)["assignment"]) == 2
 
-    eventually(has_everything)
+    until(has_everything)
     api.refused(group.heartbeat_answer(silent), 404, "UNKNOWN_MEMBER")
     api.refused(group.commit_answer((topic, 1, 0), member=silent), 404, "UNKNOWN_MEMBER")
     assert group.committed() == {(topic, 1): 1}
 
 
-def test_a_member_that_never_acknowledges_is_out(api: Any, group: Any) -> None:
+def test_a_member_that_never_acknowledges_is_out(api: Api, group: GroupCalls) -> None:
     """Heartbeats alone don't keep what was taken from it: it is out a session after it learned of the generation."""
     topic = api.topic(partition_count=2)
     stubborn = group.join(topic, session_timeout_ms=1_500)
@@ -148,7 +151,7 @@ def test_a_member_that_never_acknowledges_is_out(api: Any, group: Any) -> None:
         time.sleep(0.1)
 
 
-def test_a_static_member_comes_back_to_its_partitions(api: Any, group: Any) -> None:
+def test_a_static_member_comes_back_to_its_partitions(api: Api, group: GroupCalls) -> None:
     """A new member id, no new generation; the id that it had is fenced in every call."""
     topic = api.topic(partition_count=4)
     api.produce(topic, {"value": "a"}, partition=0)
@@ -171,7 +174,7 @@ def test_a_static_member_comes_back_to_its_partitions(api: Any, group: Any) -> N
     assert described["one"]["member_id"] == again["member_id"]
 
 
-def test_a_static_member_with_other_topics_is_a_rebalance(api: Any, group: Any) -> None:
+def test_a_static_member_with_other_topics_is_a_rebalance(api: Api, group: GroupCalls) -> None:
     """It takes its place, and the generation is raised."""
     topic, other = api.topic(), api.topic()
     first = group.join(topic, instance_id="one")
@@ -181,7 +184,7 @@ def test_a_static_member_with_other_topics_is_a_rebalance(api: Any, group: Any) 
     assert _keys(again) == {(topic, 0), (other, 0)}
 
 
-def test_a_static_member_that_leaves_is_gone(api: Any, group: Any) -> None:
+def test_a_static_member_that_leaves_is_gone(api: Api, group: GroupCalls) -> None:
     """Its partitions go to others at once, and it comes back as a new one."""
     topic = api.topic(partition_count=2)
     stays, goes = group.join(topic, instance_id="b"), group.join(topic, instance_id="a")
@@ -192,7 +195,7 @@ def test_a_static_member_that_leaves_is_gone(api: Any, group: Any) -> None:
     assert back["generation"] > stays["generation"]
 
 
-def test_all_members_use_one_assignor(api: Any, group: Any) -> None:
+def test_all_members_use_one_assignor(api: Api, group: GroupCalls) -> None:
     """Another is refused while there are members; with the last of them it may be chosen anew."""
     topic = api.topic()
     member = group.join(topic, assignor="sticky")
@@ -204,7 +207,7 @@ def test_all_members_use_one_assignor(api: Any, group: Any) -> None:
 
 
 @pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky"])
-def test_what_each_member_gets(api: Any, group: Any, assignor: str) -> None:
+def test_what_each_member_gets(api: Api, group: GroupCalls, assignor: str) -> None:
     """Two topics of three partitions for two members, as Kafka's assignors have it; sticky moves no more than it must."""
     first, second = sorted((api.topic(partition_count=3), api.topic(partition_count=3)))
     members = [group.join(first, second, assignor=assignor) for _ in range(2)]
@@ -237,14 +240,14 @@ def test_what_each_member_gets(api: Any, group: Any, assignor: str) -> None:
         ({"topics": ["t"], "sesion_timeout_ms": 1000}, "/sesion_timeout_ms"),
     ],
 )
-def test_what_can_not_be_joined_with(api: Any, group: Any, body: Json, where: str) -> None:
+def test_what_can_not_be_joined_with(api: Api, group: GroupCalls, body: Json, where: str) -> None:
     """400 with a pointer at the fault, and no group is made by it."""
     problem = api.refused(group.join_answer(**body), 400, "INVALID_REQUEST")
     assert where in [error["where"] for error in problem["errors"]], problem
     api.refused(group.http.get(group.url), 404, "UNKNOWN_GROUP")
 
 
-def test_odd_requests_of_members(api: Any, group: Any) -> None:
+def test_odd_requests_of_members(api: Api, group: GroupCalls) -> None:
     """A group or member that is not there, a generation that never was, a topic's name that can't be one, a typing error."""
     nobody = {"member_id": "nobody", "generation": 1}
     api.refused(group.heartbeat_answer(nobody), 404, "UNKNOWN_GROUP")
@@ -256,7 +259,8 @@ def test_odd_requests_of_members(api: Any, group: Any) -> None:
     api.refused(group.leave_answer(nobody), 404, "UNKNOWN_MEMBER")
     api.refused(group.heartbeat_answer(member, member["generation"] + 1), 409, "STALE_GENERATION")
     url = f"{group.url}/members/{member['member_id']}/heartbeat"
-    for body in ({}, {"generation": -1}, {"generation": "1"}, {"generation": 1, "genration": 1}, []):
+    bodies: list[Any] = [{}, {"generation": -1}, {"generation": "1"}, {"generation": 1, "genration": 1}, []]
+    for body in bodies:
         api.refused(group.http.post(url, json=body), 400, "INVALID_REQUEST")
     api.refused(group.http.post(f"{url}?x=1", json={"generation": 1}), 400, "INVALID_REQUEST")
     api.refused(group.http.get(url), 405, "METHOD_NOT_ALLOWED")

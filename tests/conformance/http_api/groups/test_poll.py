@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from tests.support.group_calls import GroupCalls
+from tests.support.http_api import Api
+
 Json = dict[str, Any]
 
 
-def _filled(api: Any, partition_count: int = 1, count: int = 5) -> str:
+def _filled(api: Api, partition_count: int = 1, count: int = 5) -> str:
     topic: str = api.topic(partition_count=partition_count)
     for number in range(partition_count):
         api.produce(topic, *({"value": f"{number}/{one}"} for one in range(count)), partition=number)
@@ -35,7 +38,7 @@ def _next(polled: Json) -> list[Json]:
     ]
 
 
-def test_a_loop_of_polls_reads_everything_once(api: Any, group: Any) -> None:
+def test_a_loop_of_polls_reads_everything_once(api: Api, group: GroupCalls) -> None:
     """Each poll commits what the one before read; no record is skipped or read twice; all partitions are in each answer."""
     topic = _filled(api, 2, 7)
     polled = group.poll(topics=[topic], max_records=4)
@@ -56,7 +59,7 @@ def test_a_loop_of_polls_reads_everything_once(api: Any, group: Any) -> None:
     assert group.committed() == {(topic, 0): 7, (topic, 1): 7}
 
 
-def test_what_is_not_committed_is_read_again(api: Any, group: Any) -> None:
+def test_what_is_not_committed_is_read_again(api: Api, group: GroupCalls) -> None:
     """From the committed offset, or from ``positions`` where they are given; the next member begins at what is committed."""
     topic = _filled(api)
     polled = group.poll(topics=[topic])
@@ -70,7 +73,7 @@ def test_what_is_not_committed_is_read_again(api: Any, group: Any) -> None:
     assert _offsets(group.poll(topics=[topic])) == {0: [3, 4]}
 
 
-def test_where_reading_begins_is_committed(api: Any, group: Any) -> None:
+def test_where_reading_begins_is_committed(api: Api, group: GroupCalls) -> None:
     """With ``latest`` what comes after the first poll is read by a later one, even by another member."""
     topic = _filled(api)
     polled = group.poll(topics=[topic], auto_offset_reset="latest")
@@ -81,7 +84,7 @@ def test_where_reading_begins_is_committed(api: Any, group: Any) -> None:
     assert _offsets(group.poll(topics=[topic], auto_offset_reset="latest")) == {0: [5]}
 
 
-def test_without_a_reset_an_unknown_place_is_an_error(api: Any, group: Any) -> None:
+def test_without_a_reset_an_unknown_place_is_an_error(api: Api, group: GroupCalls) -> None:
     """``none``: an error in that partition, at once, beside the records of the others; nothing is committed."""
     topic = _filled(api, 2)
     group.commit((topic, 1, 3))
@@ -96,7 +99,7 @@ def test_without_a_reset_an_unknown_place_is_an_error(api: Any, group: Any) -> N
 
 
 @pytest.mark.parametrize(("reset", "begins"), [("earliest", 3), ("latest", 5)])
-def test_an_offset_that_left_the_log(api: Any, group: Any, reset: str, begins: int) -> None:
+def test_an_offset_that_left_the_log(api: Api, group: GroupCalls, reset: str, begins: int) -> None:
     """Reading goes on where ``auto_offset_reset`` says, and that is the group's committed offset then."""
     topic = _filled(api)
     group.commit((topic, 0, 1))
@@ -107,7 +110,7 @@ def test_an_offset_that_left_the_log(api: Any, group: Any, reset: str, begins: i
     assert group.committed() == {(topic, 0): begins}
 
 
-def test_positions_out_of_the_log(api: Any, group: Any) -> None:
+def test_positions_out_of_the_log(api: Api, group: GroupCalls) -> None:
     """An error in that partition, as fetch has it; a partition that is not the member's is passed over."""
     topic = _filled(api)
     member = _member(group.poll(topics=[topic]))
@@ -116,7 +119,7 @@ def test_positions_out_of_the_log(api: Any, group: Any) -> None:
     assert (part["partition"], part["error"]["error_code"], part["error"]["status"]) == (0, "OFFSET_OUT_OF_RANGE", 416)
 
 
-def test_a_poll_waits_for_records(api: Any, group: Any) -> None:
+def test_a_poll_waits_for_records(api: Api, group: GroupCalls) -> None:
     """A record that comes meanwhile ends the waiting; without one it ends after ``max_wait_ms`` with 200."""
     topic = api.topic()
     member = _member(group.poll(topics=[topic]))
@@ -131,7 +134,7 @@ def test_a_poll_waits_for_records(api: Any, group: Any) -> None:
     timer.join()
 
 
-def test_a_rebalance_ends_the_waiting(api: Any, group: Any) -> None:
+def test_a_rebalance_ends_the_waiting(api: Api, group: GroupCalls) -> None:
     """A long poll is answered as soon as another member joins, under the new generation, and the next one acknowledges it."""
     topic = api.topic(partition_count=2)
     first = _member(group.poll(topics=[topic]))
@@ -151,7 +154,7 @@ def test_a_rebalance_ends_the_waiting(api: Any, group: Any) -> None:
     assert [one["partition"] for one in group.heartbeat(second)["assignment"]] == [1]
 
 
-def test_a_poll_commits_before_it_acknowledges(api: Any, group: Any) -> None:
+def test_a_poll_commits_before_it_acknowledges(api: Api, group: GroupCalls) -> None:
     """What it commits under the old generation counts also for what it loses; after that the old generation is refused."""
     topic = _filled(api, 2)
     first = _member(group.poll(topics=[topic]))
@@ -168,7 +171,7 @@ def test_a_poll_commits_before_it_acknowledges(api: Any, group: Any) -> None:
     assert _offsets(group.poll(member=_member(second))) == {1: [4]}
 
 
-def test_a_poll_whose_commit_is_refused_changes_nothing(api: Any, group: Any) -> None:
+def test_a_poll_whose_commit_is_refused_changes_nothing(api: Api, group: GroupCalls) -> None:
     """A partition that is not there: 404, nothing committed, nothing acknowledged."""
     topic = _filled(api, 2)
     first = _member(group.poll(topics=[topic]))
@@ -181,7 +184,7 @@ def test_a_poll_whose_commit_is_refused_changes_nothing(api: Any, group: Any) ->
     assert group.heartbeat(second)["assignment"] == []
 
 
-def test_a_waiting_poll_keeps_the_member_alive(api: Any, group: Any) -> None:
+def test_a_waiting_poll_keeps_the_member_alive(api: Api, group: GroupCalls) -> None:
     """A poll that waits longer than the session is no silence."""
     topic = api.topic()
     member = _member(group.poll(topics=[topic], session_timeout_ms=1_000))
@@ -208,14 +211,14 @@ def test_a_waiting_poll_keeps_the_member_alive(api: Any, group: Any) -> None:
         ({"topics": ["t"], "max_record": 5}, "/max_record"),
     ],
 )
-def test_odd_polls(api: Any, group: Any, body: Json, where: str) -> None:
+def test_odd_polls(api: Api, group: GroupCalls, body: Json, where: str) -> None:
     """400 with a pointer at what is wrong; nobody has joined by it."""
     problem = api.refused(group.poll_answer(**body), 400, "INVALID_REQUEST")
     assert where in [error["where"] for error in problem["errors"]], problem
     api.refused(group.http.get(group.url), 404, "UNKNOWN_GROUP")
 
 
-def test_polls_of_nobody(api: Any, group: Any) -> None:
+def test_polls_of_nobody(api: Api, group: GroupCalls) -> None:
     """A group or a member that is not there, a generation that never was."""
     nobody = {"member_id": "nobody", "generation": 1}
     api.refused(group.poll_answer(member=nobody), 404, "UNKNOWN_GROUP")

@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
+from tests.support.group_calls import GroupCalls
+from tests.support.http_api import Api
+
 Json = dict[str, Any]
 
 _FIRST_MS = 1_700_000_000_000
 
 
-def _topic(api: Any, count: int = 10, partition_count: int = 1) -> str:
+def _topic(api: Api, count: int = 10, partition_count: int = 1) -> str:
     """Records a second apart in each partition; nothing of it is old enough to go."""
     topic: str = api.topic(partition_count=partition_count, **{"retention.ms": -1})
     for partition in range(partition_count):
@@ -21,7 +24,7 @@ def _topic(api: Any, count: int = 10, partition_count: int = 1) -> str:
     return topic
 
 
-def _delete_before(api: Any, topic: str, offset: int) -> None:
+def _delete_before(api: Api, topic: str, offset: int) -> None:
     body = {"before": [{"partition": 0, "offset": offset}]}
     assert api.http.post(f"/v1/topics/{topic}:delete-records", json=body).status_code == 200
 
@@ -45,7 +48,7 @@ def _delete_before(api: Any, topic: str, offset: int) -> None:
         ({"shift": -9_223_372_036_854_775_808}, 2),
     ],
 )
-def test_a_reset_is_clamped_to_what_there_is(api: Any, group: Any, to: Any, wanted: int) -> None:
+def test_a_reset_is_clamped_to_what_there_is(api: Api, group: GroupCalls, to: Any, wanted: int) -> None:
     """Offsets 2 to 9 are there and 5 is committed; each form of ``to`` leads where it says, within these."""
     topic = _topic(api)
     group.commit((topic, 0, 5))
@@ -54,7 +57,7 @@ def test_a_reset_is_clamped_to_what_there_is(api: Any, group: Any, to: Any, want
     assert group.committed() == {(topic, 0): wanted}
 
 
-def test_a_reset_of_some_partitions(api: Any, group: Any) -> None:
+def test_a_reset_of_some_partitions(api: Api, group: GroupCalls) -> None:
     """Others stay as they are; those that had no offset get one, except by a shift."""
     topic = _topic(api, partition_count=3)
     group.commit((topic, 0, 5), (topic, 1, 5))
@@ -68,7 +71,7 @@ def test_a_reset_of_some_partitions(api: Any, group: Any) -> None:
     assert group.reset("latest", **both) == everything
 
 
-def test_a_reset_needs_a_group_without_members(api: Any, group: Any) -> None:
+def test_a_reset_needs_a_group_without_members(api: Api, group: GroupCalls) -> None:
     """With a live member nothing moves; when it has left everything does, and the next one begins there."""
     topic = _topic(api)
     api.refused(group.reset_answer("earliest", topics=[topic]), 404, "UNKNOWN_GROUP")
@@ -105,14 +108,14 @@ def test_a_reset_needs_a_group_without_members(api: Any, group: Any) -> None:
         {"topics": ["t"], "to": "earliest", "dry_run": True},
     ],
 )
-def test_odd_resets(api: Any, group: Any, body: Json) -> None:
+def test_odd_resets(api: Api, group: GroupCalls, body: Json) -> None:
     """Whatever the contract does not name is refused before anything is looked up."""
     answer = group.http.post(f"{group.url}/offsets:reset", json=body)
     problem = api.refused(answer, 400, "INVALID_REQUEST")
     assert problem["errors"], problem
 
 
-def test_resets_of_what_is_not_there(api: Any, group: Any) -> None:
+def test_resets_of_what_is_not_there(api: Api, group: GroupCalls) -> None:
     """A topic or a partition that does not exist: nothing moves, not even what stands beside it."""
     topic = _topic(api)
     group.commit((topic, 0, 5))
@@ -122,7 +125,7 @@ def test_resets_of_what_is_not_there(api: Any, group: Any) -> None:
     assert group.committed() == {(topic, 0): 5}
 
 
-def test_lag_counts_records_and_time(api: Any, group: Any) -> None:
+def test_lag_counts_records_and_time(api: Api, group: GroupCalls) -> None:
     """All partitions of what is subscribed to or committed for; null where nothing is committed, and not in the total."""
     topic, other = sorted((_topic(api, partition_count=2), _topic(api, partition_count=2)))
     member = group.join(topic)
@@ -154,7 +157,7 @@ def test_lag_counts_records_and_time(api: Any, group: Any) -> None:
     api.refused(group.http.get(f"{group.url}/lag?topic=x"), 400, "INVALID_REQUEST")
 
 
-def test_lag_of_a_topic_that_is_not_there_yet(api: Any, group: Any) -> None:
+def test_lag_of_a_topic_that_is_not_there_yet(api: Api, group: GroupCalls) -> None:
     """It may be subscribed to, and is not in the answer."""
     api.refused(group.http.get(f"{group.url}/lag"), 404, "UNKNOWN_GROUP")
     group.join(f"not-{group.name}")

@@ -9,13 +9,17 @@ from typing import Any
 
 import pytest
 
+from tests.support.group_calls import GroupCalls
+from tests.support.http_api import Api
+from tests.support.waiting import until
+
 Json = dict[str, Any]
 
 TAKEN_UP_SECONDS_MAX = 5.0
 """The contract's; the tests give the machine as much again."""
 
 
-def _create(api: Any, name: str, partition_count: int = 1) -> str:
+def _create(api: Api, name: str, partition_count: int = 1) -> str:
     body = {"name": name, "partition_count": partition_count, "config": {"flush.ms": 0}}
     assert api.http.post("/v1/topics", json=body).status_code == 201
     return name
@@ -25,7 +29,7 @@ def _topics(member: Json) -> set[str]:
     return {one["topic"] for one in member["assignment"]}
 
 
-def test_a_pattern_takes_up_new_topics(api: Any, group: Any, eventually: Callable[..., None]) -> None:
+def test_a_pattern_takes_up_new_topics(api: Api, group: GroupCalls) -> None:
     """A topic made after the member joined is its own within seconds; the whole name has to match."""
     mark = f"p{secrets.token_hex(5)}"
     first = _create(api, f"{mark}-1")
@@ -35,10 +39,10 @@ def test_a_pattern_takes_up_new_topics(api: Any, group: Any, eventually: Callabl
     _create(api, f"{mark}-22")
     _create(api, f"x{mark}-3")
     second = _create(api, f"{mark}-2")
-    eventually(lambda: _topics(group.heartbeat(member)) == {first, second}, 2 * TAKEN_UP_SECONDS_MAX)
+    until(lambda: _topics(group.heartbeat(member)) == {first, second}, 2 * TAKEN_UP_SECONDS_MAX)
 
 
-def test_a_long_poll_ends_when_a_topic_comes(api: Any, group: Any) -> None:
+def test_a_long_poll_ends_when_a_topic_comes(api: Api, group: GroupCalls) -> None:
     """A topic may be subscribed to before it exists; who waits for it is answered with it at once."""
     name = f"later-{secrets.token_hex(5)}"
     polled = group.poll(topics=[name])
@@ -52,7 +56,7 @@ def test_a_long_poll_ends_when_a_topic_comes(api: Any, group: Any) -> None:
     assert [(one["topic"], one["partition"]) for one in polled["partitions"]] == [(name, 0), (name, 1)]
 
 
-def test_added_partitions_are_taken_up(api: Any, group: Any, eventually: Callable[..., None]) -> None:
+def test_added_partitions_are_taken_up(api: Api, group: GroupCalls) -> None:
     """Partitions that are added are spread over the members; a topic that is deleted is taken from them."""
     topic, other = api.topic(), api.topic()
     first, second = group.join(topic, other), group.join(topic, other)
@@ -63,14 +67,14 @@ def test_added_partitions_are_taken_up(api: Any, group: Any, eventually: Callabl
     def is_spread() -> bool:
         return [len(group.heartbeat(one)["assignment"]) for one in (first, second)] == [3, 1]
 
-    eventually(is_spread, 2 * TAKEN_UP_SECONDS_MAX)
+    until(is_spread, 2 * TAKEN_UP_SECONDS_MAX)
     assert api.http.delete(f"/v1/topics/{topic}").status_code == 204
-    eventually(
+    until(
         lambda: [_topics(group.heartbeat(one)) for one in (first, second)] == [{other}, set()], 2 * TAKEN_UP_SECONDS_MAX
     )
 
 
-def test_a_topic_made_anew_shares_nothing(api: Any, group: Any) -> None:
+def test_a_topic_made_anew_shares_nothing(api: Api, group: GroupCalls) -> None:
     """Offsets of a topic that was deleted are none: not listed, no lag, and the new one is read from its beginning."""
     topic, other = api.topic(), api.topic()
     for name in (topic, other):
@@ -88,7 +92,7 @@ def test_a_topic_made_anew_shares_nothing(api: Any, group: Any) -> None:
     assert group.committed() == {(other, 0): 2, (topic, 0): 0}
 
 
-def test_a_live_member_survives_its_topic_made_anew(api: Any, group: Any, eventually: Callable[..., None]) -> None:
+def test_a_live_member_survives_its_topic_made_anew(api: Api, group: GroupCalls) -> None:
     """It goes on with the new topic's first record, though the old one's offset was beyond it."""
     topic = api.topic()
     api.produce(topic, *({"value": str(number)} for number in range(5)))
@@ -105,12 +109,12 @@ def test_a_live_member_survives_its_topic_made_anew(api: Any, group: Any, eventu
             seen.extend(record["value"] for record in part.get("records", ()))
         return bool(seen)
 
-    eventually(has_seen, 2 * TAKEN_UP_SECONDS_MAX)
+    until(has_seen, 2 * TAKEN_UP_SECONDS_MAX)
     assert seen == ["new"]
 
 
 @pytest.mark.parametrize("pattern", ["", "(", "*", "[a", "a{2", "(?P<n>a)(?P<n>b)", "x" * 100_000, "(?<=a+)b"])
-def test_bad_patterns(api: Any, group: Any, pattern: str) -> None:
+def test_bad_patterns(api: Api, group: GroupCalls, pattern: str) -> None:
     """What is no regular expression of Python's, or too long, is refused with a pointer at it."""
     if pattern == "a{2":  # to Python these are three characters
         assert group.join_answer(topic_pattern=pattern).status_code == 201
@@ -119,7 +123,7 @@ def test_bad_patterns(api: Any, group: Any, pattern: str) -> None:
     assert [error["where"] for error in problem["errors"]] == ["/topic_pattern"]
 
 
-def test_a_catastrophic_pattern_stops_nobody(api: Any, new_group: Callable[..., Any]) -> None:
+def test_a_catastrophic_pattern_stops_nobody(api: Api, new_group: Callable[..., GroupCalls]) -> None:
     """A pattern that would take for ever to match is cut short; others are served meanwhile."""
     for number in range(4):
         _create(api, f"{'a' * 60}{secrets.token_hex(4)}.{number}")

@@ -7,11 +7,14 @@ import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+
+from tests.support.gateway_process import GatewayProcess
+from tests.support.siege import besiege
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.processes
 
@@ -48,7 +51,7 @@ def stream(batch: pa.RecordBatch) -> bytes:
     return data
 
 
-def read_slowly(gateway: Any, count: int, seconds: float) -> None:
+def read_slowly(gateway: GatewayProcess, count: int, seconds: float) -> None:
     """Ask for the partition on ``count`` connections, and read nothing of the answers."""
     connections = []
     for _ in range(count):
@@ -62,7 +65,7 @@ def read_slowly(gateway: Any, count: int, seconds: float) -> None:
         connection.close()
 
 
-BODIES = {
+BODIES: dict[str, tuple[str, str, Callable[[], bytes], int]] = {
     "nested lists": ("/v1/topics", "application/json", lambda: repeated(b"[]", b'{"x":[', b"]}"), 400),
     "unknown members": ("/v1/topics", "application/json", lambda: repeated(b'"a":0', b"{", b"}"), 400),
     "numbers as records": (RECORDS, "application/json", lambda: repeated(b"0", b'{"records":[', b"]}"), 400),
@@ -78,9 +81,7 @@ BODIES = {
 }
 
 
-def test_bodies_that_become_much(
-    tmp_path: Path, start_gateway: Callable[..., Any], besiege: Callable[..., Any]
-) -> None:
+def test_bodies_that_become_much(tmp_path: Path, start_gateway: Callable[..., GatewayProcess]) -> None:
     """16 MiB of the smallest things that there are, a few kilobytes as sent, are refused at no cost to others."""
     gateway = start_gateway(str(tmp_path / "store"))
     gateway.topic("t")
@@ -98,9 +99,7 @@ def test_bodies_that_become_much(
 def test_large_records_read_slowly(
     kind: str,
     tmp_path: Path,
-    start_gateway: Callable[..., Any],
-    besiege: Callable[..., Any],
-    eventually: Callable[..., bool],
+    start_gateway: Callable[..., GatewayProcess],
 ) -> None:
     """A dozen who ask for records of many times the usual size, and read nothing, hold no more memory than is theirs."""
     gateway = start_gateway(str(tmp_path / "store"), "--tail-cache-bytes-max", "0")

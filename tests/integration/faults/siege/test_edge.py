@@ -6,10 +6,13 @@ import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
+
+from tests.support.gateway_process import GatewayProcess
+from tests.support.siege import besiege
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.processes
 
@@ -17,9 +20,7 @@ HALF_A_HEAD = b"GET /v1/topics HTTP/1.1\r\nHost: h\r\nX: "
 HALF_A_BODY = b"POST /v1/topics HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
 
 
-def test_probes_are_answered_whatever_clients_do(
-    start_gateway: Callable[..., Any], besiege: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_probes_are_answered_whatever_clients_do(start_gateway: Callable[..., GatewayProcess], tmp_path: Path) -> None:
     """Thousands of connections with half a request each, and event streams: probes and metrics are answered at once."""
     gateway = start_gateway(str(tmp_path), "--ops-port", "0")
     topic = gateway.topic("t")
@@ -44,7 +45,7 @@ def test_probes_are_answered_whatever_clients_do(
 
 
 def test_half_a_head_holds_a_place_for_ten_seconds(
-    start_gateway: Callable[..., Any], eventually: Callable[..., bool], tmp_path: Path
+    start_gateway: Callable[..., GatewayProcess], tmp_path: Path
 ) -> None:
     """Clients who leave their request half-sent keep others out no longer than that, with the settings that nobody changed."""
     gateway = start_gateway(str(tmp_path), "--connections-max", "20")

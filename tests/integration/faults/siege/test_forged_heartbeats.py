@@ -6,9 +6,12 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from tests.support.gateway_process import GatewayProcess
+from tests.support.siege import besiege
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.processes
 
@@ -17,7 +20,7 @@ FORGED = 300
 
 
 def test_forged_heartbeats_cost_little_and_draw_nothing(
-    tmp_path: Path, start_gateway: Callable[..., Any], besiege: Callable[..., Any], eventually: Callable[..., bool]
+    tmp_path: Path, start_gateway: Callable[..., GatewayProcess]
 ) -> None:
     """A heartbeat of 1 GiB and 300 forged ones: memory and waits stay within the ceilings, two gateways see each other and nobody
     else, so that no request goes to an address that was put there."""
@@ -26,7 +29,7 @@ def test_forged_heartbeats_cost_little_and_draw_nothing(
     assert eventually(directory.is_dir)
     beats = [0]
 
-    def seen(gateway: Any) -> set[str]:
+    def seen(gateway: GatewayProcess) -> set[str]:
         return {one["url"] for one in gateway.http.get("/v1/cluster").json()["gateways"]}
 
     def attack() -> None:

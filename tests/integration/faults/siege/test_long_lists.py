@@ -8,6 +8,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from tests.support.gateway_process import GatewayProcess
+from tests.support.siege import besiege
+
 PARTITIONS = 10_000
 
 
@@ -16,7 +19,7 @@ def _wanted(topic: str, partitions: list[int]) -> dict[str, Any]:
 
 
 def test_a_fetch_of_one_partition_many_times_is_refused_and_costs_little(
-    tmp_path: Path, start_gateway: Callable[..., Any], besiege: Callable[..., Any]
+    tmp_path: Path, start_gateway: Callable[..., GatewayProcess]
 ) -> None:
     """A partition that is named twice is refused, by its pointer; nobody else waits for it."""
     gateway = start_gateway(str(tmp_path / "store"))
@@ -31,7 +34,7 @@ def test_a_fetch_of_one_partition_many_times_is_refused_and_costs_little(
 
 
 def test_a_fetch_of_ten_thousand_partitions_stalls_nobody(
-    tmp_path: Path, start_gateway: Callable[..., Any], besiege: Callable[..., Any]
+    tmp_path: Path, start_gateway: Callable[..., GatewayProcess]
 ) -> None:
     """All partitions of a topic at once, some of them failing, by several readers: all are answered, and /healthz is not late."""
     gateway = start_gateway(str(tmp_path / "store"))
@@ -55,7 +58,7 @@ def test_a_fetch_of_ten_thousand_partitions_stalls_nobody(
 
 
 def test_polls_that_wait_for_many_partitions_hold_a_bounded_amount(
-    tmp_path: Path, start_gateway: Callable[..., Any], besiege: Callable[..., Any]
+    tmp_path: Path, start_gateway: Callable[..., GatewayProcess]
 ) -> None:
     """Each of many long polls names all partitions of a topic: what does not fit is refused (503), and memory keeps its bound."""
     gateway = start_gateway(str(tmp_path / "store"))
@@ -71,9 +74,7 @@ def test_polls_that_wait_for_many_partitions_hold_a_bounded_amount(
     besiege(gateway, attack)
 
 
-def test_a_pattern_of_wide_ranges_stalls_nobody(
-    tmp_path: Path, start_gateway: Callable[..., Any], besiege: Callable[..., Any]
-) -> None:
+def test_a_pattern_of_wide_ranges_stalls_nobody(tmp_path: Path, start_gateway: Callable[..., GatewayProcess]) -> None:
     """What costs most to compile, and what is refused only after compiling: neither runs on the event loop."""
     gateway = start_gateway(str(tmp_path / "store"))
     gateway.topic("t")
@@ -90,7 +91,7 @@ def test_a_pattern_of_wide_ranges_stalls_nobody(
 
 
 def test_a_group_of_ten_thousand_partitions_stalls_nobody(
-    tmp_path: Path, start_gateway: Callable[..., Any], besiege: Callable[..., Any]
+    tmp_path: Path, start_gateway: Callable[..., GatewayProcess]
 ) -> None:
     """One member with all of them joins, polls, commits, leaves; then its offsets are moved and its lag is looked at."""
     gateway = start_gateway(str(tmp_path / "store"))

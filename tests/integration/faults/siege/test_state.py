@@ -6,16 +6,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.support.gateway_process import GatewayProcess
+from tests.support.siege import besiege
+
 _LIMIT = 2 * 1024 * 1024
 
 
-def _commit(gateway: Any, group: str, count: int, metadata: str | None, offset: int = 0) -> Any:
+def _commit(gateway: GatewayProcess, group: str, count: int, metadata: str | None, offset: int = 0) -> Any:
     offsets = [{"topic": "t", "partition": one, "offset": offset, "metadata": metadata} for one in range(count)]
     return gateway.http.put(f"/v1/groups/{group}/offsets", json={"offsets": offsets})
 
 
 def test_offsets_with_much_metadata_end_where_the_budget_does(
-    tmp_path: Path, start_gateway: Callable[..., Any], besiege: Callable[..., Any]
+    tmp_path: Path, start_gateway: Callable[..., GatewayProcess]
 ) -> None:
     """Groups with 16 MB of metadata each: those that do not fit are refused (503, nothing happened), and memory keeps its bound,
     that of the next gateway, too. What is there can be committed again, and deleted, and then there is room."""
@@ -40,7 +43,9 @@ def test_offsets_with_much_metadata_end_where_the_budget_does(
     assert again.peak_bytes() < 600 << 20
 
 
-def test_a_gateway_starts_with_a_table_past_its_budget(tmp_path: Path, start_gateway: Callable[..., Any]) -> None:
+def test_a_gateway_starts_with_a_table_past_its_budget(
+    tmp_path: Path, start_gateway: Callable[..., GatewayProcess]
+) -> None:
     """Where the table is larger than may be, all that does not make it larger goes on."""
     store = str(tmp_path / "store")
     gateway = start_gateway(store)
@@ -62,7 +67,7 @@ def test_a_gateway_starts_with_a_table_past_its_budget(tmp_path: Path, start_gat
 
 
 def test_many_topics_of_many_partitions_are_forgotten(
-    tmp_path: Path, start_gateway: Callable[..., Any], besiege: Callable[..., Any]
+    tmp_path: Path, start_gateway: Callable[..., GatewayProcess]
 ) -> None:
     """What is known of topics that nobody uses leaves memory, also when they were only made; a page of them is bounded."""
     gateway = start_gateway(str(tmp_path / "store"), "--manifest-bytes-max", str(4 * 1024 * 1024))
@@ -81,7 +86,7 @@ def test_many_topics_of_many_partitions_are_forgotten(
     assert gateway.metric("tidelog_topics_loaded") < 30
 
 
-def test_transactional_ids_have_an_end(tmp_path: Path, start_gateway: Callable[..., Any]) -> None:
+def test_transactional_ids_have_an_end(tmp_path: Path, start_gateway: Callable[..., GatewayProcess]) -> None:
     """Each is remembered for days: what they take is told, and it is far below what is permitted after a few."""
     gateway = start_gateway(str(tmp_path / "store"))
     for number in range(20):

@@ -8,16 +8,17 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import urllib3
+
+from tests.support.gateway_process import GatewayProcess
 
 READERS = 400
 
 
 @contextmanager
-def _readers_that_do_not_read(gateway: Any, path: str, count: int = READERS) -> Iterator[None]:
+def _readers_that_do_not_read(gateway: GatewayProcess, path: str, count: int = READERS) -> Iterator[None]:
     with ExitStack() as stack:
         for _ in range(count):
             reader = stack.enter_context(socket.socket())
@@ -34,7 +35,7 @@ def _readers_that_do_not_read(gateway: Any, path: str, count: int = READERS) -> 
     ("address", "within_seconds", "size_min"), [("127.0.0.2", 2, 1_000_000), ("127.0.0.1", 5, 1_000)]
 )
 def test_who_reads_is_served_beside_those_who_do_not(
-    tmp_path: Path, start_gateway: Callable[..., Any], address: str, within_seconds: float, size_min: int
+    tmp_path: Path, start_gateway: Callable[..., GatewayProcess], address: str, within_seconds: float, size_min: int
 ) -> None:
     """A client at another address gets its megabyte at once; one at the same, as behind a balancer, some records in seconds."""
     gateway = start_gateway(str(tmp_path / "store"), "--tail-cache-bytes-max", "0")
@@ -59,7 +60,7 @@ def test_who_reads_is_served_beside_those_who_do_not(
         assert sorted(waited)[1] < within_seconds, waited
 
 
-def test_nobody_is_cut_at_the_beginning(tmp_path: Path, start_gateway: Callable[..., Any]) -> None:
+def test_nobody_is_cut_at_the_beginning(tmp_path: Path, start_gateway: Callable[..., GatewayProcess]) -> None:
     """A connection that the gateway looks at for the first time in the middle of an answer has ``write_stall_ms`` too."""
     gateway = start_gateway(str(tmp_path / "store"))
     gateway.topic("large")
@@ -71,7 +72,9 @@ def test_nobody_is_cut_at_the_beginning(tmp_path: Path, start_gateway: Callable[
         assert "does not read" not in gateway.log()
 
 
-def test_who_does_not_read_is_cut_when_others_wait(tmp_path: Path, start_gateway: Callable[..., Any]) -> None:
+def test_who_does_not_read_is_cut_when_others_wait(
+    tmp_path: Path, start_gateway: Callable[..., GatewayProcess]
+) -> None:
     """What a large unread answer holds is had by others after some seconds, but not while nobody waits for it; an answer that is
     read slowly comes whole all the same.
     """
@@ -97,7 +100,7 @@ def test_who_does_not_read_is_cut_when_others_wait(tmp_path: Path, start_gateway
         assert slow.result() > 8 << 20
 
 
-def _read_slowly(gateway: Any, path: str) -> int:
+def _read_slowly(gateway: GatewayProcess, path: str) -> int:
     received = 0
     with gateway.connect() as reader:
         reader.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode())

@@ -7,6 +7,7 @@ import json
 import time
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -125,7 +126,7 @@ def test_long_strings_are_not_remembered_step_by_step(unit: bytes) -> None:
     """Looking for names given twice, and writing a value in its shortest form, takes a few times the text."""
     text = b'{"a":"%b"}' % (unit * (MEBIBYTE // 2 // len(unit)))
     for look in (json_text.repeated_member, json_text.compact):
-        assert allocated_bytes(lambda look=look: look(text)) < 12 * MEBIBYTE
+        assert allocated_bytes(partial(look, text)) < 12 * MEBIBYTE
 
 
 def test_blank_lines_do_not_make_the_others_slow() -> None:
@@ -216,5 +217,5 @@ def test_headers_are_counted(decode: Callable[[int], IncomingRecords], where: st
     """A record with more headers than there may be is named, in every content type, also where there are many times more."""
     assert len(decode(HEADERS_PER_RECORD_MAX)) == 2
     for count in (HEADERS_PER_RECORD_MAX + 1, 150_000):
-        error = refusal(lambda count=count: decode(count))
+        error = refusal(partial(decode, count))
         assert (error.status, str(error.code), error.fields["errors"][0]["where"]) == (400, "INVALID_RECORD", where)

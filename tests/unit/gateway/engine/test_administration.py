@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import Any
 
 import pytest
 
-from gateway.engine.following import Ended
+from gateway.engine.following import Ended, Followed
 from log_format import layout, limits
 from log_format.checkpoints import checkpoint
 from log_format.checkpoints.checkpoint import last_checkpoint_version
 from log_format.delta.actions import decode_commit
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, StoreUnavailable, UnknownTopic
 from log_format.topic.live_segments import live_segments
+from tests.support.engine import make_gateway, run, values_of
+from tests.support.faulty_store import Gate
 
 
-def test_making_a_topic_twice_is_the_same_topic(tools: Any) -> None:
+def test_making_a_topic_twice_is_the_same_topic() -> None:
     """Made once; the same again is no error and changes nothing; another configuration is refused."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         administration = gateway.engine.administration
         config = administration.parse_config({"flush.ms": "10"})
         state, made = await administration.create("t", 2, config)
@@ -33,15 +34,15 @@ def test_making_a_topic_twice_is_the_same_topic(tools: Any) -> None:
         assert caught.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_many_make_one_topic_at_once(tools: Any) -> None:
+def test_many_make_one_topic_at_once() -> None:
     """Through two gateways at the same time: one makes it, for all others it exists."""
 
     async def scenario() -> None:
-        one = tools.gateway()
-        other = tools.gateway(objects=one.store.objects)
+        one = make_gateway()
+        other = make_gateway(objects=one.store.objects)
         config = one.engine.administration.parse_config({})
         results = await asyncio.gather(
             *(gateway.engine.administration.create("t", 2, config) for gateway in (one, other) for _ in range(5))
@@ -51,14 +52,14 @@ def test_many_make_one_topic_at_once(tools: Any) -> None:
         for gateway in (one, other):
             await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_pages_of_topics(tools: Any) -> None:
+def test_pages_of_topics() -> None:
     """Sorted, filtered by prefix, without the deleted ones, and complete over pages."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         for number in range(40):
             await gateway.topic(f"a-{number:02d}")
         await gateway.topic("b")
@@ -78,14 +79,14 @@ def test_pages_of_topics(tools: Any) -> None:
         assert (await gateway.engine.administration.page("", expected[-1], 10)).topics[0].topic == "b"
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_a_deleted_topic_is_gone_with_its_segments(tools: Any) -> None:
+def test_a_deleted_topic_is_gone_with_its_segments() -> None:
     """404 from then on; its objects are deleted behind the answer; its log stays."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=0)
         await gateway.append(topic, [b"a"])
         await gateway.engine.administration.delete("t")
@@ -99,17 +100,15 @@ def test_a_deleted_topic_is_gone_with_its_segments(tools: Any) -> None:
         assert list(gateway.store.objects.list("topics/t/_delta_log/"))
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_what_a_deletion_of_records_had_no_room_for_goes_behind_the_answer(
-    tools: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_deletion_of_records_had_no_room_for_goes_behind_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a topic whose segments fill a gateway's memory is brought back by deleting its records, maintenance or none."""
     monkeypatch.setattr(limits, "REMOVES_PER_COMMIT_MAX", 2)
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=0)
         for number in range(8):
             await gateway.append(topic, [b"%d" % number])
@@ -122,16 +121,16 @@ def test_what_a_deletion_of_records_had_no_room_for_goes_behind_the_answer(
         assert topic.state.log_start(0) == 7
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_a_topic_of_many_segments_is_deleted_by_several_commits(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_of_many_segments_is_deleted_by_several_commits(monkeypatch: pytest.MonkeyPatch) -> None:
     """None of them names more than so many segments, and in the end none is in the table; when the store fails in between, nobody
     says that nothing happened, and the same again ends it."""
     monkeypatch.setattr(limits, "REMOVES_PER_COMMIT_MAX", 3)
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=0)
         for number in range(11):
             await gateway.append(topic, [b"%d" % number])
@@ -158,16 +157,16 @@ def test_a_topic_of_many_segments_is_deleted_by_several_commits(tools: Any, monk
             assert len(decode_commit(gateway.store.objects.get(key), key).removes) <= 3
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_a_cancelled_change_is_finished(tools: Any) -> None:
+def test_a_cancelled_change_is_finished() -> None:
     """A client that goes away in the middle of a change does not leave two commits of one topic running at once."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=0)
-        with tools.Gate(gateway.store, "put_if_absent") as gate:
+        with Gate(gateway.store, "put_if_absent") as gate:
             change = asyncio.create_task(gateway.engine.administration.alter("t", 5, {}))
             await gate.wait_until_reached()
             change.cancel()
@@ -179,14 +178,14 @@ def test_a_cancelled_change_is_finished(tools: Any) -> None:
         assert topic.state.partition_count == 5
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_checkpoints_follow_commits(tools: Any) -> None:
+def test_checkpoints_follow_commits() -> None:
     """A checkpoint is written behind the commits, without being asked for; a failure is retried, and costs no request."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=0)
 
         def refuse(operation: str, key: str) -> None:
@@ -206,39 +205,39 @@ def test_checkpoints_follow_commits(tools: Any) -> None:
                 break
             await asyncio.sleep(0.01)
         assert (last_checkpoint_version(gateway.store.objects, "t") or 0) >= 105
-        other = tools.gateway(objects=gateway.store.objects)
-        assert len(tools.values_of(await other.fetch(0, records=1000))) >= 64
+        other = make_gateway(objects=gateway.store.objects)
+        assert len(values_of(await other.fetch(0, records=1000))) >= 64
         assert other.store.calls["get"] < 80, "the whole log was replayed, or a read took more runs than its bound"
         for one in (gateway, other):
             await one.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_names_that_do_not_exist_are_not_kept(tools: Any) -> None:
+def test_names_that_do_not_exist_are_not_kept() -> None:
     """Names made up by a client cost no memory; a topic made by somebody else is found by the next request."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         for number in range(50):
             with pytest.raises(UnknownTopic):
                 await gateway.engine.open_topic(f"none-{number}")
         assert len(gateway.engine.topics) == 0
-        other = tools.gateway(objects=gateway.store.objects)
+        other = make_gateway(objects=gateway.store.objects)
         await other.topic("none-1")
         await gateway.engine.open_topic("none-1")
         for one in (gateway, other):
             await one.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_idle_topics_are_forgotten_and_busy_ones_kept(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_topics_are_forgotten_and_busy_ones_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """The number of loaded topics is bounded; one whose records wait is never dropped."""
     monkeypatch.setattr("gateway.engine.registry.TOPICS_LOADED_MAX", 3)
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         busy = await gateway.topic("busy", flush_ms=60_000)
         pending = gateway.submit(busy, [b"x"])
         for number in range(8):
@@ -248,14 +247,14 @@ def test_idle_topics_are_forgotten_and_busy_ones_kept(tools: Any, monkeypatch: p
         await gateway.engine.drain()
         assert pending.settled.done()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_a_stream_follows_and_says_why_it_ends(tools: Any) -> None:
+def test_a_stream_follows_and_says_why_it_ends() -> None:
     """Records as they are committed, in order; the last event says that the topic went or that the gateway drains."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=0)
         seen: list[int] = []
         ends: list[str] = []
@@ -263,6 +262,7 @@ def test_a_stream_follows_and_says_why_it_ends(tools: Any) -> None:
         async def follow() -> None:
             with gateway.engine.following.follow(topic, 0, 0, gateway.memory) as stream:
                 while not isinstance(event := await stream.next(), Ended):
+                    assert isinstance(event, Followed)
                     tables = event.records.tables
                     seen.extend(offset for table in tables for offset in table.column("offset").to_pylist())
                     event.reservation.release()
@@ -284,15 +284,15 @@ def test_a_stream_follows_and_says_why_it_ends(tools: Any) -> None:
         assert ends == ["topic_deleted", "draining"]
         assert gateway.memory.used_bytes == 0
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_a_damaged_topic_does_not_hide_the_others(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_topic_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists go on without it; pages end early where they would describe too many partitions, and lose nothing."""
     monkeypatch.setattr("gateway.engine.administration.LIST_PARTITIONS_MAX", 10)
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         for number in range(7):
             await gateway.topic(f"t{number}", partition_count=4)
         gateway.store.objects.put("topics/t3/_delta_log/00000000000000000001.json", b"not a commit")
@@ -306,19 +306,19 @@ def test_a_damaged_topic_does_not_hide_the_others(tools: Any, monkeypatch: pytes
         assert found == ["t0", "t1", "t2", "t4", "t5", "t6"]
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_a_store_that_hangs_is_not_waited_for(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks, reads and changes are refused in time, and a change whose turn did not come is never made."""
     for module in ("open_table", "reading"):
         monkeypatch.setattr(f"gateway.engine.{module}.STORE_WAIT_MS_MAX", 100)
     monkeypatch.setattr("gateway.engine.open_table.COMMIT_WAIT_MS_MAX", 100)
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=0)
-        with tools.Gate(gateway.store, "put_if_absent") as gate:
+        with Gate(gateway.store, "put_if_absent") as gate:
             first = asyncio.create_task(gateway.engine.administration.alter("t", 2, {}))
             await gate.wait_until_reached()
             with pytest.raises(BackOff):
@@ -334,8 +334,8 @@ def test_a_store_that_hangs_is_not_waited_for(tools: Any, monkeypatch: pytest.Mo
         assert topic.state.partition_count == 2
         gateway.forget_tail()
         for operation in ("get", "list"):
-            with tools.Gate(gateway.store, operation), pytest.raises(BackOff):
+            with Gate(gateway.store, operation), pytest.raises(BackOff):
                 await (gateway.fetch(0) if operation == "get" else gateway.engine.open_topic("other"))
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)

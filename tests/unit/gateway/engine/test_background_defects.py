@@ -5,25 +5,28 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
+from gateway.app import create_app
 from gateway.cluster.membership import Membership
 from gateway.cluster.peers import Peers
 from gateway.groups import upkeep as upkeep_module
 from gateway.groups.groups import Groups, Joining
 from gateway.groups.live_group import LiveGroup
 from gateway.groups.upkeep import Upkeep
-from gateway.process.server import GatewayServer
+from gateway.process.server import GatewayServer, server_config
+from gateway.settings import Settings
 from gateway.supervised import supervised
 from gateway.transactions import sweeping as sweeping_module
 from gateway.transactions.sweeping import Sweeping
 from log_format.clock import SystemClock
 from log_format.errors import BackOff, TidelogError
 from log_format.groups.changes import Claim
+from tests.support.engine import make_gateway, run
+from tests.support.lone_gateway import lone_gateway
 
 JOINING = Joining(
     topics=("t",), pattern=None, assignor="range", session_timeout_ms=1_000, client_id=None, instance_id=None
@@ -68,7 +71,7 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.001)
 
 
-def test_one_round_after_the_other(tools: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_round_after_the_other(caplog: pytest.LogCaptureFixture) -> None:
     """A defect is logged with its trace and the next round comes; only being cancelled ends the work."""
 
     async def scenario() -> None:
@@ -79,7 +82,7 @@ def test_one_round_after_the_other(tools: Any, caplog: pytest.LogCaptureFixture)
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    tools.run(scenario)
+    run(scenario)
     (record,) = [one for one in caplog.records if one.levelno == logging.ERROR]
     assert record.getMessage() == "the work met a defect, and goes on"
     assert record.exc_info is not None
@@ -90,39 +93,39 @@ def test_one_round_after_the_other(tools: Any, caplog: pytest.LogCaptureFixture)
     "name",
     [Upkeep._watch_topics.__name__, Upkeep._adopt.__name__, Upkeep._forget_unused.__name__, Upkeep._tick.__name__],
 )
-def test_a_coordinators_rounds(tools: Any, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_coordinators_rounds(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Sessions, topics, adoption, expiry: each goes on."""
 
     async def scenario() -> None:
-        groups = tools.gateway().engine.groups
+        groups = make_gateway().engine.groups
         failing = Failing(getattr(groups.upkeep, name))
         monkeypatch.setattr(groups.upkeep, name, failing)
         groups.start()
         await failing.again.wait()
         await groups.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_the_compaction_of_offsets(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_compaction_of_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
     """It goes on."""
 
     async def scenario() -> None:
-        groups: Groups = tools.gateway().engine.groups
+        groups: Groups = make_gateway().engine.groups
         failing = Failing(groups.table.keep_small)
         monkeypatch.setattr(groups.table, "keep_small", failing)
         groups.start()
         await failing.again.wait()
         await groups.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_the_sweep_of_transactions(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sweep_of_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
     """It goes on, and what was to be done at the start is done as soon as that works."""
 
     async def scenario() -> None:
-        sweeping: Sweeping = tools.gateway().engine.sweeping
+        sweeping: Sweeping = make_gateway().engine.sweeping
         left_alone_ms = []
 
         async def swept(**named: int) -> None:
@@ -135,16 +138,16 @@ def test_the_sweep_of_transactions(tools: Any, monkeypatch: pytest.MonkeyPatch) 
         sweeping.stop()
         assert left_alone_ms[:2] == [0, sweeping_module.LEFT_ALONE_MS]
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_the_heartbeat(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
     """It goes on: a gateway that serves is not taken for dead."""
 
     async def scenario() -> None:
         clock = SystemClock()
         membership = Membership(
-            tools.gateway().store,
+            make_gateway().store,
             Peers(clock),
             own_id="a",
             url="http://a",
@@ -162,32 +165,32 @@ def test_the_heartbeat(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         membership._looping.cancel()
         membership._thread.shutdown()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_the_sweep_of_connections(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sweep_of_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """It goes on: idle connections are closed."""
     monkeypatch.setattr("gateway.process.server.SWEEP_SECONDS", 0.001)
 
     async def scenario() -> None:
         counted = Failing(lambda _count: None)
-        server: Any = object.__new__(GatewayServer)
-        server.server_state = SimpleNamespace(connections=set())
-        server._gateway = SimpleNamespace(metrics=SimpleNamespace(connections=SimpleNamespace(set=counted)))
-        server._trim_above_bytes = 1 << 62
+        settings = Settings(store="memory://x")
+        gateway = lone_gateway(settings, make_gateway().engine)
+        monkeypatch.setattr(gateway.metrics.connections, "set", counted)
+        server = GatewayServer(server_config(create_app(gateway), gateway), gateway, lambda _url, _operations: None)
         task = asyncio.create_task(supervised(server._sweep, "the sweep of connections"))
         await counted.again.wait()
         task.cancel()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_a_session_that_met_a_defect_ends_all_the_same(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_that_met_a_defect_ends_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """The group is looked at again, though nobody joins it any more."""
     monkeypatch.setattr(upkeep_module, "LEASE_MS", 10)
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         await gateway.topic()
         groups = gateway.engine.groups
         failing = Failing(LiveGroup.end_sessions)
@@ -203,14 +206,14 @@ def test_a_session_that_met_a_defect_ends_all_the_same(tools: Any, monkeypatch: 
         assert failing.calls > 1
         await groups.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_who_waits_behind_a_defect_of_a_group_is_told(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_waits_behind_a_defect_of_a_group_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """A join that came while another met a defect is refused at once, and works when it is repeated."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         await gateway.topic()
         groups = gateway.engine.groups
         group = await groups.coordinator.live("g")
@@ -236,14 +239,14 @@ def test_who_waits_behind_a_defect_of_a_group_is_told(tools: Any, monkeypatch: p
         monkeypatch.setattr(groups._subscribed, "resolve", resolve)
         await groups.join("g", JOINING)
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_who_waits_behind_a_defect_of_a_commit_is_told(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_waits_behind_a_defect_of_a_commit_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """A decision that came while others met a defect is refused at once: nothing of it happened."""
 
     async def scenario() -> None:
-        commits = tools.gateway().engine.groups.table
+        commits = make_gateway().engine.groups.table
         begun, go_on = asyncio.Event(), asyncio.Event()
 
         async def defect(_change: object) -> None:
@@ -266,4 +269,4 @@ def test_who_waits_behind_a_defect_of_a_commit_is_told(tools: Any, monkeypatch: 
         claimed = await commits.decide(Claim(group="g", coordinator="me"))
         assert claimed.row is not None
 
-    tools.run(scenario)
+    run(scenario)

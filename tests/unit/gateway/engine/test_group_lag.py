@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peers
+from gateway.engine.open_topic import OpenTopic
 from gateway.engine.read_ahead import ReadAhead
 from gateway.groups.committed import NextOffset
 from log_format.clock import SystemClock
+from tests.support.engine import Gateway, batch_of, make_gateway, run
 
 
 class Scraped:
     """One gateway's metrics of lag after a look."""
 
-    def __init__(self, gateway: Any) -> None:
+    def __init__(self, gateway: Gateway) -> None:
         self._found: dict[tuple[str, ...], float] = {
             (sample.name.removeprefix("tidelog_group_lag_"), *sample.labels.values()): sample.value
             for metric in gateway.engine.groups.lag_watch.collect()
@@ -44,31 +46,32 @@ class Scraped:
         return sorted(name[1:] for name in self._found if name[0] == "records")
 
 
-async def scrape(gateway: Any) -> Scraped:
+async def scrape(gateway: Gateway) -> Scraped:
     """What a scrape shows that comes later than the pauses between looks, and waits as long as it takes."""
     watch = gateway.engine.groups.lag_watch
     watch._looking = None
     await gateway.engine.measure()
-    if watch._looking is not None:
-        await watch._looking
+    looking: asyncio.Task[None] | None = watch._looking
+    if looking is not None:
+        await looking
     return Scraped(gateway)
 
 
-async def commit(gateway: Any, group: str, offset: int, partition: int = 0, topic: str = "t") -> None:
+async def commit(gateway: Gateway, group: str, offset: int, partition: int = 0, topic: str = "t") -> None:
     where = NextOffset(topic=topic, partition=partition, offset=offset)
     await gateway.engine.groups.committed.commit(group, [where], None, None)
 
 
-async def append_at(tools: Any, gateway: Any, topic: Any, timestamps_ms: Sequence[int], partition: int = 0) -> None:
+async def append_at(gateway: Gateway, topic: OpenTopic, timestamps_ms: Sequence[int], partition: int = 0) -> None:
     """One record, and one flush, for each timestamp."""
     for timestamp_ms in timestamps_ms:
-        batch = tools.batch_of(topic, [b"x"], partition, timestamp_ms=timestamp_ms)
+        batch = batch_of(topic, [b"x"], partition, timestamp_ms=timestamp_ms)
         await gateway.engine.acknowledged(topic, gateway.engine.append(topic, batch, None))
 
 
-def segment_reads(gateway: Any) -> int:
+def segment_reads(gateway: Gateway) -> int:
     """How often a segment was read from the store."""
-    return sum(operation.startswith("get") and "/segments/" in key for operation, key in gateway.store.keys)
+    return sum(operation.startswith("get") and "/segments/" in key for operation, key in gateway.store.requests)
 
 
 @pytest.fixture(autouse=True)
@@ -77,11 +80,11 @@ def everything_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.groups.lag_watch.LAG_FRESH_MS", 0)
 
 
-def test_a_group_without_members_is_told_of(tools: Any) -> None:
+def test_a_group_without_members_is_told_of() -> None:
     """Records after the committed offsets of all partitions, also while nobody reads; none once all is read."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(partition_count=2, flush_ms=0)
         await gateway.append(topic, [b"a", b"b", b"c"], [0, 0, 1])
         assert (await scrape(gateway)).pairs == []
@@ -96,51 +99,51 @@ def test_a_group_without_members_is_told_of(tools: Any) -> None:
         found = await scrape(gateway)
         assert (found.records("g"), found.seconds("g"), found.seconds_max, found.left_out) == (0, 0, 0, 0)
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_what_another_gateway_committed_counts(tools: Any) -> None:
+def test_what_another_gateway_committed_counts() -> None:
     """Records and offsets that came through others are seen: lag is that of the log, not of this gateway."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=0)
         await gateway.append(topic, [b"a"])
         await commit(gateway, "g", 0)
         assert (await scrape(gateway)).records("g") == 1
-        other = tools.gateway(objects=gateway.store.objects)
+        other = make_gateway(objects=gateway.store.objects)
         await other.append(await other.engine.open_topic("t"), [b"b", b"c", b"d"])
         await commit(other, "g", 2)
         assert (await scrape(gateway)).records("g") == 2
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_one_gateway_tells_of_a_group(tools: Any) -> None:
+def test_one_gateway_tells_of_a_group() -> None:
     """Only the gateway that a group prefers has its series: the sum over gateways counts no group twice."""
 
     async def scenario() -> None:
         ownership = Ownership("a", Peers(SystemClock()), "preferred")
         ownership.coordinates = lambda group: group == "mine"  # type: ignore[method-assign]
-        gateway = tools.gateway(ownership=ownership)
+        gateway = make_gateway(ownership=ownership)
         await gateway.append(await gateway.topic(flush_ms=0), [b"a"])
         for group in ("mine", "other"):
             await commit(gateway, group, 0)
         found = await scrape(gateway)
         assert (found.pairs, found.left_out) == ([("mine", "t")], 0)
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_the_age_is_that_of_the_oldest_unread_record(tools: Any) -> None:
+def test_the_age_is_that_of_the_oldest_unread_record() -> None:
     """Whichever partition has it, by the record's own time, not by the segment's; a record that was read has no age."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(partition_count=2, flush_ms=0)
         now_ms = int(time.time() * 1000)
-        await append_at(tools, gateway, topic, [now_ms - 900_000, now_ms - 600_000], partition=1)
-        await append_at(tools, gateway, topic, [now_ms - 100_000] * 9)
+        await append_at(gateway, topic, [now_ms - 900_000, now_ms - 600_000], partition=1)
+        await append_at(gateway, topic, [now_ms - 100_000] * 9)
         await commit(gateway, "g", 0)
         await commit(gateway, "g", 1, partition=1)
         found = await scrape(gateway)
@@ -150,16 +153,16 @@ def test_the_age_is_that_of_the_oldest_unread_record(tools: Any) -> None:
         await commit(gateway, "g", 2, partition=1)
         assert 100 <= ((await scrape(gateway)).seconds("g") or 0) < 200
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_a_group_that_stands_still_costs_no_reads(tools: Any) -> None:
+def test_a_group_that_stands_still_costs_no_reads() -> None:
     """The age of what is unread is read from the store once, and grows all the same."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=0)
-        await append_at(tools, gateway, topic, [int(time.time() * 1000) - 60_000] * 2)
+        await append_at(gateway, topic, [int(time.time() * 1000) - 60_000] * 2)
         await commit(gateway, "g", 0)
         gateway.forget_tail()
         reads_before = segment_reads(gateway)
@@ -171,16 +174,16 @@ def test_a_group_that_stands_still_costs_no_reads(tools: Any) -> None:
         assert segment_reads(gateway) == reads
         assert (second.seconds("g") or 0) >= (first.seconds("g") or 0) >= 60
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_the_series_are_bounded(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_series_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """With more groups than series those furthest behind have one, and what is left out is counted."""
     monkeypatch.setattr("gateway.groups.lag_watch.LAG_SERIES_MAX", 2)
     monkeypatch.setattr("gateway.groups.lag_watch.LAG_READS_MAX", 1)
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         await gateway.append(await gateway.topic(flush_ms=0), [b"x"] * 5)
         for number in range(5):
             await commit(gateway, f"g{number}", number)
@@ -191,14 +194,14 @@ def test_the_series_are_bounded(tools: Any, monkeypatch: pytest.MonkeyPatch) -> 
         found = await scrape(gateway)
         assert None not in (found.seconds("g0"), found.seconds("g1"))
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_offsets_of_a_topic_that_was_deleted_have_no_lag(tools: Any) -> None:
+def test_offsets_of_a_topic_that_was_deleted_have_no_lag() -> None:
     """A topic made anew under the name has nothing to do with what was committed for the old one."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         await gateway.append(await gateway.topic(flush_ms=0), [b"x"] * 3)
         await commit(gateway, "g", 1)
         assert (await scrape(gateway)).records("g") == 2
@@ -207,14 +210,14 @@ def test_offsets_of_a_topic_that_was_deleted_have_no_lag(tools: Any) -> None:
         await gateway.append(await gateway.topic(flush_ms=0), [b"x"] * 7)
         assert (await scrape(gateway)).pairs == []
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_nothing_old_is_told_as_new(tools: Any) -> None:
+def test_nothing_old_is_told_as_new() -> None:
     """While the store does not answer there is no lag in the metrics, and a scrape does not fail; then it is there again."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         await gateway.append(await gateway.topic(flush_ms=0), [b"x"] * 3)
         await commit(gateway, "g", 1)
         assert (await scrape(gateway)).records("g") == 2
@@ -223,14 +226,14 @@ def test_nothing_old_is_told_as_new(tools: Any) -> None:
         gateway.store.come_back()
         assert (await scrape(gateway)).records("g") == 2
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_scrapes_share_looks(tools: Any) -> None:
+def test_scrapes_share_looks() -> None:
     """Whoever scrapes again at once asks nothing of the store, and a gateway that drains looks no more."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         await gateway.append(await gateway.topic(flush_ms=0), [b"x"] * 3)
         await commit(gateway, "g", 1)
         await scrape(gateway)
@@ -244,4 +247,4 @@ def test_scrapes_share_looks(tools: Any) -> None:
         await scrape(gateway)
         assert sum(gateway.store.calls.values()) == before
 
-    tools.run(scenario)
+    run(scenario)

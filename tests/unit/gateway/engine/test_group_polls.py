@@ -11,6 +11,7 @@ from gateway.engine.fetching import FetchLimits
 from gateway.groups.groups import Joining
 from gateway.groups.polling import Polling, PollWish
 from log_format.errors import ErrorCode, RequestRefused
+from tests.support.engine import make_gateway, run
 
 SESSION_MS = 1_000
 
@@ -39,13 +40,11 @@ def _wish(member_id: str, generation: int | None, wait_ms: int) -> PollWish:
 
 
 @pytest.mark.parametrize("wait_ms", [0, 10_000])
-def test_a_client_that_leaves_while_its_answer_is_checked(
-    tools: Any, monkeypatch: pytest.MonkeyPatch, wait_ms: int
-) -> None:
+def test_a_client_that_leaves_while_its_answer_is_checked(monkeypatch: pytest.MonkeyPatch, wait_ms: int) -> None:
     """The records were read, and whether the group is still coordinated here is looked up: then the client is gone."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         await gateway.append(await gateway.topic(flush_ms=0), [b"x"])
         groups = gateway.engine.groups
         group, joined = await groups.join("g", _joining())
@@ -66,14 +65,14 @@ def test_a_client_that_leaves_while_its_answer_is_checked(
             await poll
         assert gateway.memory.used_bytes == 0
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_a_client_that_leaves_in_the_moment_of_its_answer(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_leaves_in_the_moment_of_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fetch is done, nobody has taken its answer yet, and the client goes."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         await gateway.append(await gateway.topic(flush_ms=0), [b"x"])
         groups = gateway.engine.groups
         group, joined = await groups.join("g", _joining())
@@ -95,14 +94,14 @@ def test_a_client_that_leaves_in_the_moment_of_its_answer(tools: Any, monkeypatc
             await poll
         assert gateway.memory.used_bytes == 0
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_what_a_poll_takes_is_not_the_members_time(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_poll_takes_is_not_the_members_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A member knows of a generation from the answer on, however long the gateway had known that it would tell it."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         await gateway.topic(flush_ms=0, partition_count=2)
         groups = gateway.engine.groups
         group, joined = await groups.join("g", _joining())
@@ -126,14 +125,14 @@ def test_what_a_poll_takes_is_not_the_members_time(tools: Any, monkeypatch: pyte
         await groups.polling.poll(group, _wish(first.member_id, 1, 0), gateway.memory)
         assert session.learned_ms == learned_ms, "being told again gives it no more time"
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_two_that_join_as_one_instance_at_once(tools: Any) -> None:
+def test_two_that_join_as_one_instance_at_once() -> None:
     """The later one is the member; the other one is told that it was replaced, as if it had been one for a moment."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         await gateway.topic(flush_ms=0)
         groups = gateway.engine.groups
         await groups.join("g", _joining("i"))
@@ -144,14 +143,14 @@ def test_two_that_join_as_one_instance_at_once(tools: Any) -> None:
         assert [one.member_id for one in joined[0].row.members] == [joined[1].member.member_id]
         assert len(joined[1].member.former_ids) == 3
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_a_group_that_is_deleted_twice_at_once(tools: Any) -> None:
+def test_a_group_that_is_deleted_twice_at_once() -> None:
     """One deletes it, for the other one it is not there; who joins in that moment is a member of the group made anew."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         await gateway.topic(flush_ms=0)
         groups = gateway.engine.groups
         for _ in range(3):
@@ -168,4 +167,4 @@ def test_a_group_that_is_deleted_twice_at_once(tools: Any) -> None:
             assert group.member(member.member_id)
             await group.leave([member.member_id])
 
-    tools.run(scenario)
+    run(scenario)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
 
 import pytest
 
@@ -15,6 +14,7 @@ from log_format.topic.producer_id import JOB, issue
 from log_format.transactions.job import CommitJob
 from log_format.transactions.staged_records import StagedRecords, encode_staged, staged_name, staged_prefix
 from log_format.transactions.without_gateway import TransactionFinishing
+from tests.support.engine import Gateway, batch_of, make_gateway, run, values_of
 
 STAGED = "system/transactions/staged/"
 
@@ -23,19 +23,19 @@ def new_id() -> str:
     return uuid.uuid4().hex
 
 
-async def staged(tools: Any, gateway: Any, *, issued_ms: int) -> CommitJob:
+async def staged(gateway: Gateway, *, issued_ms: int) -> CommitJob:
     """A job's decision, its objects staged as Spark's executors do."""
     transaction_id = issue(JOB, issued_ms, new_id(), b"key")
     names = []
     for name in ("a", "b"):
-        batch = tools.batch_of(await gateway.topic(name, flush_ms=0), [name.encode()])
+        batch = batch_of(await gateway.topic(name, flush_ms=0), [name.encode()])
         records = StagedRecords(topic=name, topic_id=batch.topic_id, records=batch.records, partitions=batch.partitions)
         names.append(staged_name(0, name, None, new_id()))
         gateway.store.put(f"{staged_prefix(transaction_id)}{names[-1]}", encode_staged(records))
     return CommitJob(transaction_id=transaction_id, staged=tuple(names), new_producer_id="p")
 
 
-def job_of(gateway: Any) -> TransactionFinishing:
+def job_of(gateway: Gateway) -> TransactionFinishing:
     """A job's hand on the table."""
     clock = SystemClock()
     return TransactionFinishing(
@@ -43,38 +43,38 @@ def job_of(gateway: Any) -> TransactionFinishing:
     )
 
 
-async def values(tools: Any, gateway: Any) -> list[list[bytes]]:
-    return [tools.values_of(await gateway.fetch(topic=name)) for name in ("a", "b")]
+async def values(gateway: Gateway) -> list[list[bytes]]:
+    return [values_of(await gateway.fetch(topic=name)) for name in ("a", "b")]
 
 
-def test_what_a_job_decided_is_finished(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_job_decided_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
     """The job is dead: a gateway's sweep brings its transaction to its end; one above a gateway's bound it leaves as it is."""
     monkeypatch.setattr("gateway.transactions.sweeping.LEFT_ALONE_MS", -1)
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         job = job_of(gateway)
-        row = job.decide(await staged(tools, gateway, issued_ms=SystemClock().now_ms()))
+        row = job.decide(await staged(gateway, issued_ms=SystemClock().now_ms()))
         with monkeypatch.context() as patch:
             patch.setattr(limits, "TRANSACTION_BYTES_MAX", 10)
             await gateway.engine.sweeping.sweep_once(left_alone_ms=-1)
-            assert await values(tools, gateway) == [[], []]
+            assert await values(gateway) == [[], []]
         await gateway.engine.sweeping.sweep_once(left_alone_ms=-1)
-        assert await values(tools, gateway) == [[b"a"], [b"b"]]
+        assert await values(gateway) == [[b"a"], [b"b"]]
         assert job.finish(row).state == "committed"
-        assert await values(tools, gateway) == [[b"a"], [b"b"]]
+        assert await values(gateway) == [[b"a"], [b"b"]]
         assert not list(gateway.store.list(STAGED))
 
-    tools.run(scenario)
+    run(scenario)
 
 
 @pytest.mark.parametrize("age_ms", [limits.ORPHAN_GRACE_MS // 2, limits.ORPHAN_GRACE_MS + 60_000])
-def test_what_a_job_stages_is_left_alone_for_a_day(tools: Any, age_ms: int) -> None:
+def test_what_a_job_stages_is_left_alone_for_a_day(age_ms: int) -> None:
     """It has no row until it is decided, perhaps after hours; who collects it first sees to it that it is never decided."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
-        decision = await staged(tools, gateway, issued_ms=SystemClock().now_ms() - age_ms)
+        gateway = make_gateway()
+        decision = await staged(gateway, issued_ms=SystemClock().now_ms() - age_ms)
         await gateway.engine.sweeping.sweep_once()
         is_left = bool(list(gateway.store.list(STAGED)))
         assert is_left is (age_ms < limits.ORPHAN_GRACE_MS)
@@ -84,4 +84,4 @@ def test_what_a_job_stages_is_left_alone_for_a_day(tools: Any, age_ms: int) -> N
             with pytest.raises(TidelogError, match="given up"):
                 job_of(gateway).decide(decision)
 
-    tools.run(scenario)
+    run(scenario)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
 from gateway.engine.log_look import LogLook
+from tests.support.engine import run
 
 
-def test_a_look_that_began_before_is_not_enough(tools: Any) -> None:
+def test_a_look_that_began_before_is_not_enough() -> None:
     """G4: who arrives while a look is under way waits for one that begins later; all such share it."""
 
     async def scenario() -> None:
@@ -36,10 +36,10 @@ def test_a_look_that_began_before_is_not_enough(tools: Any) -> None:
         assert begun == 2
         assert looks.is_idle
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_an_error_reaches_everybody_and_the_next_look_is_a_new_one(tools: Any) -> None:
+def test_an_error_reaches_everybody_and_the_next_look_is_a_new_one() -> None:
     """A failed look is not remembered, and one that everybody gave up on warns nobody."""
 
     async def scenario() -> None:
@@ -62,4 +62,4 @@ def test_an_error_reaches_everybody_and_the_next_look_is_a_new_one(tools: Any) -
         fail = False
         await looks.after_now()
 
-    tools.run(scenario)
+    run(scenario)

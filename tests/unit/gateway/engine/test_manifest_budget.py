@@ -12,16 +12,18 @@ import pytest
 from compaction.job import Job
 from compaction.policy import Policy
 from compaction.workers import InThisProcess
+from gateway.engine.following import Followed
 from gateway.engine.waiting import Wakeup
 from log_format.clock import SystemClock
 from log_format.errors import BackOff, ErrorCode, UnknownTopic
 from log_format.manifest.manifest import Manifest
 from tests.support.collected_events import CollectedEvents
+from tests.support.engine import Gateway, batch_of, make_gateway, run, values_of
 
 BUDGET = 4_000
 """Bytes: the share of one topic is some twenty segments."""
 ENOUGH = 60
-FOR_EVER = {"retention_ms": -1, "flush_ms": 0}
+FOR_EVER: dict[str, Any] = {"retention_ms": -1, "flush_ms": 0}
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +32,7 @@ def _quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.engine.registry.LOG_POLL_MS", -1)
 
 
-async def fill(gateway: Any, name: str = "t", count: int = ENOUGH) -> BackOff:
+async def fill(gateway: Gateway, name: str = "t", count: int = ENOUGH) -> BackOff:
     """Append one record after the other until the gateway refuses one."""
     for number in range(count):
         try:
@@ -41,7 +43,7 @@ async def fill(gateway: Any, name: str = "t", count: int = ENOUGH) -> BackOff:
     raise AssertionError("nothing was refused")
 
 
-def maintain(gateway: Any) -> None:
+def maintain(gateway: Gateway) -> None:
     """A round of maintenance, as another process would do it."""
     store = gateway.store.objects
     policy = Policy(flushed_min=2, sources_max=4, fan_in=2)
@@ -50,11 +52,11 @@ def maintain(gateway: Any) -> None:
     ).run_round(collect=False)
 
 
-def test_past_the_budget_records_are_refused(tools: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_past_the_budget_records_are_refused(caplog: pytest.LogCaptureFixture) -> None:
     """The refusal is one of the moment, says what to run and that nothing happened, and nothing did; it is counted and logged."""
 
     async def scenario() -> None:
-        gateway = tools.gateway(manifest_bytes_max=BUDGET)
+        gateway = make_gateway(manifest_bytes_max=BUDGET)
         topic = await gateway.topic(**FOR_EVER)
         refusal = await fill(gateway)
         assert (refusal.code, refusal.retryable, refusal.may_have_happened) == (ErrorCode.OVERLOADED, True, False)
@@ -70,17 +72,17 @@ def test_past_the_budget_records_are_refused(tools: Any, caplog: pytest.LogCaptu
         await gateway.engine.drain()
 
     with caplog.at_level(logging.ERROR, logger="gateway.maintenance"):
-        tools.run(scenario)
+        run(scenario)
     (line,) = [record.getMessage() for record in caplog.records if record.name == "gateway.maintenance"]
     assert "topic t" in line
     assert "tidelog maintain" in line
 
 
-def test_maintenance_lets_records_come_again(tools: Any) -> None:
+def test_maintenance_lets_records_come_again() -> None:
     """What another process merged is noticed by the next request, without a restart and without anybody reading."""
 
     async def scenario() -> None:
-        gateway = tools.gateway(manifest_bytes_max=BUDGET)
+        gateway = make_gateway(manifest_bytes_max=BUDGET)
         topic = await gateway.topic(**FOR_EVER)
         await fill(gateway)
         written = topic.state.high_watermark(0)
@@ -88,24 +90,24 @@ def test_maintenance_lets_records_come_again(tools: Any) -> None:
         again = await gateway.engine.open_topic("t")
         assert again is topic
         await gateway.append(again, [b"again"])
-        values = tools.values_of(await gateway.fetch(records=ENOUGH * 2))
+        values = values_of(await gateway.fetch(records=ENOUGH * 2))
         assert values == [*(b"%d" % number for number in range(written)), b"again"]
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
 @pytest.mark.parametrize("way", ["delete records", "delete topic", "retention"])
-def test_everything_else_goes_on(tools: Any, way: str) -> None:
+def test_everything_else_goes_on(way: str) -> None:
     """Reading, deleting records, altering and deleting the topic are not refused; what they free is free at once."""
 
     async def scenario() -> None:
-        gateway = tools.gateway(manifest_bytes_max=BUDGET)
+        gateway = make_gateway(manifest_bytes_max=BUDGET)
         topic = await gateway.topic(**FOR_EVER)
         await fill(gateway)
         written = topic.state.high_watermark(0)
         gateway.forget_tail()
-        assert len(tools.values_of(await gateway.fetch(records=ENOUGH))) == written
+        assert len(values_of(await gateway.fetch(records=ENOUGH))) == written
         administration = gateway.engine.administration
         if way == "delete topic":
             await administration.delete("t")
@@ -120,33 +122,33 @@ def test_everything_else_goes_on(tools: Any, way: str) -> None:
         await gateway.append(await gateway.engine.open_topic("t"), [b"again"])
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_decided_transactions_are_finished(tools: Any) -> None:
+def test_decided_transactions_are_finished() -> None:
     """A transaction that was staged before its topic was full comes to its end all the same."""
 
     async def scenario() -> None:
-        gateway = tools.gateway(manifest_bytes_max=BUDGET)
+        gateway = make_gateway(manifest_bytes_max=BUDGET)
         topic = await gateway.topic(**FOR_EVER)
         row = await gateway.engine.transactions.begin("mine", 60_000)
-        batch = tools.batch_of(topic, [b"staged"])
+        batch = batch_of(topic, [b"staged"])
         await gateway.engine.transactions.stage(row.transaction_id, "t", batch, None)
         await fill(gateway)
         done = await gateway.engine.transactions.commit(row.transaction_id)
         assert done.state == "committed"
         last = topic.state.high_watermark(0) - 1
-        assert tools.values_of(await gateway.fetch(last)) == [b"staged"]
+        assert values_of(await gateway.fetch(last)) == [b"staged"]
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_one_topic_leaves_room_for_others(tools: Any) -> None:
+def test_one_topic_leaves_room_for_others() -> None:
     """A topic that nobody looks after stops at its share; another goes on beside it, and it stays in memory."""
 
     async def scenario() -> None:
-        gateway = tools.gateway(manifest_bytes_max=80_000)
+        gateway = make_gateway(manifest_bytes_max=80_000)
         await gateway.topic(**FOR_EVER)
         await fill(gateway, count=1_000)
         grown = gateway.engine.topics.get("t")
@@ -157,14 +159,14 @@ def test_one_topic_leaves_room_for_others(tools: Any) -> None:
             await gateway.engine.open_topic("t")
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_idle_topics_go_first(tools: Any) -> None:
+def test_idle_topics_go_first() -> None:
     """Memory that only idle topics hold is no reason to refuse: the least recently used are forgotten."""
 
     async def scenario() -> None:
-        gateway = tools.gateway(manifest_bytes_max=40_000)
+        gateway = make_gateway(manifest_bytes_max=40_000)
         topics = [await gateway.topic(f"t{number}", **FOR_EVER) for number in range(3)]
         for topic in topics:
             for number in range(100):
@@ -176,15 +178,15 @@ def test_idle_topics_go_first(tools: Any) -> None:
         await gateway.append(await gateway.engine.open_topic("t0"), [b"back"])
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_what_others_append_counts(tools: Any) -> None:
+def test_what_others_append_counts() -> None:
     """A topic that grows by another gateway's commits while somebody only waits for its records is counted as it grows."""
 
     async def scenario() -> None:
-        gateway = tools.gateway(manifest_bytes_max=BUDGET, log_poll_ms=5)
-        other = tools.gateway(objects=gateway.store.objects)
+        gateway = make_gateway(manifest_bytes_max=BUDGET, log_poll_ms=5)
+        other = make_gateway(objects=gateway.store.objects)
         topic = await gateway.topic(**FOR_EVER)
         there = await other.engine.open_topic("t")
         with gateway.engine.following.follow(topic, 0, 0, gateway.memory) as stream:
@@ -192,6 +194,7 @@ def test_what_others_append_counts(tools: Any) -> None:
             while seen < ENOUGH:
                 await other.append(there, [b"x"])
                 followed = await stream.next()
+                assert isinstance(followed, Followed)
                 seen += followed.records.record_count
                 followed.reservation.release()
             assert gateway.engine.topics.manifest_bytes == topic.state.manifest.memory_bytes > BUDGET
@@ -200,14 +203,14 @@ def test_what_others_append_counts(tools: Any) -> None:
         for one in (gateway, other):
             await one.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_what_is_forgotten_is_not_counted(tools: Any) -> None:
+def test_what_is_forgotten_is_not_counted() -> None:
     """Topics that were deleted or never were leave nothing behind in the sum."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         for number in range(3):
             topic = await gateway.topic(f"t{number}", **FOR_EVER)
             await gateway.append(topic, [b"x"])
@@ -218,14 +221,14 @@ def test_what_is_forgotten_is_not_counted(tools: Any) -> None:
         assert Manifest().memory_bytes == 0
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_topics_that_were_only_made_count(tools: Any) -> None:
+def test_topics_that_were_only_made_count() -> None:
     """Partitions without a record take memory, too: idle topics are forgotten for it."""
 
     async def scenario() -> None:
-        gateway = tools.gateway(manifest_bytes_max=600_000)
+        gateway = make_gateway(manifest_bytes_max=600_000)
         topics = gateway.engine.topics
         for number in range(5):
             await gateway.engine.administration.create(
@@ -234,14 +237,14 @@ def test_topics_that_were_only_made_count(tools: Any) -> None:
         assert len(topics) == 2
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_no_topic_is_opened_beside_those_in_use_past_the_budget(tools: Any) -> None:
+def test_no_topic_is_opened_beside_those_in_use_past_the_budget() -> None:
     """Topics that somebody waits for stay. While they take all the memory that topics may, others can only be mended."""
 
     async def scenario() -> None:
-        gateway = tools.gateway(manifest_bytes_max=400_000)
+        gateway = make_gateway(manifest_bytes_max=400_000)
         engine = gateway.engine
         config = engine.administration.parse_config({})
         await engine.administration.create("other", 1, config)
@@ -258,4 +261,4 @@ def test_no_topic_is_opened_beside_those_in_use_past_the_budget(tools: Any) -> N
         await engine.administration.create("another", 1, config)
         await engine.drain()
 
-    tools.run(scenario)
+    run(scenario)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import Any
 
 import pytest
 
@@ -12,15 +11,17 @@ from gateway.engine.fetching import Fetched, FetchFrom
 from gateway.engine.reading import ReadLimits
 from log_format import layout
 from log_format.errors import BackOff, CorruptData, ErrorCode, OffsetOutOfRange, UnsupportedTable
+from tests.support.engine import batch_of, make_gateway, offsets_of, run, values_of
+from tests.support.faulty_store import Gate
 
 
 @pytest.mark.parametrize("source", ["memory", "store", "both"])
-def test_reads_are_exact_whatever_the_limits(tools: Any, source: str) -> None:
+def test_reads_are_exact_whatever_the_limits(source: str) -> None:
     """G4: from any offset and with any limits a read gives the longest head that fits, at least one record, no gap."""
 
     async def scenario() -> None:
         choice = random.Random(7)
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=0, partition_count=2)
         values: list[bytes] = []
         for flush in range(12):
@@ -42,40 +43,40 @@ def test_reads_are_exact_whatever_the_limits(tools: Any, source: str) -> None:
                 if expected and sum(map(len, expected)) + len(value) > size:
                     break
                 expected.append(value)
-            assert tools.values_of(fetched) == expected
-            assert tools.offsets_of(fetched) == list(range(start, start + len(expected)))
+            assert values_of(fetched) == expected
+            assert offsets_of(fetched) == list(range(start, start + len(expected)))
             assert fetched.records.next_offset == start + len(expected)
             assert fetched.high_watermark == len(values)
             assert fetched.records.size_bytes == sum(map(len, expected))
-        assert tools.values_of(await gateway.fetch(0, partition=1, records=1000)) == [b"other"] * 12
+        assert values_of(await gateway.fetch(0, partition=1, records=1000)) == [b"other"] * 12
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_tail_reads_ask_the_store_for_no_segment(tools: Any) -> None:
+def test_tail_reads_ask_the_store_for_no_segment() -> None:
     """What was just written is served from memory: at most the log is looked at."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=0)
         await gateway.append(topic, [b"a", b"b"])
-        gateway.store.keys.clear()
+        gateway.store.requests.clear()
         await gateway.fetch(0)
-        assert not [key for _, key in gateway.store.keys if "/segments/" in key]
+        assert not [key for _, key in gateway.store.requests if "/segments/" in key]
         gateway.forget_tail()
         await gateway.fetch(0)
-        assert [key for _, key in gateway.store.keys if "/segments/" in key]
+        assert [key for _, key in gateway.store.requests if "/segments/" in key]
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_old_reads_do_not_evict_the_tail(tools: Any) -> None:
+def test_old_reads_do_not_evict_the_tail() -> None:
     """A reader that catches up leaves the newest records in memory (what went wrong for Inkless)."""
 
     async def scenario() -> None:
-        gateway = tools.gateway(tail_cache_bytes_max=40_000)
+        gateway = make_gateway(tail_cache_bytes_max=40_000)
         topic = await gateway.topic(flush_ms=0)
         for _ in range(30):
             await gateway.append(topic, [b"x" * 1000] * 5)
@@ -84,42 +85,44 @@ def test_old_reads_do_not_evict_the_tail(tools: Any) -> None:
         while offset < 150:
             offset = (await gateway.fetch(offset, records=20)).records.next_offset
         assert gateway.engine._tail.size_bytes == newest
-        gateway.store.keys.clear()
+        gateway.store.requests.clear()
         await gateway.fetch(149)
-        assert not [key for _, key in gateway.store.keys if "/segments/" in key]
+        assert not [key for _, key in gateway.store.requests if "/segments/" in key]
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_a_missing_segment_is_named_and_others_are_read(tools: Any) -> None:
+def test_a_missing_segment_is_named_and_others_are_read() -> None:
     """A segment that is gone: ``CORRUPT_SEGMENT`` with its path for what it held; the rest of the topic is readable."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=0, partition_count=2)
         for partition in (0, 1):
             await gateway.append(topic, [b"%d" % partition], partition)
         await gateway.append(topic, [b"again"], 0)
         gateway.forget_tail()
-        lost = topic.state.manifest.find(0, 0).segment
+        found = topic.state.manifest.find(0, 0)
+        assert found is not None
+        lost = found.segment
         gateway.store.objects.delete(f"topics/t/{lost.path}")
         with pytest.raises(CorruptData) as caught:
             await gateway.fetch(0)
         assert caught.value.fields["segment"] == lost.path
-        assert tools.values_of(await gateway.fetch(0, partition=1)) == [b"1"]
-        assert tools.values_of(await gateway.fetch(1)) == [b"again"]
+        assert values_of(await gateway.fetch(0, partition=1)) == [b"1"]
+        assert values_of(await gateway.fetch(1)) == [b"again"]
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_a_table_with_foreign_features_is_neither_read_nor_written(tools: Any) -> None:
+def test_a_table_with_foreign_features_is_neither_read_nor_written() -> None:
     """``UNSUPPORTED_TABLE`` for fetches, appends and polls, also of what is in memory; other topics go on, and so does this one
     once the foreign commit is gone."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic, other = await gateway.topic(flush_ms=0), await gateway.topic("other", flush_ms=0)
         await gateway.append(topic, [b"a"])
         foreign = b'{"protocol":{"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":["deletionVectors"]}}'
@@ -130,20 +133,20 @@ def test_a_table_with_foreign_features_is_neither_read_nor_written(tools: Any) -
                 await act()
             assert refused.value.code is ErrorCode.UNSUPPORTED_TABLE
         await gateway.append(other, [b"b"])
-        assert tools.values_of(await gateway.fetch(0, topic="other")) == [b"b"]
+        assert values_of(await gateway.fetch(0, topic="other")) == [b"b"]
         gateway.store.objects.delete(key)
         await gateway.append(topic, [b"c"])
-        assert tools.values_of(await gateway.fetch(0)) == [b"a", b"c"]
+        assert values_of(await gateway.fetch(0)) == [b"a", b"c"]
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_offsets_outside_of_the_log_say_where_it_is(tools: Any) -> None:
+def test_offsets_outside_of_the_log_say_where_it_is() -> None:
     """410 below the log start, 416 beyond the high watermark, both with the log's ends; the end itself is in range."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=0)
         await gateway.append(topic, [b"a", b"b", b"c"])
         await gateway.engine.administration.delete_records("t", {0: 2})
@@ -153,19 +156,19 @@ def test_offsets_outside_of_the_log_say_where_it_is(tools: Any) -> None:
             assert caught.value.status == status
             assert caught.value.fields["log_start_offset"] == 2
             assert caught.value.fields["high_watermark"] == 3
-        assert tools.values_of(await gateway.fetch(3)) == []
-        assert tools.values_of(await gateway.fetch("earliest")) == [b"c"]
-        assert tools.values_of(await gateway.fetch("latest")) == []
+        assert values_of(await gateway.fetch(3)) == []
+        assert values_of(await gateway.fetch("earliest")) == [b"c"]
+        assert values_of(await gateway.fetch("latest")) == []
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_what_is_deleted_meanwhile_is_refused_not_skipped(tools: Any) -> None:
+def test_what_is_deleted_meanwhile_is_refused_not_skipped() -> None:
     """A read that began before a delete-records answers what is left from its offset on, or 410: never a later record."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=0)
         for value in (b"a", b"b", b"c", b"d"):
             await gateway.append(topic, [value])
@@ -180,46 +183,49 @@ def test_what_is_deleted_meanwhile_is_refused_not_skipped(tools: Any) -> None:
             assert (await reading.read(topic, before, 0, log_start, limits)).record_count == 4 - log_start
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_a_segment_that_is_cleaned_away_meanwhile_is_not_skipped(tools: Any) -> None:
+def test_a_segment_that_is_cleaned_away_meanwhile_is_not_skipped() -> None:
     """Records that a read was about to get, deleted and cleaned away before it got them, are 410 and no damage; what the
     same read has already is answered."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=0)
         for value in (b"a", b"b", b"c"):
             await gateway.append(topic, [value])
         gateway.forget_tail()
         before, reading = topic.state, gateway.engine.reading
         limits = ReadLimits(records_max=10, bytes_max=1000)
-        lost = f"topics/t/{before.manifest.find(0, 1).segment.path}"
-        with tools.Gate(gateway.store, "get", lost) as gate:
+        found = before.manifest.find(0, 1)
+        assert found is not None
+        lost = f"topics/t/{found.segment.path}"
+        with Gate(gateway.store, "get", lost) as gate:
             reads = [asyncio.create_task(reading.read(topic, before, 0, start, limits)) for start in (0, 1)]
             await gate.wait_until_reached()
             await gateway.engine.administration.delete_records("t", {0: 2})
             gateway.store.objects.delete(lost)
             gate.open()
             first, second = await asyncio.gather(*reads, return_exceptions=True)
+        assert not isinstance(first, BaseException)
         assert (first.next_offset, first.record_count, first.is_full) == (1, 1, True)
         assert isinstance(second, OffsetOutOfRange), second
         assert second.status == 410
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_a_time_is_found_in_offset_order(tools: Any) -> None:
+def test_a_time_is_found_in_offset_order() -> None:
     """The first record, in offset order, whose timestamp is at least T; from the log start on; None when there is none."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=0)
         times = [50, 10, 70, 30, 70, 90, 20]
         for time_ms in times:
-            batch = tools.batch_of(topic, [b"x"], timestamp_ms=time_ms)
+            batch = batch_of(topic, [b"x"], timestamp_ms=time_ms)
             await gateway.engine.acknowledged(topic, gateway.engine.append(topic, batch, None))
         for start in (0, 3):
             await gateway.engine.administration.delete_records("t", {0: start})
@@ -229,14 +235,14 @@ def test_a_time_is_found_in_offset_order(tools: Any) -> None:
                 assert found == expected, (start, wanted)
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_a_store_that_is_down_is_said_to_be(tools: Any) -> None:
+def test_a_store_that_is_down_is_said_to_be() -> None:
     """503, not 500 and no empty answer: an empty one would say that there is nothing to read."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=0)
         await gateway.append(topic, [b"a"])
         gateway.forget_tail()
@@ -244,21 +250,19 @@ def test_a_store_that_is_down_is_said_to_be(tools: Any) -> None:
         with pytest.raises(BackOff):
             await gateway.fetch(0)
         gateway.store.come_back()
-        assert tools.values_of(await gateway.fetch(0)) == [b"a"]
+        assert values_of(await gateway.fetch(0)) == [b"a"]
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_the_time_for_old_records_is_the_fetchs_not_each_partitions(
-    tools: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_time_for_old_records_is_the_fetchs_not_each_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Time is over: the first record comes all the same, no partition after it costs the store a read, and nothing is skipped."""
     monkeypatch.setattr("gateway.engine.fetching.COLD_READ_MS_MAX", -1)
     partitions = range(20)
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=0, partition_count=len(partitions))
         for partition in partitions:
             await gateway.append(topic, [b"%d" % partition], partition)
@@ -274,7 +278,7 @@ def test_the_time_for_old_records_is_the_fetchs_not_each_partitions(
             for part in answer.parts:
                 assert isinstance(part, Fetched)
                 positions[part.partition] = part.records.next_offset
-                found += tools.values_of(part)
+                found += values_of(part)
         assert found == [b"%d" % partition for partition in partitions]
 
-    tools.run(scenario)
+    run(scenario)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,13 +18,15 @@ from gateway.engine.reading import ReadLimits
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
 from tests.support.collected_events import CollectedEvents
+from tests.support.engine import Gateway, make_gateway, offsets_of, run, values_of
+from tests.support.faulty_store import Gate
 
 LIMITS = ReadLimits(records_max=100, bytes_max=100_000)
 VALUES = [b"v%d" % number for number in range(11)]
 
 
-async def filled(tools: Any) -> tuple[Any, Any]:
-    gateway = tools.gateway()
+async def filled() -> tuple[Any, Any]:
+    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=0, retention_ms=-1)
     for value in VALUES:
         await gateway.append(topic, [value])
@@ -31,7 +34,7 @@ async def filled(tools: Any) -> tuple[Any, Any]:
     return gateway, topic
 
 
-def maintain(gateway: Any, **policy: float) -> None:
+def maintain(gateway: Gateway, **policy: Any) -> None:
     """Somebody else merges everything and compacts keys, and what was flushed is deleted at once, but for the newest."""
     objects = gateway.store.objects
     job = Job(
@@ -39,7 +42,7 @@ def maintain(gateway: Any, **policy: float) -> None:
         workers=InThisProcess(objects),
         clock=SystemClock(),
         report=CollectedEvents(),
-        policy=Policy(**{"flushed_min": 2, "sources_max": 4, "fan_in": 2, **policy}),
+        policy=replace(Policy(flushed_min=2, sources_max=4, fan_in=2), **policy),
         new_id=lambda: uuid.uuid4().hex,
     )
     assert job.run_round(collect=False).rewrites
@@ -49,11 +52,11 @@ def maintain(gateway: Any, **policy: float) -> None:
             objects.delete(info.key)
 
 
-def test_replaced_segments_are_read_by_who_knew_the_old_ones(tools: Any) -> None:
+def test_replaced_segments_are_read_by_who_knew_the_old_ones() -> None:
     """Every record at its offset, from any offset, by offset and by time."""
 
     async def scenario() -> None:
-        gateway, topic = await filled(tools)
+        gateway, topic = await filled()
         before = topic.state
         await asyncio.to_thread(maintain, gateway)
         for offset in range(len(VALUES)):
@@ -61,20 +64,20 @@ def test_replaced_segments_are_read_by_who_knew_the_old_ones(tools: Any) -> None
             assert [value for table in found.tables for value in table["value"].to_pylist()] == VALUES[offset:]
             assert found.next_offset == len(VALUES)
         assert await gateway.engine.reading.offset_of_timestamp(topic, before, 0, 0) == 0
-        assert tools.values_of(await gateway.fetch(0)) == VALUES
+        assert values_of(await gateway.fetch(0)) == VALUES
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_a_segment_that_goes_while_it_is_read_is_read_from_its_successor(tools: Any) -> None:
+def test_a_segment_that_goes_while_it_is_read_is_read_from_its_successor() -> None:
     """Neither an error nor a gap, also when the log was loaded anew meanwhile; and nothing beyond what the read began with."""
 
     async def scenario() -> None:
-        gateway, topic = await filled(tools)
+        gateway, topic = await filled()
         before = topic.state
         path = before.manifest.segments()[0].path
-        with tools.Gate(gateway.store, "get", path) as gate:
+        with Gate(gateway.store, "get", path) as gate:
             read = asyncio.create_task(gateway.engine.reading.read(topic, before, 0, 0, LIMITS))
             await gate.wait_until_reached()
             await gateway.append(topic, [b"later"])
@@ -87,10 +90,10 @@ def test_a_segment_that_goes_while_it_is_read_is_read_from_its_successor(tools: 
         assert found.next_offset == len(VALUES)
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_what_key_compaction_took_is_not_served_from_memory(tools: Any) -> None:
+def test_what_key_compaction_took_is_not_served_from_memory() -> None:
     """An erased value is gone for readers of the gateway that wrote it, too, on a quiet topic, and so is its tombstone in time.
 
     Both gateways give what the table has: the one whose tail holds the records as they were sent, and the one that had read the
@@ -98,37 +101,37 @@ def test_what_key_compaction_took_is_not_served_from_memory(tools: Any) -> None:
     """
 
     async def scenario() -> None:
-        writer = tools.gateway()
+        writer = make_gateway()
         topic = await writer.topic(flush_ms=0, cleanup_policy="compact", delete_retention_ms=0)
         for number in range(8):
             values = [b"secret" if number == 0 else None, *[b"%d %d" % (number, key) for key in range(3)]]
             await writer.append(topic, values, keys=[b"erased", b"a", b"b", b"c"])
-        reader = tools.gateway(objects=writer.store.objects)
+        reader = make_gateway(objects=writer.store.objects)
         for _ in range(3):
             await reader.fetch(0, records=1)  # the rest of its row group is read ahead
             await asyncio.to_thread(maintain, writer, dirty_ratio=0.01, target_bytes=4000)
-            stranger = tools.gateway(objects=writer.store.objects)
+            stranger = make_gateway(objects=writer.store.objects)
             expected = await stranger.fetch(0, records=1000)
-            assert b"secret" not in tools.values_of(expected)
+            assert b"secret" not in values_of(expected)
             for gateway in (writer, reader):
                 found = await gateway.fetch(0, records=1000)
-                assert tools.offsets_of(found) == tools.offsets_of(expected)
-                assert tools.values_of(found) == tools.values_of(expected)
+                assert offsets_of(found) == offsets_of(expected)
+                assert values_of(found) == values_of(expected)
             await stranger.engine.drain()
             for number in range(4):
                 await writer.append(topic, [b"%d" % number, b"more"], keys=[b"a", b"b"])
-        assert None not in tools.values_of(expected), "the tombstone never went"
+        assert None not in values_of(expected), "the tombstone never went"
         await writer.engine.drain()
         await reader.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_what_is_above_the_compacted_offsets_is_still_served_from_memory(tools: Any) -> None:
+def test_what_is_above_the_compacted_offsets_is_still_served_from_memory() -> None:
     """Key compaction costs readers of the newest records nothing."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=0, cleanup_policy="compact")
         for number in range(8):
             await gateway.append(topic, [b"%d" % number], keys=[b"a"])
@@ -137,22 +140,22 @@ def test_what_is_above_the_compacted_offsets_is_still_served_from_memory(tools: 
         await gateway.fetch("latest")
         compacted_to = int(topic.state.keys_compacted[0])
         assert 0 < compacted_to <= 8
-        gateway.store.keys.clear()
-        assert tools.values_of(await gateway.fetch(8)) == [b"newest"]
-        assert not [key for _, key in gateway.store.keys if key.endswith(".parquet")]
+        gateway.store.requests.clear()
+        assert values_of(await gateway.fetch(8)) == [b"newest"]
+        assert not [key for _, key in gateway.store.requests if key.endswith(".parquet")]
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
 def test_a_topic_that_nobody_looks_after_is_told_of(
-    tools: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Once in the log, and in the metrics until it is looked after."""
     monkeypatch.setattr(maintenance_watch, "SEGMENTS_BEHIND", 5)
 
     async def scenario() -> None:
-        gateway, topic = await filled(tools)
+        gateway, topic = await filled()
         registry = gateway.engine.topics._metrics.topics_behind
         assert registry.collect()[0].samples[0].value == 1
         said = [record for record in caplog.records if record.name == "gateway.maintenance"]
@@ -165,4 +168,4 @@ def test_a_topic_that_nobody_looks_after_is_told_of(
         await gateway.engine.drain()
 
     with caplog.at_level(logging.WARNING):
-        tools.run(scenario)
+        run(scenario)

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 import gateway.engine.sequencing as sequencing_module
+from gateway.engine.open_topic import OpenTopic
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
 from log_format.topic.appended import Appended, Duplicate
 from log_format.topic.producers import ProducerStamp
+from tests.support.engine import Gateway, batch_of, make_gateway, run, values_of
+from tests.support.faulty_store import Gate
 
 EVER_MS = 60_000
 
@@ -18,15 +21,14 @@ EVER_MS = 60_000
 class Requests:
     """One producer's requests to a topic of a gateway, as the route sends them."""
 
-    def __init__(self, tools: Any, gateway: Any, topic: Any, producer_id: str) -> None:
-        self._tools = tools
+    def __init__(self, gateway: Gateway, topic: OpenTopic, producer_id: str) -> None:
         self._gateway = gateway
         self._topic = topic
         self._id = producer_id
 
     async def send(self, sequence: int, *, wait_ms: int = EVER_MS) -> Any:
         engine = self._gateway.engine
-        batch = self._tools.batch_of(self._topic, [b"%d" % sequence])
+        batch = batch_of(self._topic, [b"%d" % sequence])
         batch.stamp = ProducerStamp(self._id, 0, sequence)
         await self._topic.sequencing.turn(batch.stamp, engine.clock.monotonic_ms() + wait_ms)
         return await engine.acknowledged(self._topic, engine.append(self._topic, batch, None))
@@ -35,12 +37,12 @@ class Requests:
         return asyncio.create_task(self.send(sequence, **more))
 
 
-async def producer_on(tools: Any, gateway: Any, **config: int) -> Requests:
-    topic = await gateway.topic(**({"flush_ms": 0} | config))
-    return Requests(tools, gateway, topic, await gateway.engine.producer_ids.issue())
+async def producer_on(gateway: Gateway, flush_ms: int = 0) -> Requests:
+    topic = await gateway.topic(flush_ms=flush_ms)
+    return Requests(gateway, topic, await gateway.engine.producer_ids.issue())
 
 
-async def until_waiting(topic: Any, count: int) -> None:
+async def until_waiting(topic: OpenTopic, count: int) -> None:
     for _ in range(1_000):
         if topic.sequencing._waiting == count:
             return
@@ -48,14 +50,14 @@ async def until_waiting(topic: Any, count: int) -> None:
     pytest.fail("they do not wait")
 
 
-def test_five_in_flight_share_a_flush_whatever_their_order(tools: Any) -> None:
+def test_five_in_flight_share_a_flush_whatever_their_order() -> None:
     """Nobody waits for the acknowledgement of those before it: while a commit is under way the others gather, in order."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
-        requests = await producer_on(tools, gateway)
+        gateway = make_gateway()
+        requests = await producer_on(gateway)
         topic = await gateway.engine.open_topic("t")
-        with tools.Gate(gateway.store, "put_if_absent") as gate:
+        with Gate(gateway.store, "put_if_absent") as gate:
             first = requests.start(0)
             await gate.wait_until_reached()
             others = [requests.start(sequence) for sequence in (4, 2, 3, 1)]
@@ -65,21 +67,22 @@ def test_five_in_flight_share_a_flush_whatever_their_order(tools: Any) -> None:
             answers = [await first, *(await asyncio.gather(*others))]
         assert answers == [(Appended(0, sequence, 1),) for sequence in (0, 4, 2, 3, 1)]
         assert topic.state.version <= 3, "five requests took more than three commits"
-        assert topic.sequencing.is_idle
-        assert tools.values_of(await gateway.fetch()) == [b"0", b"1", b"2", b"3", b"4"]
+        is_idle: bool = topic.sequencing.is_idle
+        assert is_idle
+        assert values_of(await gateway.fetch()) == [b"0", b"1", b"2", b"3", b"4"]
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_one_that_waits_notices_what_came_in_elsewhere(tools: Any) -> None:
+def test_one_that_waits_notices_what_came_in_elsewhere() -> None:
     """Those before it were sent to another gateway: nobody tells this one, so it looks."""
 
     async def scenario() -> None:
-        here = tools.gateway()
-        requests = await producer_on(tools, here)
-        elsewhere = tools.gateway(objects=here.store.objects)
-        there = Requests(tools, elsewhere, await elsewhere.engine.open_topic("t"), requests._id)
+        here = make_gateway()
+        requests = await producer_on(here)
+        elsewhere = make_gateway(objects=here.store.objects)
+        there = Requests(elsewhere, await elsewhere.engine.open_topic("t"), requests._id)
         waiting = [requests.start(sequence) for sequence in (2, 1)]
         await until_waiting(await here.engine.open_topic("t"), 2)
         assert await there.send(0) == (Appended(0, 0, 1),)
@@ -88,15 +91,15 @@ def test_one_that_waits_notices_what_came_in_elsewhere(tools: Any) -> None:
         for gateway in (here, elsewhere):
             await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_one_whose_turn_does_not_come_is_refused(tools: Any) -> None:
+def test_one_whose_turn_does_not_come_is_refused() -> None:
     """At its deadline, or at once when it is further ahead than anybody may be; what is expected is said; nothing is written."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
-        requests = await producer_on(tools, gateway)
+        gateway = make_gateway()
+        requests = await producer_on(gateway)
         await requests.send(0)
         for sequence, wait_ms in ((2, 0), (5, 50), (6, EVER_MS), (10**17, EVER_MS)):
             with pytest.raises(RequestRefused) as caught:
@@ -109,15 +112,15 @@ def test_one_whose_turn_does_not_come_is_refused(tools: Any) -> None:
         assert topic.sequencing.is_idle
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_one_that_waits_is_told_when_the_gateway_drains(tools: Any) -> None:
+def test_one_that_waits_is_told_when_the_gateway_drains() -> None:
     """A shutdown does not wait for what may never come: ``DRAINING``, and another gateway may take it."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
-        requests = await producer_on(tools, gateway)
+        gateway = make_gateway()
+        requests = await producer_on(gateway)
         waiting = requests.start(1)
         await until_waiting(await gateway.engine.open_topic("t"), 1)
         await gateway.engine.drain()
@@ -125,16 +128,16 @@ def test_one_that_waits_is_told_when_the_gateway_drains(tools: Any) -> None:
             await waiting
         assert caught.value.code is ErrorCode.DRAINING
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_only_so_many_wait(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_so_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the bound a request that would wait is refused with ``OVERLOADED``; one whose turn it is, is not."""
     monkeypatch.setattr(sequencing_module, "SEQUENCES_WAITING_MAX", 2)
 
     async def scenario() -> None:
-        gateway = tools.gateway()
-        requests = await producer_on(tools, gateway)
+        gateway = make_gateway()
+        requests = await producer_on(gateway)
         waiting = [requests.start(sequence) for sequence in (1, 2)]
         await until_waiting(await gateway.engine.open_topic("t"), 2)
         with pytest.raises(TidelogError) as caught:
@@ -144,15 +147,15 @@ def test_only_so_many_wait(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         assert await asyncio.gather(*waiting) == [(Appended(0, 1, 1),), (Appended(0, 2, 1),)]
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_a_repeat_does_not_wait(tools: Any) -> None:
+def test_a_repeat_does_not_wait() -> None:
     """What is in the log already, or too old to be told, is for the commit to answer, at once."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
-        requests = await producer_on(tools, gateway)
+        gateway = make_gateway()
+        requests = await producer_on(gateway)
         for sequence in range(6):
             await requests.send(sequence)
         assert await requests.send(1, wait_ms=0) == Duplicate((Appended(0, 1, 1),))
@@ -161,4 +164,4 @@ def test_a_repeat_does_not_wait(tools: Any) -> None:
         assert (caught.value.code, caught.value.retryable) == (ErrorCode.SEQUENCE_OUT_OF_ORDER, False)
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)

@@ -10,6 +10,7 @@ import pytest
 from log_format.errors import BackOff, OutcomeUnknown, RequestRefused, StoreUnavailable
 from log_format.topic.producer_id import TRANSACTIONAL
 from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
+from tests.support.engine import Gateway, batch_of, make_gateway, run, values_of
 
 CRASHES = {
     "after the offsets are pending": ("put_if_absent", "system/transactions/_delta_log/"),
@@ -20,11 +21,11 @@ CRASHES = {
 DECIDED = {name: name != "after the offsets are pending" for name in CRASHES}
 
 
-async def _begun(tools: Any, gateway: Any) -> str:
+async def _begun(gateway: Gateway) -> str:
     row = await gateway.engine.transactions.begin("mine", 60_000)
     await gateway.topic("in", flush_ms=0)
     topic = await gateway.topic("out", flush_ms=0)
-    await gateway.engine.transactions.stage(row.transaction_id, "out", tools.batch_of(topic, [b"result"]), None)
+    await gateway.engine.transactions.stage(row.transaction_id, "out", batch_of(topic, [b"result"]), None)
     offsets = StagedOffsets(
         group="g", member_id=None, generation=None, offsets=(StagedOffset(topic="in", partition=0, offset=0),)
     )
@@ -33,20 +34,20 @@ async def _begun(tools: Any, gateway: Any) -> str:
     return transaction_id
 
 
-async def _committed(gateway: Any) -> dict[tuple[str, int], int]:
+async def _committed(gateway: Gateway) -> dict[tuple[str, int], int]:
     found: dict[tuple[str, int], int] = await gateway.engine.groups.committed.of_partitions("g", [("in", 0)])
     return found
 
 
 @pytest.mark.parametrize("crash", CRASHES)
-def test_whoever_reads_the_offsets_settles_them(tools: Any, crash: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whoever_reads_the_offsets_settles_them(crash: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever the committing gateway dies, a reader at another gateway finds offsets and records both, or neither, for ever."""
     monkeypatch.setattr("gateway.finishing.pending_offsets.PENDING_MS_MAX", 0)
     operation, prefix = CRASHES[crash]
 
     async def scenario() -> None:
-        dying = tools.gateway()
-        transaction_id = await _begun(tools, dying)
+        dying = make_gateway()
+        transaction_id = await _begun(dying)
         pending = decided = False
 
         def die(current: str, key: str) -> None:
@@ -64,11 +65,11 @@ def test_whoever_reads_the_offsets_settles_them(tools: Any, crash: str, monkeypa
         dying.store.before, dying.store.after = die, notice
         with pytest.raises((OutcomeUnknown, BackOff)):
             await dying.engine.transactions.commit(transaction_id)
-        other = tools.gateway(objects=dying.store.objects)
+        other = make_gateway(objects=dying.store.objects)
         assert other.engine.groups.table.log.state.version < 0, "it has not looked yet"
         expected = {("in", 0): 0} if DECIDED[crash] else {}
         assert await _committed(other) == expected
-        values = tools.values_of(await other.fetch(topic="out"))
+        values = values_of(await other.fetch(topic="out"))
         assert values == ([b"result"] if DECIDED[crash] else [])
         dying.store.come_back()
         if DECIDED[crash]:
@@ -79,16 +80,16 @@ def test_whoever_reads_the_offsets_settles_them(tools: Any, crash: str, monkeypa
         assert await _committed(other) == expected
         assert await _committed(dying) == expected
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_a_reader_waits_for_a_transaction_that_is_being_decided(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_waits_for_a_transaction_that_is_being_decided(monkeypatch: pytest.MonkeyPatch) -> None:
     """Offsets that are pending for a moment only are waited for: their transaction is not aborted by a reader."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
-        transaction_id = await _begun(tools, gateway)
-        other = tools.gateway(objects=gateway.store.objects)
+        gateway = make_gateway()
+        transaction_id = await _begun(gateway)
+        other = make_gateway(objects=gateway.store.objects)
         asked = []
 
         async def impatient(one: str, *, aborts: bool) -> bool | None:
@@ -106,27 +107,29 @@ def test_a_reader_waits_for_a_transaction_that_is_being_decided(tools: Any, monk
         )
         await preparing.prepare(transaction_id, staged.offsets.values())
         pending = other.engine.groups.committed._pending
-        find, pending._is_committed = pending._is_committed, impatient
+        find = pending._is_committed
+        monkeypatch.setattr(pending, "_is_committed", impatient)
         assert await _committed(other) == {("in", 0): 0}
         assert asked[0] is False
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_a_reader_does_not_wait_for_what_was_dropped(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_does_not_wait_for_what_was_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that turns out to be a repeat drops what it had prepared: who waited for its decision goes on at once."""
     monkeypatch.setattr("gateway.finishing.pending_offsets.PENDING_MS_MAX", 3_600_000)
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         await gateway.topic("in", flush_ms=0)
-        other = tools.gateway(objects=gateway.store.objects)
+        other = make_gateway(objects=gateway.store.objects)
         transaction_id = await gateway.engine.producer_ids.issue(TRANSACTIONAL)
         offsets = StagedOffsets(
             group="g", member_id=None, generation=None, offsets=(StagedOffset(topic="in", partition=0, offset=0),)
         )
         preparing = gateway.engine.transactions._preparing
         await preparing.prepare(transaction_id, [offsets])
+        reads: list[asyncio.Task[Any]] = []
         for reading in (gateway, other):
             pending, asked = reading.engine.groups.committed._pending, asyncio.Event()
 
@@ -138,23 +141,22 @@ def test_a_reader_does_not_wait_for_what_was_dropped(tools: Any, monkeypatch: py
                 found: bool | None = await ask(one, aborts=aborts)
                 return found
 
-            pending._is_committed = find
-            reading.read = asyncio.create_task(_committed(reading))
+            monkeypatch.setattr(pending, "_is_committed", find)
+            reads.append(asyncio.create_task(_committed(reading)))
             await asked.wait()
         await preparing.drop(transaction_id, [offsets])
-        assert await gateway.read == {}
-        assert await other.read == {}
+        assert await asyncio.gather(*reads) == [{}, {}]
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_offsets_of_an_aborted_transaction_are_swept(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offsets_of_an_aborted_transaction_are_swept(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is pending for nobody is dropped by the sweep, without anyone reading the group."""
     monkeypatch.setattr("gateway.transactions.sweeping.LEFT_ALONE_MS", -1)
 
     async def scenario() -> None:
-        gateway = tools.gateway()
-        transaction_id = await _begun(tools, gateway)
+        gateway = make_gateway()
+        transaction_id = await _begun(gateway)
         transactions = gateway.engine.transactions
         names = [name.name for name in (await transactions._staging.listed(transaction_id)).names]
         staged = await transactions._staging.read(transaction_id, names)
@@ -165,4 +167,4 @@ def test_offsets_of_an_aborted_transaction_are_swept(tools: Any, monkeypatch: py
         assert not (await gateway.engine.groups.table.fresh()).group("g").pending
         assert await _committed(gateway) == {}
 
-    tools.run(scenario)
+    run(scenario)

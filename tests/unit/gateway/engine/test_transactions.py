@@ -9,6 +9,8 @@ import pytest
 
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, StoreUnavailable
 from log_format.transactions.staged_records import StagedRecords
+from tests.support.engine import Gateway, batch_of, make_gateway, run, values_of
+from tests.support.faulty_store import Gate
 
 CRASHES = {
     "before the first topic": ("put_if_absent", "topics/a/_delta_log"),
@@ -17,32 +19,30 @@ CRASHES = {
 }
 
 
-async def _begun(tools: Any, gateway: Any) -> str:
+async def _begun(gateway: Gateway) -> str:
     row = await gateway.engine.transactions.begin("mine", 60_000)
     for name in ("a", "b"):
         topic = await gateway.topic(name, flush_ms=0)
-        batch = tools.batch_of(topic, [name.encode()])
+        batch = batch_of(topic, [name.encode()])
         await gateway.engine.transactions.stage(row.transaction_id, name, batch, None)
     transaction_id: str = row.transaction_id
     return transaction_id
 
 
-async def _values(tools: Any, gateway: Any) -> list[list[bytes]]:
-    return [tools.values_of(await gateway.fetch(topic=name)) for name in ("a", "b")]
+async def _values(gateway: Gateway) -> list[list[bytes]]:
+    return [values_of(await gateway.fetch(topic=name)) for name in ("a", "b")]
 
 
 @pytest.mark.parametrize("crash", CRASHES)
 @pytest.mark.parametrize("how", ["commit", "sweep"])
-def test_another_gateway_finishes_what_was_decided(
-    tools: Any, crash: str, how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_gateway_finishes_what_was_decided(crash: str, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever a gateway dies after the decision, the next look at the transaction shows all of its records, each once."""
     monkeypatch.setattr("gateway.transactions.sweeping.LEFT_ALONE_MS", -1)
     operation, prefix = CRASHES[crash]
 
     async def scenario() -> None:
-        dying = tools.gateway()
-        transaction_id = await _begun(tools, dying)
+        dying = make_gateway()
+        transaction_id = await _begun(dying)
         decided = False
 
         def die(current: str, key: str) -> None:
@@ -56,7 +56,7 @@ def test_another_gateway_finishes_what_was_decided(
         dying.store.before, dying.store.after = die, notice
         with pytest.raises(OutcomeUnknown):
             await dying.engine.transactions.commit(transaction_id)
-        other = tools.gateway(objects=dying.store.objects)
+        other = make_gateway(objects=dying.store.objects)
         if how == "sweep":
             await other.engine.sweeping.sweep_once()
             assert (await other.engine.transactions.look(transaction_id)).state == "committed"
@@ -65,18 +65,18 @@ def test_another_gateway_finishes_what_was_decided(
             ("a", 0, 1),
             ("b", 0, 1),
         ]
-        assert await _values(tools, other) == [[b"a"], [b"b"]]
-        assert (await tools.gateway(objects=dying.store.objects).engine.transactions.commit(transaction_id)) == row
+        assert await _values(other) == [[b"a"], [b"b"]]
+        assert (await make_gateway(objects=dying.store.objects).engine.transactions.commit(transaction_id)) == row
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_a_crash_before_the_decision_leaves_nothing(tools: Any) -> None:
+def test_a_crash_before_the_decision_leaves_nothing() -> None:
     """A commit that could not be decided is open still: nothing of it shows, and it may be aborted."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
-        transaction_id = await _begun(tools, gateway)
+        gateway = make_gateway()
+        transaction_id = await _begun(gateway)
 
         def die(current: str, key: str) -> None:
             if current.startswith("put") and key.startswith("system/transactions/"):
@@ -87,18 +87,18 @@ def test_a_crash_before_the_decision_leaves_nothing(tools: Any) -> None:
             await gateway.engine.transactions.commit(transaction_id)
         gateway.store.come_back()
         assert (await gateway.engine.transactions.abort(transaction_id)).state == "aborted"
-        assert await _values(tools, gateway) == [[], []]
+        assert await _values(gateway) == [[], []]
         assert not list(gateway.store.list(f"system/transactions/staged/{transaction_id}/"))
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_a_topic_deleted_between_decision_and_apply(tools: Any) -> None:
+def test_a_topic_deleted_between_decision_and_apply() -> None:
     """Records for a topic that goes after the decision go with it; the others appear, and the transaction ends."""
 
     async def scenario() -> None:
-        dying = tools.gateway()
-        transaction_id = await _begun(tools, dying)
+        dying = make_gateway()
+        transaction_id = await _begun(dying)
 
         def die(current: str, key: str) -> None:
             if current == "put_if_absent" and key.startswith("topics/"):
@@ -107,24 +107,24 @@ def test_a_topic_deleted_between_decision_and_apply(tools: Any) -> None:
         dying.store.before = die
         with pytest.raises(OutcomeUnknown):
             await dying.engine.transactions.commit(transaction_id)
-        other = tools.gateway(objects=dying.store.objects)
+        other = make_gateway(objects=dying.store.objects)
         await other.engine.administration.delete("b")
         row = await other.engine.transactions.commit(transaction_id)
         assert [place.topic for place in row.places] == ["a"]
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_fenced_at_one_gateway_is_fenced_at_all(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fenced_at_one_gateway_is_fenced_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """A gateway that has not seen the new epoch yet looks before it stages or decides; what was staged is deleted."""
     monkeypatch.setattr("gateway.transactions.sweeping.LEFT_ALONE_MS", -1)
 
     async def scenario() -> None:
-        first = tools.gateway()
-        transaction_id = await _begun(tools, first)
-        second = tools.gateway(objects=first.store.objects)
+        first = make_gateway()
+        transaction_id = await _begun(first)
+        second = make_gateway(objects=first.store.objects)
         await second.engine.transactions.begin("mine", 60_000)
-        batch = tools.batch_of(await first.engine.open_topic("a"), [b"late"])
+        batch = batch_of(await first.engine.open_topic("a"), [b"late"])
         for call in (
             first.engine.transactions.stage(transaction_id, "a", batch, None),
             first.engine.transactions.commit(transaction_id),
@@ -133,17 +133,17 @@ def test_fenced_at_one_gateway_is_fenced_at_all(tools: Any, monkeypatch: pytest.
             with pytest.raises(RequestRefused) as refusal:
                 await call
             assert refusal.value.code is ErrorCode.FENCED_PRODUCER
-        assert await _values(tools, second) == [[], []]
+        assert await _values(second) == [[], []]
         await second.engine.sweeping.sweep_once()
         assert not list(first.store.list("system/transactions/staged/"))
 
-    tools.run(scenario)
+    run(scenario)
 
 
-async def _left_in_the_middle(tools: Any) -> tuple[Any, str]:
+async def _left_in_the_middle() -> tuple[Any, str]:
     """A gateway that died between the decision and the topics."""
-    dying = tools.gateway()
-    transaction_id = await _begun(tools, dying)
+    dying = make_gateway()
+    transaction_id = await _begun(dying)
 
     def die(current: str, key: str) -> None:
         if current == "put_if_absent" and key.startswith("topics/"):
@@ -155,12 +155,12 @@ async def _left_in_the_middle(tools: Any) -> tuple[Any, str]:
     return dying, transaction_id
 
 
-def test_a_start_finishes_what_was_decided(tools: Any) -> None:
+def test_a_start_finishes_what_was_decided() -> None:
     """A gateway that starts again makes everything visible that it had decided, without being asked and without waiting."""
 
     async def scenario() -> None:
-        dying, transaction_id = await _left_in_the_middle(tools)
-        other = tools.gateway(objects=dying.store.objects)
+        dying, transaction_id = await _left_in_the_middle()
+        other = make_gateway(objects=dying.store.objects)
         other.engine.sweeping.start()
         async with asyncio.timeout(30):
             state = "committing"
@@ -168,43 +168,43 @@ def test_a_start_finishes_what_was_decided(tools: Any) -> None:
                 await asyncio.sleep(0.01)
                 state = (await other.engine.transactions.look(transaction_id)).state
         other.engine.sweeping.stop()
-        assert await _values(tools, other) == [[b"a"], [b"b"]]
+        assert await _values(other) == [[b"a"], [b"b"]]
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_the_next_transaction_comes_behind_the_one_before(tools: Any) -> None:
+def test_the_next_transaction_comes_behind_the_one_before() -> None:
     """One producer's records keep their order: a new transaction, or a new epoch, begins when what was decided is visible."""
 
     async def scenario() -> None:
         for begin in ("begin", "new_epoch"):
-            dying, transaction_id = await _left_in_the_middle(tools)
-            other = tools.gateway(objects=dying.store.objects)
+            dying, transaction_id = await _left_in_the_middle()
+            other = make_gateway(objects=dying.store.objects)
             arguments = ("mine", 60_000) if begin == "begin" else ("mine",)
             row = await getattr(other.engine.transactions, begin)(*arguments)
             assert row.epoch == 1
             assert (await other.engine.transactions.look(transaction_id)).state == "committed"
-            assert await _values(tools, other) == [[b"a"], [b"b"]]
+            assert await _values(other) == [[b"a"], [b"b"]]
 
-    tools.run(scenario)
+    run(scenario)
 
 
 def test_what_is_staged_for_a_request_under_way_is_collected_only_when_it_can_not_be_decided(
-    tools: Any, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A sweep that finds objects without a row first sees to it that they never get one: a late decision is refused."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic("a", flush_ms=0)
-        batch = tools.batch_of(topic, [b"x"])
+        batch = batch_of(topic, [b"x"])
         records = [
             StagedRecords(topic="a", topic_id=batch.topic_id, records=batch.records, partitions=batch.partitions)
         ]
-        other = tools.gateway(objects=gateway.store.objects)
+        other = make_gateway(objects=gateway.store.objects)
         for left_alone_ms, is_decided in ((60_000, True), (-1, False)):
             monkeypatch.setattr("gateway.transactions.sweeping.LEFT_ALONE_MS", left_alone_ms)
-            with tools.Gate(gateway.store, "put", ".parquet") as gate:
+            with Gate(gateway.store, "put", ".parquet") as gate:
                 commit = asyncio.create_task(gateway.engine.one_request.commit(records, [], None))
                 await gate.wait_until_reached()
                 await other.engine.sweeping.sweep_once()
@@ -214,18 +214,18 @@ def test_what_is_staged_for_a_request_under_way_is_collected_only_when_it_can_no
                 else:
                     with pytest.raises(BackOff):
                         await commit
-        assert tools.values_of(await other.fetch(topic="a")) == [b"x"]
+        assert values_of(await other.fetch(topic="a")) == [b"x"]
         assert not list(gateway.store.objects.list("system/transactions/staged/"))
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_staged_records_are_counted_as_memory(tools: Any) -> None:
+def test_staged_records_are_counted_as_memory() -> None:
     """A commit waits until there is memory for what was staged, and gives it back."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
-        transaction_id = await _begun(tools, gateway)
+        gateway = make_gateway()
+        transaction_id = await _begun(gateway)
         memory = gateway.request_memory
         with memory.reserve(memory.bytes_max):
             commit = asyncio.create_task(gateway.engine.transactions.commit(transaction_id))
@@ -237,4 +237,4 @@ def test_staged_records_are_counted_as_memory(tools: Any) -> None:
         assert (await commit).state == "committed"
         assert memory.used_bytes == 0
 
-    tools.run(scenario)
+    run(scenario)

@@ -9,19 +9,22 @@ import pytest
 
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peers
+from gateway.engine.open_topic import OpenTopic
 from gateway.memory_budget import MemoryBudget
 from log_format.clock import SystemClock
 from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable, TopicReplaced, UnknownTopic
 from log_format.topic.appended import Appended
+from tests.support.engine import Gateway, batch_of, make_gateway, run, values_of
+from tests.support.faulty_store import Gate
 
 
-def test_nothing_is_acknowledged_before_its_commit_stands(tools: Any) -> None:
+def test_nothing_is_acknowledged_before_its_commit_stands() -> None:
     """G1: while the commit is on its way the batch waits; when it stands the batch has its offsets."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=0)
-        with tools.Gate(gateway.store, "put_if_absent") as gate:
+        with Gate(gateway.store, "put_if_absent") as gate:
             pending = gateway.submit(topic, [b"a", b"b"])
             await gate.wait_until_reached()
             assert not pending.settled.done()
@@ -30,16 +33,16 @@ def test_nothing_is_acknowledged_before_its_commit_stands(tools: Any) -> None:
         assert topic.state.high_watermark(0) == 2
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_requests_share_flushes_and_keep_their_order(tools: Any) -> None:
+def test_requests_share_flushes_and_keep_their_order() -> None:
     """Group commit: what arrives while a flush is under way goes out together, in the order of arrival (G2)."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=0)
-        with tools.Gate(gateway.store, "put_if_absent") as gate:
+        with Gate(gateway.store, "put_if_absent") as gate:
             first = gateway.submit(topic, [b"first"])
             await gate.wait_until_reached()
             later = [gateway.submit(topic, [b"%d" % number]) for number in range(50)]
@@ -50,14 +53,14 @@ def test_requests_share_flushes_and_keep_their_order(tools: Any) -> None:
         assert topic.state.version <= 3, "51 batches took more than three commits"
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_a_flush_goes_out_when_its_bytes_are_there(tools: Any) -> None:
+def test_a_flush_goes_out_when_its_bytes_are_there() -> None:
     """``flush.bytes`` ends the wait that ``flush.ms`` began."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=60_000, flush_bytes=10_000)
         first = gateway.submit(topic, [b"x" * 6_000])
         await asyncio.sleep(0.05)
@@ -67,16 +70,16 @@ def test_a_flush_goes_out_when_its_bytes_are_there(tools: Any) -> None:
         assert topic.state.version == 1
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_the_next_segment_is_uploaded_while_a_commit_is_under_way(tools: Any) -> None:
+def test_the_next_segment_is_uploaded_while_a_commit_is_under_way() -> None:
     """Pipelining: flush N+1 is encoded and put for the offsets that it will get, and commits without being put again."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=0, partition_count=3)
-        with tools.Gate(gateway.store, "put_if_absent") as gate:
+        with Gate(gateway.store, "put_if_absent") as gate:
             first = gateway.submit(topic, [b"a", b"b", b"c"], [0, 1, 1])
             await gate.wait_until_reached()
             second = gateway.submit(topic, [b"d", b"e"], [1, 2])
@@ -92,19 +95,19 @@ def test_the_next_segment_is_uploaded_while_a_commit_is_under_way(tools: Any) ->
         assert gateway.store.calls["put"] == 2, "the prediction was right, yet a segment was encoded anew"
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_two_gateways_on_one_topic_give_each_offset_once(tools: Any) -> None:
+def test_two_gateways_on_one_topic_give_each_offset_once() -> None:
     """G3: both commit at once to one topic; offsets are dense and each acknowledged record is at its own."""
 
     async def scenario() -> None:
-        one = tools.gateway()
-        other = tools.gateway(objects=one.store.objects)
+        one = make_gateway()
+        other = make_gateway(objects=one.store.objects)
         topics = [await one.topic(flush_ms=0), await other.topic(flush_ms=0)]
         places: dict[int, bytes] = {}
 
-        async def produce(gateway: Any, topic: Any, name: bytes) -> None:
+        async def produce(gateway: Gateway, topic: OpenTopic, name: bytes) -> None:
             for number in range(20):
                 values = [b"%s-%d-%d" % (name, number, index) for index in range(3)]
                 (place,) = await gateway.append(topic, values)
@@ -116,59 +119,59 @@ def test_two_gateways_on_one_topic_give_each_offset_once(tools: Any) -> None:
         await asyncio.gather(*(produce(*pairs[number % 2], b"%d" % number) for number in range(4)))
         assert sorted(places) == list(range(240))
         for gateway in (one, other):
-            assert tools.values_of(await gateway.fetch(0, records=1000)) == [places[offset] for offset in range(240)]
+            assert values_of(await gateway.fetch(0, records=1000)) == [places[offset] for offset in range(240)]
             await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_a_batch_for_a_topic_that_was_replaced_is_refused_alone(tools: Any) -> None:
+def test_a_batch_for_a_topic_that_was_replaced_is_refused_alone() -> None:
     """G3: what was routed for the old incarnation never enters the new one, and does not hold up what was routed for it."""
 
     async def scenario() -> None:
-        gateway, other = tools.gateway(), None
+        gateway, other = make_gateway(), None
         topic = await gateway.topic(flush_ms=0)
-        stale = tools.batch_of(topic, [b"old"])
-        other = tools.gateway(objects=gateway.store.objects)
+        stale = batch_of(topic, [b"old"])
+        other = make_gateway(objects=gateway.store.objects)
         await other.engine.administration.delete("t")
         await other.topic(flush_ms=0)
         pending = gateway.engine.append(topic, stale, None)
         with pytest.raises(TopicReplaced):
             await gateway.engine.acknowledged(topic, pending)
         assert await gateway.append(topic, [b"new"]) == (Appended(0, 0, 1),)
-        assert tools.values_of(await gateway.fetch()) == [b"new"]
+        assert values_of(await gateway.fetch()) == [b"new"]
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_a_store_that_is_down_refuses_and_then_everything_goes_on(tools: Any) -> None:
+def test_a_store_that_is_down_refuses_and_then_everything_goes_on() -> None:
     """G8: nothing of a refused batch appears, its memory is free again, and no restart is needed afterwards."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=0)
         memory = MemoryBudget(1000, "bodies")
         gateway.store.go_down()
-        pending = gateway.engine.append(topic, tools.batch_of(topic, [b"lost"]), memory.reserve(100))
+        pending = gateway.engine.append(topic, batch_of(topic, [b"lost"]), memory.reserve(100))
         with pytest.raises(BackOff):
             await gateway.engine.acknowledged(topic, pending)
         assert memory.used_bytes == 0
         gateway.store.come_back()
         assert await gateway.append(topic, [b"kept"]) == (Appended(0, 0, 1),)
-        assert tools.values_of(await gateway.fetch()) == [b"kept"]
+        assert values_of(await gateway.fetch()) == [b"kept"]
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_after_an_unknown_outcome_the_log_decides(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_an_unknown_outcome_the_log_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     """A commit whose answer was lost may stand: the batch is told so, and the next one builds on what the log says."""
     monkeypatch.setattr("log_format.limits.BACKOFF_FIRST_MS", 1)
     monkeypatch.setattr("log_format.limits.BACKOFF_LAST_MS", 2)
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=0)
 
         def lose(operation: str, key: str) -> None:
@@ -181,20 +184,20 @@ def test_after_an_unknown_outcome_the_log_decides(tools: Any, monkeypatch: pytes
             await gateway.append(topic, [b"perhaps"])
         gateway.store.come_back()
         assert await gateway.append(topic, [b"sure"]) == (Appended(0, 1, 1),)
-        assert tools.values_of(await gateway.fetch()) == [b"perhaps", b"sure"]
+        assert values_of(await gateway.fetch()) == [b"perhaps", b"sure"]
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_who_waits_too_long_is_withdrawn_and_never_written(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_waits_too_long_is_withdrawn_and_never_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request refused because the store hangs was not written, also when the store comes back right after (G8)."""
     monkeypatch.setattr("gateway.engine.writer.PRODUCE_WAIT_MS_MAX", 50)
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=0)
-        with tools.Gate(gateway.store, "put_if_absent") as gate:
+        with Gate(gateway.store, "put_if_absent") as gate:
             first = gateway.submit(topic, [b"first"])
             await gate.wait_until_reached()
             staged = gateway.submit(topic, [b"staged"])
@@ -205,17 +208,17 @@ def test_who_waits_too_long_is_withdrawn_and_never_written(tools: Any, monkeypat
             gate.open()
             await asyncio.wait([first.settled, staged.settled])
         await gateway.append(topic, [b"last"])
-        assert tools.values_of(await gateway.fetch()) == [b"first", b"staged", b"last"]
+        assert values_of(await gateway.fetch()) == [b"first", b"staged", b"last"]
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_draining_flushes_at_once_and_acknowledges(tools: Any) -> None:
+def test_draining_flushes_at_once_and_acknowledges() -> None:
     """SIGTERM: what is buffered is written and acknowledged though ``flush.ms`` has not passed; new batches are refused."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=60_000)
         pending = [gateway.submit(topic, [b"%d" % number]) for number in range(10)]
         await gateway.engine.drain()
@@ -223,16 +226,16 @@ def test_draining_flushes_at_once_and_acknowledges(tools: Any) -> None:
         with pytest.raises(BackOff):
             gateway.submit(topic, [b"late"])
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_topics_flush_independently(tools: Any) -> None:
+def test_topics_flush_independently() -> None:
     """A topic whose store calls hang does not hold up another one."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         slow, fast = await gateway.topic("slow", flush_ms=0), await gateway.topic("fast", flush_ms=0)
-        with tools.Gate(gateway.store, "put_if_absent", suffix="slow/_delta_log/00000000000000000001.json") as gate:
+        with Gate(gateway.store, "put_if_absent", suffix="slow/_delta_log/00000000000000000001.json") as gate:
             held = gateway.submit(slow, [b"x"])
             await gate.wait_until_reached()
             for number in range(5):
@@ -242,14 +245,14 @@ def test_topics_flush_independently(tools: Any) -> None:
             await asyncio.wait([held.settled])
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_a_changed_setting_reaches_what_waits(tools: Any) -> None:
+def test_a_changed_setting_reaches_what_waits() -> None:
     """Who waits an hour for company is flushed when ``flush.ms`` becomes short, and refused when the topic goes."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=3_600_000)
         first = gateway.submit(topic, [b"a"])
         await asyncio.sleep(0.02)
@@ -263,18 +266,18 @@ def test_a_changed_setting_reaches_what_waits(tools: Any) -> None:
             await gateway.engine.acknowledged(topic, second)
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_who_loses_commits_in_a_row_says_so(tools: Any) -> None:
+def test_who_loses_commits_in_a_row_says_so() -> None:
     """At the 2nd and 4th loss in a row, not at each; a commit won ends the row, and ``owners`` above 1 expects to lose."""
 
     async def scenario() -> None:
         said: list[str] = []
         ownership = Ownership("a", Peers(SystemClock()), "preferred")
         ownership.contended = lambda: said.append("contended")  # type: ignore[method-assign]
-        loser = tools.gateway(ownership=ownership)
-        winner = tools.gateway(objects=loser.store.objects)
+        loser = make_gateway(ownership=ownership)
+        winner = make_gateway(objects=loser.store.objects)
 
         async def lose(name: str, times: int) -> None:
             for _ in range(times):
@@ -297,14 +300,14 @@ def test_who_loses_commits_in_a_row_says_so(tools: Any) -> None:
         for gateway in (loser, winner):
             await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_a_batch_that_comes_as_a_run_ends_is_not_forgotten(tools: Any) -> None:
+def test_a_batch_that_comes_as_a_run_ends_is_not_forgotten() -> None:
     """The writer's task returns, and its callbacks are called a turn of the loop later: a flush begins in between."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=0)
         loop = asyncio.get_running_loop()
         late: list[Any] = []
@@ -320,4 +323,4 @@ def test_a_batch_that_comes_as_a_run_ends_is_not_forgotten(tools: Any) -> None:
         assert await asyncio.wait_for(late[0].settled, timeout=5) == (Appended(0, 1, 1),)
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)

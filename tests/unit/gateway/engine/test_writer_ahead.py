@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any
 
 from gateway.engine.bounds import FLUSHES_AHEAD_MAX
 from log_format.errors import BackOff, StoreUnavailable
 from log_format.topic.appended import Appended
+from tests.support.engine import Gateway, make_gateway, run, values_of
+from tests.support.faulty_store import Gate
 
 
 def _full(number: int) -> list[bytes]:
@@ -16,11 +17,11 @@ def _full(number: int) -> list[bytes]:
     return [b"%d" % number + b"x" * 8_192]
 
 
-def _segment_keys(gateway: Any) -> list[str]:
-    return [key for operation, key in gateway.store.keys if operation == "put" and key.endswith(".parquet")]
+def _segment_keys(gateway: Gateway) -> list[str]:
+    return [key for operation, key in gateway.store.requests if operation == "put" and key.endswith(".parquet")]
 
 
-async def _until_on_their_way(gateway: Any, count: int) -> None:
+async def _until_on_their_way(gateway: Gateway, count: int) -> None:
     async with asyncio.timeout(10):
         while True:
             if len(_segment_keys(gateway)) >= count:
@@ -28,14 +29,14 @@ async def _until_on_their_way(gateway: Any, count: int) -> None:
             await asyncio.sleep(0.001)
 
 
-def test_full_flushes_are_uploaded_side_by_side_and_committed_in_order(tools: Any) -> None:
+def test_full_flushes_are_uploaded_side_by_side_and_committed_in_order() -> None:
     """While the first segment hangs on its way up those behind it go up, too; nothing is acknowledged out of turn (G1, G2), and
     each was encoded for the offsets that it got: none is uploaded twice."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=60_000, flush_bytes=4_096)
-        with tools.Gate(gateway.store, "put") as gate:
+        with Gate(gateway.store, "put") as gate:
             pending = []
             for number in range(FLUSHES_AHEAD_MAX):
                 pending.append(gateway.submit(topic, _full(number)))
@@ -52,14 +53,14 @@ def test_full_flushes_are_uploaded_side_by_side_and_committed_in_order(tools: An
         assert len(_segment_keys(gateway)) == FLUSHES_AHEAD_MAX + 1
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_a_later_upload_that_is_faster_waits_for_its_turn(tools: Any) -> None:
+def test_a_later_upload_that_is_faster_waits_for_its_turn() -> None:
     """The second segment is up long before the first: its records come behind those of the first all the same (G2)."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=60_000, flush_bytes=4_096)
         first_up, second_up = threading.Event(), threading.Event()
 
@@ -84,16 +85,16 @@ def test_a_later_upload_that_is_faster_waits_for_its_turn(tools: Any) -> None:
         assert second.settled.result() == (Appended(0, 1, 1),)
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)
 
 
-def test_a_segment_that_can_not_be_uploaded_costs_its_flush_alone(tools: Any) -> None:
+def test_a_segment_that_can_not_be_uploaded_costs_its_flush_alone() -> None:
     """Its batches are refused and never appear; those behind it, encoded for offsets after it, are written without a gap."""
 
     async def scenario() -> None:
-        gateway = tools.gateway()
+        gateway = make_gateway()
         topic = await gateway.topic(flush_ms=60_000, flush_bytes=4_096)
-        with tools.Gate(gateway.store, "put_if_absent") as gate:
+        with Gate(gateway.store, "put_if_absent") as gate:
             first = gateway.submit(topic, _full(1))
             await gate.wait_until_reached()
             hang = gateway.store.before
@@ -113,7 +114,7 @@ def test_a_segment_that_can_not_be_uploaded_costs_its_flush_alone(tools: Any) ->
         assert first.settled.result() == (Appended(0, 0, 1),)
         assert isinstance(refused.settled.exception(), BackOff)
         assert third.settled.result() == (Appended(0, 1, 1),)
-        assert [value[:1] for value in tools.values_of(await gateway.fetch())] == [b"1", b"3"]
+        assert [value[:1] for value in values_of(await gateway.fetch())] == [b"1", b"3"]
         await gateway.engine.drain()
 
-    tools.run(scenario)
+    run(scenario)

@@ -8,11 +8,11 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from itertools import chain, repeat
-from typing import Any
 
 import pytest
 
 from gateway.forwarding.connections import PeerConnection, PeerConnections, PeerLost, PeerTrust, PeerUnreachable
+from tests.support.certificate_authority import Authority
 
 ENOUGH_BYTES = 2 * 1024 * 1024
 """Taken from a peer that never ends: sockets' buffers and a few reads."""
@@ -123,7 +123,7 @@ def test_a_second_answer_is_none() -> None:
     [(True, None, False), (True, "gateways", True), (True, "others", False), (False, "gateways", False)],
 )
 def test_only_a_trusted_certificate_is_spoken_to(
-    authority: Any, trusted: bool, name: str | None, is_reached: bool
+    authority: Authority, trusted: bool, name: str | None, is_reached: bool
 ) -> None:
     """Over https nothing is sent to a peer whose certificate is not of a trusted authority and for the name asked for."""
     served = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

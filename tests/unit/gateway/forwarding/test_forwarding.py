@@ -111,7 +111,7 @@ def test_an_answer_that_breaks_off_is_a_lost_one(method: str, may_repeat: bool) 
         async def app(*_: Any) -> None:
             served.append("here")
 
-        forwarding._peer_for = peer  # type: ignore[method-assign]
+        forwarding._peer_for = peer  # type: ignore[assignment,method-assign]
         scope = {"type": "http", "method": method, "raw_path": b"/v1/x", "query_string": b"", "headers": []}
         try:
             await forwarding(app, {**scope, "tidelog.request_id": "r", "path": "/v1/x"}, receive, send)
@@ -165,7 +165,7 @@ def test_only_headers_of_the_contract_cross() -> None:
         async def send(message: Any) -> None:
             sent.append(message)
 
-        forwarding._peer_for = peer  # type: ignore[method-assign]
+        forwarding._peer_for = peer  # type: ignore[assignment,method-assign]
         scope = {
             "type": "http",
             "method": "GET",

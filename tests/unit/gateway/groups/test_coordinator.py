@@ -23,21 +23,9 @@ from log_format.errors import TidelogError
 from log_format.groups.changes import Claim, GroupDecision, Regroup
 from log_format.groups.row import GroupChanges, GroupRow, MemberRow, OffsetRow, PendingOffsets
 from log_format.groups.state import Group, GroupsState
+from tests.support.clocks import ManualClock
 
 NOW_MS = 1_763_683_200_000
-
-
-class _Clock:
-    elapsed_ms = 0
-
-    def now_ms(self) -> int:
-        return NOW_MS + self.elapsed_ms
-
-    def monotonic_ms(self) -> int:
-        return self.elapsed_ms
-
-    def sleep_ms(self, duration_ms: int) -> None:
-        raise AssertionError(duration_ms)
 
 
 class _Commits:
@@ -96,10 +84,10 @@ class _Ownership:
 
 
 def _coordinator(
-    commits: _Commits, clock: _Clock | None = None, ownership: _Ownership | None = None
+    commits: _Commits, clock: ManualClock | None = None, ownership: _Ownership | None = None
 ) -> tuple[Coordinator, Any]:
     """A coordinator, and what it does beside requests."""
-    clock, metrics = clock or _Clock(), GroupMetrics(CollectorRegistry())
+    clock, metrics = clock or ManualClock(), GroupMetrics(CollectorRegistry())
     parts: Any = (commits, _Topics(), SessionDeadlines())
     owned: Any = ownership or _Ownership()
     coordinator = Coordinator(*parts, clock=clock, coordinator_id="me", metrics=metrics)
@@ -207,7 +195,7 @@ def test_groups_are_taken_over_only_where_requests_about_them_come(
 def test_a_member_whose_client_left_while_it_joined_is_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody heard that it is a member, and nobody else comes: its session ends all the same, and its partitions are free."""
     commits = _Commits(GroupsState(version=0), set())
-    clock = _Clock()
+    clock = ManualClock()
     monkeypatch.setattr(module, "TICK_MS", 1)
     monkeypatch.setattr(module, "PAUSE_MS_MIN", 10_000_000)
 

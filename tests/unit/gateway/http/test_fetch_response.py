@@ -109,7 +109,7 @@ def test_records_that_can_not_be_encoded_begin_no_answer() -> None:
     async def scenario() -> None:
         def pieces() -> Iterator[bytes]:
             raise ValueError("broken")
-            yield b""
+            yield b""  # type: ignore[unreachable]
 
         for size_bytes in (10, WHOLE_BYTES_MAX + 1):
             memory = MemoryBudget(1000, "answers")

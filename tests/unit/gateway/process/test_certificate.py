@@ -14,13 +14,14 @@ import pytest
 from gateway.certificate import Certificate
 from gateway.process.assembly import assemble
 from gateway.settings import Settings, SettingsError
+from tests.support.certificate_authority import Authority
 
 
 def _settings(**given: Any) -> Settings:
     return Settings.read({}, {"store": "memory://tls", **given})
 
 
-def test_what_can_be_no_certificate_is_refused_by_its_name(authority: Any, tmp_path: Path) -> None:
+def test_what_can_be_no_certificate_is_refused_by_its_name(authority: Authority, tmp_path: Path) -> None:
     """A start with one file of two, a file that is not there, one that is none, another's key, or a key with a password
     ends with the setting's name; so does one whose URL for others contradicts it.
     """
@@ -47,7 +48,7 @@ def test_what_can_be_no_certificate_is_refused_by_its_name(authority: Any, tmp_p
 
 
 def test_a_changed_pair_is_used_when_it_is_whole(
-    authority: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Files that stay the same are not read again; half a change leaves the old pair in force, and is logged once."""
     paths = [str(tmp_path / name) for name in ("cert", "key")]

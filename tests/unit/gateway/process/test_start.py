@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,7 +98,12 @@ def test_an_address_for_nobody_is_warned_about(
 
 def test_lines_for_people_are_short_and_safe() -> None:
     """A request is one line without its fields' names; what a client sent can't move a terminal's cursor."""
-    request = {"at": "2026-11-22T06:49:25.123Z", "level": "info", "logger": "gateway.access", "event": "request"}
+    request: dict[str, Any] = {
+        "at": "2026-11-22T06:49:25.123Z",
+        "level": "info",
+        "logger": "gateway.access",
+        "event": "request",
+    }
     request |= {"request_id": "a", "client": "127.0.0.1", "method": "GET", "route": None, "path": "/v1/\x1b[2J"}
     answered = {"status": 404, "duration_ms": 1.234, "received_bytes": 0, "sent_bytes": 9}
     assert plain_line(request | answered) == b"06:49:25.123 info    GET /v1/?[2J 404 in 1 ms\n"

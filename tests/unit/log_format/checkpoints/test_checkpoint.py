@@ -31,7 +31,9 @@ from log_format.topic.append import Append
 from log_format.topic.changes import AlterTopic, DeleteRecords, DeleteTopic
 from log_format.topic.producers import ProducerStamp
 from log_format.topic.state import TopicState
+from tests.support.faulty_store import FaultyStore
 from tests.support.reconciled import reconcile
+from tests.support.topic_bench import TopicBench
 
 DAY_MS = 86_400_000
 
@@ -51,7 +53,7 @@ def facts(state: TopicState) -> tuple[Any, ...]:
     )
 
 
-def eventful(bench: Any) -> Any:
+def eventful(bench: TopicBench) -> Any:
     """A topic with records, settings, deleted records, and a predecessor."""
     gateway = bench.create(3)
     bench.append(gateway, {0: [b"old"], 2: [b"old"]})
@@ -66,7 +68,7 @@ def eventful(bench: Any) -> Any:
     return gateway
 
 
-def test_a_checkpoint_changes_nothing(bench: Any) -> None:
+def test_a_checkpoint_changes_nothing(bench: TopicBench) -> None:
     """At every version: replaying from a checkpoint gives what replaying from the beginning gives."""
     head = eventful(bench).log.state.version
     keys = [bench.key(f"{version:020d}.json") for version in range(head + 1)]
@@ -83,7 +85,7 @@ def test_a_checkpoint_changes_nothing(bench: Any) -> None:
     assert last_checkpoint_version(bench.store, "flights") == head
 
 
-def test_a_chain_of_checkpoints_is_one_checkpoint(bench: Any) -> None:
+def test_a_chain_of_checkpoints_is_one_checkpoint(bench: TopicBench) -> None:
     """A checkpoint made from an older one is, row by row, the one that is made from all commits."""
     head = eventful(bench).log.state.version
     whole = reconciled_log(bench.store, "flights", head, bench.clock.now_ms())
@@ -99,7 +101,7 @@ def rows(table: pa.Table) -> list[str]:
     return sorted(repr(row) for row in table.to_pylist())
 
 
-def test_an_older_checkpoint_is_not_written_over_a_newer_one(bench: Any) -> None:
+def test_an_older_checkpoint_is_not_written_over_a_newer_one(bench: TopicBench) -> None:
     """Who comes late with an old version writes nothing, and the hint does not go back."""
     gateway = eventful(bench)
     write_checkpoint(bench.store, "flights", gateway.log.state.version, 0)
@@ -109,7 +111,7 @@ def test_an_older_checkpoint_is_not_written_over_a_newer_one(bench: Any) -> None
     assert last_checkpoint_version(bench.store, "flights") == gateway.log.state.version
 
 
-def test_a_checkpoint_costs_what_decision_001_says(bench: Any) -> None:
+def test_a_checkpoint_costs_what_decision_001_says(bench: TopicBench) -> None:
     """The hint once, a listing before and one after, the checkpoint before, each commit since; two puts."""
     gateway = eventful(bench)
     write_checkpoint(bench.store, "flights", 3, 0)
@@ -117,12 +119,12 @@ def test_a_checkpoint_costs_what_decision_001_says(bench: Any) -> None:
     version = gateway.log.state.version
     write_checkpoint(bench.store, "flights", version, 0)
     names = ["_last_checkpoint", f"{3:020d}.checkpoint.parquet", *(f"{n:020d}.json" for n in range(4, version + 1))]
-    requests = sorted(bench.store.requests)
+    requests = sorted((name, key.rpartition("/")[2]) for name, key in bench.store.requests)
     assert [key for name, key in requests if name == "get"] == sorted(names)
     assert [name for name, _ in requests if name != "get"] == ["list", "list", "put", "put_if_absent"]
 
 
-def test_a_checkpoint_that_is_there_stays_byte_for_byte(bench: Any) -> None:
+def test_a_checkpoint_that_is_there_stays_byte_for_byte(bench: TopicBench) -> None:
     """A second one of its version, later and so with fewer tombstones, must not break who is reading the first by ranges."""
     gateway = bench.create(1)
     for value in (b"a", b"b"):
@@ -139,7 +141,7 @@ def test_a_checkpoint_that_is_there_stays_byte_for_byte(bench: Any) -> None:
     assert bench.store.get(key) != first
 
 
-def test_a_checkpoint_overtaken_by_clean_up_is_not_written(bench: Any) -> None:
+def test_a_checkpoint_overtaken_by_clean_up_is_not_written(bench: TopicBench) -> None:
     """While it was made from an older one, a newer checkpoint came and clean-up deleted what is below: what was read then
     may be anything, so it is read again or given up."""
     gateway = bench.create(1)
@@ -160,7 +162,7 @@ def test_a_checkpoint_overtaken_by_clean_up_is_not_written(bench: Any) -> None:
     assert bench.gateway().log.refresh().high_watermark(0) == 6
 
 
-def test_a_checkpoint_of_a_damaged_log_is_not_written(bench: Any) -> None:
+def test_a_checkpoint_of_a_damaged_log_is_not_written(bench: TopicBench) -> None:
     """A log that lacks a commit gets no checkpoint that would hide it."""
     eventful(bench)
     bench.store.delete(bench.key(f"{3:020d}.json"))
@@ -169,7 +171,7 @@ def test_a_checkpoint_of_a_damaged_log_is_not_written(bench: Any) -> None:
     assert not [info for info in bench.store.list(bench.key("")) if "checkpoint" in info.key]
 
 
-def test_a_store_that_fails_raises(bench: Any) -> None:
+def test_a_store_that_fails_raises(bench: TopicBench) -> None:
     """A checkpoint that can't be put is reported as the store's failure."""
     gateway = eventful(bench)
     bench.store.script["put_if_absent"] = [StoreUnavailable("k", "full", may_have_happened=False)]
@@ -177,7 +179,7 @@ def test_a_store_that_fails_raises(bench: Any) -> None:
         write_checkpoint(bench.store, "flights", gateway.log.state.version, 0)
 
 
-def test_tombstones_fade(bench: Any) -> None:
+def test_tombstones_fade(bench: TopicBench) -> None:
     """Removed segments are named until they may be deleted and an hour longer, for whoever deletes them; not for ever, since
     each checkpoint would be the larger by them."""
     gateway = bench.create(1, deleted_file_retention_ms=DAY_MS)
@@ -197,7 +199,7 @@ def test_tombstones_fade(bench: Any) -> None:
     ]
 
 
-def test_the_newest_of_a_kind_counts(bench: Any) -> None:
+def test_the_newest_of_a_kind_counts(bench: TopicBench) -> None:
     """Of several ``txn`` with one appId, of several metadata, only the newest is kept."""
     head = eventful(bench).log.state.version
     table = reconciled_log(bench.store, "flights", head, bench.clock.now_ms())
@@ -208,7 +210,7 @@ def test_the_newest_of_a_kind_counts(bench: Any) -> None:
     assert sorted(app_ids) == sorted(set(app_ids))
 
 
-def test_the_hint_is_deltas(bench: Any) -> None:
+def test_the_hint_is_deltas(bench: TopicBench) -> None:
     """``_last_checkpoint`` has the fields that Delta readers look for."""
     gateway = eventful(bench)
     version = gateway.log.state.version
@@ -280,7 +282,7 @@ def test_bytes_that_are_no_parquet_are_corrupt(data: bytes) -> None:
     assert caught.value.fields["object"] == f"topics/flights/_delta_log/{3:020d}.checkpoint.parquet"
 
 
-def test_a_cut_checkpoint_is_corrupt(bench: Any) -> None:
+def test_a_cut_checkpoint_is_corrupt(bench: TopicBench) -> None:
     """A checkpoint that was cut short anywhere is found out."""
     gateway = eventful(bench)
     version = gateway.log.state.version
@@ -299,10 +301,10 @@ def test_reconciling_keeps_foreign_transactions() -> None:
     assert commit.txns == (Txn(app_id="spark", version=7, last_updated=1),)
 
 
-def test_others_checkpoints_are_read(tmp_path: Path, bench: Any) -> None:
+def test_others_checkpoints_are_read(tmp_path: Path, bench: TopicBench) -> None:
     """A checkpoint that another Delta writer made of the same log gives the same state."""
     store = LocalStore(tmp_path)
-    bench.store = store
+    bench.store = FaultyStore(store)
     gateway = eventful(bench)
     deltalake.DeltaTable(f"{tmp_path}/topics/flights").create_checkpoint()
     version = gateway.log.state.version
@@ -313,7 +315,7 @@ def test_others_checkpoints_are_read(tmp_path: Path, bench: Any) -> None:
     assert facts(bench.gateway().log.refresh()) == facts(gateway.log.state)
 
 
-def test_producers_are_known_again_from_a_checkpoint(bench: Any) -> None:
+def test_producers_are_known_again_from_a_checkpoint(bench: TopicBench) -> None:
     """What the log says of its producers survives in the bytes of a checkpoint, else a restart would refuse their retries."""
     gateway = bench.create(1)
     producer = producer_id.issue(producer_id.PLAIN, bench.clock.now_ms(), "0" * 20, b"key")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -15,11 +13,12 @@ from log_format.delta.checkpoint_file import decode_checkpoint_file, encode_chec
 from log_format.delta.checkpoint_schema import SCHEMA
 from log_format.topic.changes import DeleteRecords
 from tests.support.reconciled import reconcile
+from tests.support.topic_bench import TopicBench
 
 HOUR_MS = 3_600_000
 
 
-def stored(bench: Any) -> bytes:
+def stored(bench: TopicBench) -> bytes:
     """A checkpoint of a topic with three removed segments and one that stays."""
     gateway = bench.create(1, deleted_file_retention_ms=HOUR_MS)
     for number in range(4):
@@ -31,7 +30,7 @@ def stored(bench: Any) -> bytes:
     return data
 
 
-def test_tombstones_lie_apart(bench: Any) -> None:
+def test_tombstones_lie_apart(bench: TopicBench) -> None:
     """Passing over the row groups of tombstones takes all of them away and nothing else, and leaves the metadata."""
     data = stored(bench)
     whole, state = (decode_checkpoint(data, "topics/flights/", 5, with_tombstones=wanted) for wanted in (True, False))
@@ -62,7 +61,7 @@ def test_nothing_is_a_checkpoint_too() -> None:
         assert decode_checkpoint(data, "topics/t/", 0, with_tombstones=wanted).num_rows == 0
 
 
-def test_each_file_has_one_entry(bench: Any) -> None:
+def test_each_file_has_one_entry(bench: TopicBench) -> None:
     """Of a tombstone in the checkpoint and what later commits say of its file the newest counts: no file is there twice."""
     table = decode_checkpoint(stored(bench), "topics/flights/", 5)
     back, again, other = sorted(removed_paths(table))

@@ -15,13 +15,14 @@ from log_format.checkpoints import segments as checkpoint_segments
 from log_format.checkpoints.checkpoint import decode_checkpoint, removed_paths, write_checkpoint
 from log_format.checkpoints.segments import columns_of, segments_of
 from log_format.checkpoints.state import read_checkpoint
-from log_format.delta.actions import checkpoint_file
+from log_format.delta import checkpoint_file
 from log_format.delta.checkpoint_schema import ADD
 from log_format.errors import CorruptData
 from log_format.manifest.manifest import Manifest
 from log_format.segments.run import Run, SegmentRef
 from log_format.topic.changes import DeleteRecords
 from log_format.topic.segment_tags import TAG_FOOTER, TAG_RUNS
+from tests.support.topic_bench import TopicBench
 
 PATH = "segments/00000000-0000-4000-8000-00000000000{}.parquet"
 RUN = [0, 0, 5, 5, 10, 0, 9]
@@ -116,7 +117,7 @@ def test_runs_may_be_as_long_as_they_like() -> None:
         assert manifest.paths_within(0, 0, ends[0]) == {PATH.format(0)}
 
 
-def test_a_checkpoint_becomes_columns(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_becomes_columns(bench: TopicBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """The segments of our own checkpoints are never taken one by one: that would cost minutes where there are many."""
     bench.new_id = lambda: str(uuid.uuid4())
     gateway = bench.create(2)
@@ -131,7 +132,7 @@ def test_a_checkpoint_becomes_columns(bench: Any, monkeypatch: pytest.MonkeyPatc
     assert state.manifest.runs(1) == gateway.log.state.manifest.runs(1)
 
 
-def test_pieces_make_no_difference(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_make_no_difference(bench: TopicBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A checkpoint that is read and written in many pieces, one after the other, says what the log says."""
     for name, value in (("_ROWS_MAX", 2), ("_GROUP_BYTES", 1), ("LARGE_BYTES", 0)):
         monkeypatch.setattr(checkpoint_file, name, value)
@@ -154,7 +155,7 @@ def test_pieces_make_no_difference(bench: Any, monkeypatch: pytest.MonkeyPatch) 
     assert pq.ParquetFile(pa.BufferReader(data)).metadata.num_row_groups > 4
 
 
-def test_tombstones_that_are_elsewhere_are_corrupt(bench: Any) -> None:
+def test_tombstones_that_are_elsewhere_are_corrupt(bench: TopicBench) -> None:
     """Where a checkpoint's metadata names the wrong row groups, no segment is passed over unseen."""
     gateway = bench.create(1)
     bench.append(gateway, {0: [b"a"]})

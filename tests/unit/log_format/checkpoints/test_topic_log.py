@@ -15,11 +15,12 @@ from log_format.delta.table import NO_LOG
 from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable
 from log_format.inspection.verify import verify_topic
 from log_format.topic.changes import DeleteTopic
+from tests.support.topic_bench import TopicBench
 
 DOWN = StoreUnavailable("k", "down", may_have_happened=False)
 
 
-def grow(bench: Any, count: int) -> Any:
+def grow(bench: TopicBench, count: int) -> Any:
     """A topic with ``count`` records in as many commits."""
     gateway = bench.create(1)
     for number in range(count):
@@ -27,12 +28,12 @@ def grow(bench: Any, count: int) -> Any:
     return gateway
 
 
-def clean(bench: Any, below: int) -> None:
+def clean(bench: TopicBench, below: int) -> None:
     for version in range(below):
         bench.store.delete(bench.key(f"{version:020d}.json"))
 
 
-def test_a_topic_that_never_was(bench: Any) -> None:
+def test_a_topic_that_never_was(bench: TopicBench) -> None:
     """An empty log gives a topic that does not exist; when it is made, the next look sees it."""
     log = bench.gateway().log
     assert (log.state.version, log.refresh().exists, log.refresh().version) == (NO_LOG, False, NO_LOG)
@@ -40,7 +41,7 @@ def test_a_topic_that_never_was(bench: Any) -> None:
     assert log.refresh().exists
 
 
-def test_a_look_without_news_is_one_request(bench: Any) -> None:
+def test_a_look_without_news_is_one_request(bench: TopicBench) -> None:
     """Keeping fresh probes the next version, and reads only what is new."""
     gateway = grow(bench, 2)
     other = bench.gateway()
@@ -54,14 +55,14 @@ def test_a_look_without_news_is_one_request(bench: Any) -> None:
     assert [name for name, _ in bench.store.requests] == ["get", "get"]
 
 
-def test_loading_reads_the_newest_checkpoint_and_what_follows(bench: Any) -> None:
+def test_loading_reads_the_newest_checkpoint_and_what_follows(bench: TopicBench) -> None:
     """A start-up does not read what a checkpoint covers."""
     gateway = grow(bench, 6)
     write_checkpoint(bench.store, "flights", 2, 0)
     write_checkpoint(bench.store, "flights", 5, 0)
     bench.store.requests.clear()
     state = bench.gateway().log.refresh()
-    assert [key for name, key in bench.store.requests if name == "get"] == [
+    assert [key.rpartition("/")[2] for name, key in bench.store.requests if name == "get"] == [
         "_last_checkpoint",
         f"{5:020d}.checkpoint.parquet",
         f"{6:020d}.json",
@@ -72,7 +73,7 @@ def test_loading_reads_the_newest_checkpoint_and_what_follows(bench: Any) -> Non
 @pytest.mark.parametrize(
     "hint", [b'{"version":2,"size":1}', b'{"version":99,"size":1}', b"garbage", b'{"version":"x"}', None]
 )
-def test_the_hint_is_only_a_hint(bench: Any, hint: bytes | None) -> None:
+def test_the_hint_is_only_a_hint(bench: TopicBench, hint: bytes | None) -> None:
     """An old, wrong, damaged or missing hint costs time, never the right answer."""
     grow(bench, 6)
     write_checkpoint(bench.store, "flights", 2, 0)
@@ -85,7 +86,7 @@ def test_the_hint_is_only_a_hint(bench: Any, hint: bytes | None) -> None:
     assert (state.version, state.high_watermark(0)) == (6, 6)
 
 
-def test_a_sleeper_finds_the_head(bench: Any) -> None:
+def test_a_sleeper_finds_the_head(bench: TopicBench) -> None:
     """Who slept while the commits behind its own were cleaned away does not take the hole for the end of the log."""
     gateway = grow(bench, 2)
     sleeper = bench.gateway()
@@ -98,7 +99,7 @@ def test_a_sleeper_finds_the_head(bench: Any) -> None:
     assert sleeper.log.refresh().version == 6
 
 
-def test_a_sleeper_does_not_believe_what_landed_in_a_hole(bench: Any) -> None:
+def test_a_sleeper_does_not_believe_what_landed_in_a_hole(bench: TopicBench) -> None:
     """A put that arrives after clean-up is no commit: nobody's state ever holds it, not for a moment."""
     gateway = grow(bench, 2)
     seen: list[int] = []
@@ -117,7 +118,7 @@ def test_a_sleeper_does_not_believe_what_landed_in_a_hole(bench: Any) -> None:
     assert seen == [2, 6]
 
 
-def test_a_sleep_in_the_middle_of_a_look_counts(bench: Any) -> None:
+def test_a_sleep_in_the_middle_of_a_look_counts(bench: TopicBench) -> None:
     """The look began in time, but the machine slept until the answer came: the answer is doubted all the same."""
     gateway = grow(bench, 2)
     sleeper = bench.gateway()
@@ -135,7 +136,7 @@ def test_a_sleep_in_the_middle_of_a_look_counts(bench: Any) -> None:
     assert sleeper.log.refresh().version == 6
 
 
-def test_clean_up_while_loading_starts_it_again(bench: Any) -> None:
+def test_clean_up_while_loading_starts_it_again(bench: TopicBench) -> None:
     """What was listed and then cleaned away is covered by a newer checkpoint: loading begins anew, so often and no more."""
     gateway = grow(bench, 3)
 
@@ -151,7 +152,7 @@ def test_clean_up_while_loading_starts_it_again(bench: Any) -> None:
         bench.gateway().log.refresh()
 
 
-def test_a_load_that_takes_too_long_is_not_trusted(bench: Any) -> None:
+def test_a_load_that_takes_too_long_is_not_trusted(bench: TopicBench) -> None:
     """When clean-up may have overtaken it, a load begins anew; and when that never ends, the store is to blame."""
     grow(bench, 1)
 
@@ -166,7 +167,7 @@ def test_a_load_that_takes_too_long_is_not_trusted(bench: Any) -> None:
         bench.gateway().log.refresh()
 
 
-def test_what_a_slow_load_misses_is_no_damage(bench: Any) -> None:
+def test_what_a_slow_load_misses_is_no_damage(bench: TopicBench) -> None:
     """Objects that vanish while the machine sleeps were cleaned away; only what vanishes at once is damage."""
     grow(bench, 1)
 
@@ -180,7 +181,7 @@ def test_what_a_slow_load_misses_is_no_damage(bench: Any) -> None:
 
 
 @pytest.mark.parametrize("missing", [0, 1, 2])
-def test_a_missing_commit_is_found_out(bench: Any, missing: int) -> None:
+def test_a_missing_commit_is_found_out(bench: TopicBench, missing: int) -> None:
     """A log with a hole behind its newest checkpoint is damaged, and says which version it lacks."""
     grow(bench, 3)
     bench.store.delete(bench.key(f"{missing:020d}.json"))
@@ -190,7 +191,7 @@ def test_a_missing_commit_is_found_out(bench: Any, missing: int) -> None:
 
 @pytest.mark.parametrize("unlisted", [[1], [2, 3], [4], [1, 3]])
 @pytest.mark.parametrize("load", ["a reader", "verify"])
-def test_a_commit_that_a_listing_lacks_is_asked_for(bench: Any, unlisted: list[int], load: str) -> None:
+def test_a_commit_that_a_listing_lacks_is_asked_for(bench: TopicBench, unlisted: list[int], load: str) -> None:
     """A listing beside writers may lack a version and have the one behind it: nothing is concluded from that."""
     gateway = grow(bench, 5)
 
@@ -204,7 +205,7 @@ def test_a_commit_that_a_listing_lacks_is_asked_for(bench: Any, unlisted: list[i
         assert bench.gateway().log.refresh().next_offsets.tolist() == gateway.log.state.next_offsets.tolist()
 
 
-def test_a_version_far_away_is_not_searched_for(bench: Any) -> None:
+def test_a_version_far_away_is_not_searched_for(bench: TopicBench) -> None:
     """However far ahead of the log an object is named, few versions in between are asked for."""
     grow(bench, 2)
     bench.store.put(bench.key(f"{10**19:020d}.json"), b"{}")
@@ -214,7 +215,7 @@ def test_a_version_far_away_is_not_searched_for(bench: Any) -> None:
     assert len(bench.store.requests) < 100
 
 
-def test_a_store_that_fails_leaves_the_state(bench: Any) -> None:
+def test_a_store_that_fails_leaves_the_state(bench: TopicBench) -> None:
     """A look that fails changes nothing; the next one goes on."""
     gateway = grow(bench, 2)
     other = bench.gateway()
@@ -227,7 +228,7 @@ def test_a_store_that_fails_leaves_the_state(bench: Any) -> None:
     assert other.log.refresh().version == 3
 
 
-def test_a_listing_comes_in_pages(bench: Any) -> None:
+def test_a_listing_comes_in_pages(bench: TopicBench) -> None:
     """A covered version is found behind many others."""
     gateway = grow(bench, 5)
     assert not gateway.log.may_be_cleaned(0)
@@ -235,7 +236,7 @@ def test_a_listing_comes_in_pages(bench: Any) -> None:
     assert [gateway.log.may_be_cleaned(version) for version in range(5)] == [True, True, True, True, False]
 
 
-def test_deletion_and_creation_are_seen(bench: Any) -> None:
+def test_deletion_and_creation_are_seen(bench: TopicBench) -> None:
     """A log kept fresh follows its topic through deletion and re-creation, and so does one loaded anew."""
     gateway = grow(bench, 2)
     other = bench.gateway()
@@ -248,7 +249,7 @@ def test_deletion_and_creation_are_seen(bench: Any) -> None:
     assert other.log.reload().partition_count == 3
 
 
-def test_many_threads_apply_each_commit_once(bench: Any) -> None:
+def test_many_threads_apply_each_commit_once(bench: TopicBench) -> None:
     """Looks and commits at the same time from many threads: each commit is taken once, in order."""
     gateway = grow(bench, 1)
     versions: list[int] = []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from log_format import layout, limits
@@ -13,9 +11,10 @@ from log_format.cluster.identity import load_cluster
 from log_format.errors import BackOff, CorruptData
 from log_format.inspection.verify import verify_topic
 from log_format.transactions.staged_records import staged_key, staged_name, staged_prefix
+from tests.support.topic_bench import TopicBench
 
 
-def replace(bench: Any, key: str, size_bytes: int) -> None:
+def replace(bench: TopicBench, key: str, size_bytes: int) -> None:
     bench.store.put(key, b" " * size_bytes)
 
 
@@ -27,7 +26,7 @@ def bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("bounds")
-def test_a_huge_commit(bench: Any) -> None:
+def test_a_huge_commit(bench: TopicBench) -> None:
     """Of a gateway that follows, of one that loads, of checkpoints and of the verifier: corrupt, with the object's name."""
     gateway = bench.create(1)
     bench.append(gateway, {0: [b"x"]})
@@ -46,7 +45,7 @@ def test_a_huge_commit(bench: Any) -> None:
 
 
 @pytest.mark.usefixtures("bounds")
-def test_a_huge_checkpoint_and_a_huge_hint(bench: Any) -> None:
+def test_a_huge_checkpoint_and_a_huge_hint(bench: TopicBench) -> None:
     """A hint that is none is done without; a checkpoint that is none is corrupt."""
     gateway = bench.create(1)
     bench.append(gateway, {0: [b"x"]})
@@ -60,7 +59,7 @@ def test_a_huge_checkpoint_and_a_huge_hint(bench: Any) -> None:
 
 
 @pytest.mark.usefixtures("bounds")
-def test_nothing_is_written_that_nobody_would_read(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_written_that_nobody_would_read(bench: TopicBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A commit above the bound is refused before it is there, for certain."""
     gateway = bench.create(1)
     monkeypatch.setattr(limits, "COMMIT_BYTES_MAX", 100)
@@ -71,14 +70,14 @@ def test_nothing_is_written_that_nobody_would_read(bench: Any, monkeypatch: pyte
     assert bench.gateway().log.refresh().version == gateway.log.state.version
 
 
-def test_a_huge_cluster_object(bench: Any) -> None:
+def test_a_huge_cluster_object(bench: TopicBench) -> None:
     """The keys' object is read by every gateway."""
     replace(bench, layout.CLUSTER_KEY, limits.CLUSTER_BYTES_MAX + 1)
     with pytest.raises(CorruptData, match="it was replaced"):
         load_cluster(bench.store, bench.new_id)
 
 
-def test_what_fits_is_read(bench: Any) -> None:
+def test_what_fits_is_read(bench: TopicBench) -> None:
     """To the last byte."""
     bench.store.put("a", b"12345")
     assert read_bounded(bench.store, "a", 5) == b"12345"

@@ -21,6 +21,7 @@ from log_format.topic.append import Append
 from log_format.topic.appended import Appended
 from log_format.topic.changes import CreateTopic, DeleteTopic
 from log_format.topic.config import TopicConfig
+from tests.support.topic_bench import TopicBench
 
 REFUSED = StoreUnavailable("k", "connection refused", may_have_happened=False)
 TIMED_OUT = StoreUnavailable("k", "timed out", may_have_happened=True)
@@ -37,11 +38,11 @@ def lands_then(problem: Exception) -> Any:
     return step
 
 
-def commits(bench: Any) -> list[str]:
+def commits(bench: TopicBench) -> list[str]:
     return [info.key for info in bench.store.list(bench.key("")) if info.key.endswith(".json")]
 
 
-def test_an_append_costs_two_puts(bench: Any) -> None:
+def test_an_append_costs_two_puts(bench: TopicBench) -> None:
     """On the way that things normally go: one put for the segment, one for the commit, and nothing else."""
     gateway = bench.create(2)
     bench.store.requests.clear()
@@ -50,7 +51,7 @@ def test_an_append_costs_two_puts(bench: Any) -> None:
 
 
 @pytest.mark.parametrize("problem", [TIMED_OUT, ObjectExists("k")])
-def test_ones_own_commit_is_known_again(bench: Any, problem: Exception) -> None:
+def test_ones_own_commit_is_known_again(bench: TopicBench, problem: Exception) -> None:
     """A commit that landed although its answer was lost, or although the store says that the object exists, is
     acknowledged; it is in the log once."""
     gateway = bench.create(1)
@@ -60,7 +61,7 @@ def test_ones_own_commit_is_known_again(bench: Any, problem: Exception) -> None:
     assert len(commits(bench)) == 3
 
 
-def test_a_lost_request_is_sent_again(bench: Any) -> None:
+def test_a_lost_request_is_sent_again(bench: TopicBench) -> None:
     """When nothing is there after a time-out, the same bytes are put again."""
     gateway = bench.create(1)
     sent: list[bytes] = []
@@ -75,7 +76,7 @@ def test_a_lost_request_is_sent_again(bench: Any) -> None:
     assert bench.clock.slept == [limits.BACKOFF_FIRST_MS, 2 * limits.BACKOFF_FIRST_MS]
 
 
-def test_a_foreign_commit_is_replayed(bench: Any) -> None:
+def test_a_foreign_commit_is_replayed(bench: TopicBench) -> None:
     """Somebody else took the version and the offsets: the next version, the next offsets."""
     one, other = bench.create(1), bench.gateway()
     other.log.refresh()
@@ -86,7 +87,7 @@ def test_a_foreign_commit_is_replayed(bench: Any) -> None:
     assert bench.gateway().log.refresh().high_watermark(0) == 3
 
 
-def test_a_store_that_is_down_changes_nothing(bench: Any) -> None:
+def test_a_store_that_is_down_changes_nothing(bench: TopicBench) -> None:
     """When no request ever reached the store: ``BackOff``, and nothing is there, then or later."""
     gateway = bench.create(1)
     bench.store.script["put_if_absent"] = [REFUSED] * limits.READ_BACK_ATTEMPTS_MAX
@@ -99,7 +100,7 @@ def test_a_store_that_is_down_changes_nothing(bench: Any) -> None:
     assert bench.append_values(gateway, {0: [b"c"]}) == (Appended(0, 0, 1),)
 
 
-def test_nobody_knows(bench: Any) -> None:
+def test_nobody_knows(bench: TopicBench) -> None:
     """When a put may still arrive, that is what is said; and when it has arrived, the next commit builds on it."""
     gateway = bench.create(1)
     late: list[Any] = []
@@ -117,7 +118,7 @@ def test_nobody_knows(bench: Any) -> None:
     assert bench.append_values(gateway, {0: [b"b"]}) == (Appended(0, 1, 1),)
 
 
-def test_nobody_knows_when_nothing_can_be_read_back(bench: Any) -> None:
+def test_nobody_knows_when_nothing_can_be_read_back(bench: TopicBench) -> None:
     """A store that says that the object exists and does not show whose it is leaves the outcome open."""
     gateway = bench.create(1)
     bench.store.script["put_if_absent"] = [ObjectExists("k")] * limits.READ_BACK_ATTEMPTS_MAX
@@ -126,7 +127,7 @@ def test_nobody_knows_when_nothing_can_be_read_back(bench: Any) -> None:
         bench.append(gateway, {0: [b"a"]})
 
 
-def test_retries_are_bounded(bench: Any) -> None:
+def test_retries_are_bounded(bench: TopicBench) -> None:
     """Whoever loses version after version steps down at last, and says that nothing happened."""
     one, other = bench.create(1), bench.gateway()
 
@@ -143,7 +144,7 @@ def test_retries_are_bounded(bench: Any) -> None:
     assert bench.gateway().log.refresh().high_watermark(0) == 0
 
 
-def test_a_refusal_is_up_to_date(bench: Any) -> None:
+def test_a_refusal_is_up_to_date(bench: TopicBench) -> None:
     """A wish is refused, or found fulfilled, only by a head that was looked at for it."""
     one, other = bench.create(1), bench.gateway()
     other.log.refresh()
@@ -156,7 +157,7 @@ def test_a_refusal_is_up_to_date(bench: Any) -> None:
     assert one.committer.commit(append).result == [(Appended(0, 0, 1),)]
 
 
-def test_a_topic_that_somebody_else_made_is_known(bench: Any) -> None:
+def test_a_topic_that_somebody_else_made_is_known(bench: TopicBench) -> None:
     """Who saw that there is no topic does not refuse a change for a topic that was made since."""
     one = bench.gateway()
     with pytest.raises(UnknownTopic):
@@ -165,7 +166,7 @@ def test_a_topic_that_somebody_else_made_is_known(bench: Any) -> None:
     assert one.committer.commit(DeleteTopic()).result == ()
 
 
-def test_a_segment_that_is_too_old_is_not_committed(bench: Any) -> None:
+def test_a_segment_that_is_too_old_is_not_committed(bench: TopicBench) -> None:
     """Orphans may be collected after a while: who comes so late uploads anew, under another name."""
     gateway = bench.create(1)
     append = Append([bench.batch(gateway, {0: [b"a"]})], bench.new_id)
@@ -177,7 +178,7 @@ def test_a_segment_that_is_too_old_is_not_committed(bench: Any) -> None:
     assert [ref.path for ref in gateway.log.state.manifest.segments()] != [segment.path]
 
 
-def test_an_old_head_is_looked_at_again(bench: Any) -> None:
+def test_an_old_head_is_looked_at_again(bench: TopicBench) -> None:
     """What was seen long ago is not built upon without another look; what was seen just now is."""
     gateway = bench.create(1)
     bench.clock.pass_ms(limits.HEAD_TRUSTED_MS)
@@ -190,7 +191,7 @@ def test_an_old_head_is_looked_at_again(bench: Any) -> None:
     assert [name for name, _ in bench.store.requests] == ["get", "list", "put", "put_if_absent"]
 
 
-def sleeps_first(bench: Any, meanwhile: Any = lambda: None) -> Any:
+def sleeps_first(bench: TopicBench, meanwhile: Any = lambda: None) -> Any:
     """The machine sleeps for hours before it sends the request, while others go on."""
 
     def step(real: Any, *arguments: Any) -> None:
@@ -201,7 +202,7 @@ def sleeps_first(bench: Any, meanwhile: Any = lambda: None) -> Any:
     return step
 
 
-def go_on_and_clean_up(bench: Any, *, keep_from: int) -> Any:
+def go_on_and_clean_up(bench: TopicBench, *, keep_from: int) -> Any:
     """Others commit three records, write a checkpoint, and clean-up deletes the commits below ``keep_from``."""
     from log_format.checkpoints.checkpoint import write_checkpoint
 
@@ -217,7 +218,7 @@ def go_on_and_clean_up(bench: Any, *, keep_from: int) -> Any:
     return act
 
 
-def test_a_put_into_a_hole_is_no_commit(bench: Any) -> None:
+def test_a_put_into_a_hole_is_no_commit(bench: TopicBench) -> None:
     """Who slept so long that clean-up has deleted the version that it then writes does not take it for success: the
     records come behind the head."""
     gateway = bench.create(1)
@@ -226,7 +227,7 @@ def test_a_put_into_a_hole_is_no_commit(bench: Any) -> None:
     assert bench.gateway().log.refresh().high_watermark(0) == 4
 
 
-def test_an_answer_that_took_hours_may_mean_anything(bench: Any) -> None:
+def test_an_answer_that_took_hours_may_mean_anything(bench: TopicBench) -> None:
     """When so long passed after the put that the commit may have been cleaned away since, nobody knows."""
     gateway = bench.create(1)
 
@@ -241,7 +242,7 @@ def test_an_answer_that_took_hours_may_mean_anything(bench: Any) -> None:
     assert bench.gateway().log.refresh().high_watermark(0) == 4
 
 
-def test_a_put_that_slept_on_its_way_may_mean_anything(bench: Any) -> None:
+def test_a_put_that_slept_on_its_way_may_mean_anything(bench: TopicBench) -> None:
     """When it can't be told whether the put came before or after clean-up, nobody knows; readers see nothing of it."""
     gateway = bench.create(1)
     bench.store.script["put_if_absent"] = [sleeps_first(bench, go_on_and_clean_up(bench, keep_from=3))]
@@ -251,14 +252,14 @@ def test_a_put_that_slept_on_its_way_may_mean_anything(bench: Any) -> None:
     assert bench.append_values(gateway, {0: [b"next"]}) == (Appended(0, 3, 1),)
 
 
-def test_a_long_sleep_alone_is_no_doubt(bench: Any) -> None:
+def test_a_long_sleep_alone_is_no_doubt(bench: TopicBench) -> None:
     """Who slept while nobody else did anything is acknowledged as ever."""
     gateway = bench.create(1)
     bench.store.script["put_if_absent"] = [sleeps_first(bench)]
     assert bench.append_values(gateway, {0: [b"mine"]}) == (Appended(0, 0, 1),)
 
 
-def test_doubt_that_can_not_be_settled_is_told(bench: Any) -> None:
+def test_doubt_that_can_not_be_settled_is_told(bench: TopicBench) -> None:
     """When the store does not show whether the put landed in a hole, nobody knows."""
     gateway = bench.create(1)
     bench.store.script["put_if_absent"] = [sleeps_first(bench)]
@@ -267,7 +268,7 @@ def test_doubt_that_can_not_be_settled_is_told(bench: Any) -> None:
         bench.append(gateway, {0: [b"mine"]})
 
 
-def test_a_store_that_shows_nothing_changes_nothing(bench: Any) -> None:
+def test_a_store_that_shows_nothing_changes_nothing(bench: TopicBench) -> None:
     """When the head can't be looked at, nothing is tried."""
     bench.store.script["get"] = [TIMED_OUT]
     with pytest.raises(BackOff):
@@ -275,7 +276,7 @@ def test_a_store_that_shows_nothing_changes_nothing(bench: Any) -> None:
     assert commits(bench) == []
 
 
-def test_garbage_in_the_log_is_corrupt(bench: Any) -> None:
+def test_garbage_in_the_log_is_corrupt(bench: TopicBench) -> None:
     """A version that holds no commit is not ours and nobody's: ``CorruptData``, and nothing of ours is there."""
     gateway = bench.create(1)
     bench.store.put(bench.key(f"{1:020d}.json"), b"garbage")
@@ -283,7 +284,7 @@ def test_garbage_in_the_log_is_corrupt(bench: Any) -> None:
         bench.append(gateway, {0: [b"a"]})
 
 
-def test_a_vanished_object_is_written_again(bench: Any) -> None:
+def test_a_vanished_object_is_written_again(bench: TopicBench) -> None:
     """412 and then nothing there: whoever held the version is gone, and the put is repeated."""
     gateway = bench.create(1)
     bench.store.script["put_if_absent"] = [ObjectExists("k")]

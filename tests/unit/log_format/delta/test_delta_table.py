@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import deltalake
 import pyarrow as pa
@@ -12,6 +11,8 @@ import pytest
 from log_format.checkpoints.checkpoint import write_checkpoint
 from log_format.stores.local import LocalStore
 from log_format.topic.changes import AlterTopic, DeleteRecords, DeleteTopic
+from tests.support.faulty_store import FaultyStore
+from tests.support.topic_bench import TopicBench
 
 Row = tuple[int, int, bytes]
 
@@ -23,9 +24,9 @@ def rows(path: Path, version: int | None = None) -> list[Row]:
 
 
 @pytest.fixture
-def history(bench: Any, tmp_path: Path) -> list[list[Row]]:
+def history(bench: TopicBench, tmp_path: Path) -> list[list[Row]]:
     """A topic in a directory that saw everything; what its table must hold at each version."""
-    bench.store = LocalStore(tmp_path)
+    bench.store = FaultyStore(LocalStore(tmp_path))
     gateway = bench.create(2)
     history: list[list[Row]] = [[]]
 
@@ -52,7 +53,9 @@ def history(bench: Any, tmp_path: Path) -> list[list[Row]]:
 
 
 @pytest.mark.parametrize("checkpointed_at", [[], [0], [3], [2, 5], [6], [8], list(range(9))])
-def test_every_version_opens(bench: Any, tmp_path: Path, history: list[list[Row]], checkpointed_at: list[int]) -> None:
+def test_every_version_opens(
+    bench: TopicBench, tmp_path: Path, history: list[list[Row]], checkpointed_at: list[int]
+) -> None:
     """At every version the reader finds the records that were in the table then, with checkpoints or without."""
     for version in checkpointed_at:
         write_checkpoint(bench.store, "flights", version, bench.clock.now_ms())
@@ -63,7 +66,9 @@ def test_every_version_opens(bench: Any, tmp_path: Path, history: list[list[Row]
     assert deltalake.DeltaTable(str(path)).version() == 8
 
 
-def test_the_head_opens_without_what_a_checkpoint_covers(bench: Any, tmp_path: Path, history: list[list[Row]]) -> None:
+def test_the_head_opens_without_what_a_checkpoint_covers(
+    bench: TopicBench, tmp_path: Path, history: list[list[Row]]
+) -> None:
     """After log clean-up the table opens from the checkpoint that was kept."""
     write_checkpoint(bench.store, "flights", 8, bench.clock.now_ms())
     for version in range(8):
@@ -71,7 +76,7 @@ def test_the_head_opens_without_what_a_checkpoint_covers(bench: Any, tmp_path: P
     assert rows(tmp_path / "topics" / "flights") == sorted(history[-1])
 
 
-def test_protocol_schema_and_properties(bench: Any, tmp_path: Path, history: list[list[Row]]) -> None:
+def test_protocol_schema_and_properties(bench: TopicBench, tmp_path: Path, history: list[list[Row]]) -> None:
     """Protocol 1/2 and no feature; the columns of Spark's Kafka source; the topic's id and settings as table properties."""
     table = deltalake.DeltaTable(str(tmp_path / "topics" / "flights"), version=4)
     protocol = table.protocol()
@@ -91,7 +96,7 @@ def test_protocol_schema_and_properties(bench: Any, tmp_path: Path, history: lis
     ]
 
 
-def test_statistics_let_a_reader_skip_segments(bench: Any, tmp_path: Path, history: list[list[Row]]) -> None:
+def test_statistics_let_a_reader_skip_segments(bench: TopicBench, tmp_path: Path, history: list[list[Row]]) -> None:
     """Numbers of records and bounds are where Delta readers look for them, and true."""
     actions = deltalake.DeltaTable(str(tmp_path / "topics" / "flights"), version=2).get_add_actions(flatten=True)
     found = {
@@ -102,7 +107,7 @@ def test_statistics_let_a_reader_skip_segments(bench: Any, tmp_path: Path, histo
     assert history
 
 
-def test_transactions_give_the_next_offsets(bench: Any, tmp_path: Path, history: list[list[Row]]) -> None:
+def test_transactions_give_the_next_offsets(bench: TopicBench, tmp_path: Path, history: list[list[Row]]) -> None:
     """Another reader can tell where a partition ends, also from a checkpoint."""
     write_checkpoint(bench.store, "flights", 4, bench.clock.now_ms())
     table = deltalake.DeltaTable(str(tmp_path / "topics" / "flights"), version=4)

@@ -13,6 +13,7 @@ from log_format.checkpoints.checkpoint import write_checkpoint
 from log_format.delta.cleaned_log import cleaned_below, note_cleaned
 from log_format.errors import CorruptData, StoreUnavailable
 from log_format.stores.memory import MemoryStore
+from tests.support.topic_bench import TopicBench, TopicUser
 
 ROOT = "topics/flights/"
 FAR = 3 * limits.PROBES_AT_ONCE
@@ -20,25 +21,25 @@ FAR = 3 * limits.PROBES_AT_ONCE
 
 
 @pytest.fixture
-def bench(bench: Any) -> Any:
+def bench(bench: TopicBench) -> TopicBench:
     """As on a directory."""
-    bench.store._lists_from_key = False
+    bench.store.lists_from_key = False
     return bench
 
 
-def grow(bench: Any, count: int, gateway: Any = None) -> Any:
+def grow(bench: TopicBench, count: int, gateway: TopicUser | None = None) -> TopicUser:
     gateway = gateway or bench.create(1)
     for number in range(count):
         bench.append(gateway, {0: [b"%d" % number]})
     return gateway
 
 
-def checkpoint(bench: Any, *versions: int) -> None:
+def checkpoint(bench: TopicBench, *versions: int) -> None:
     for version in versions:
         write_checkpoint(bench.store, "flights", version, 0)
 
 
-def clean(bench: Any, below: int) -> None:
+def clean(bench: TopicBench, below: int) -> None:
     """As maintenance does."""
     note_cleaned(bench.store, ROOT, below)
     for version in range(below):
@@ -46,34 +47,32 @@ def clean(bench: Any, below: int) -> None:
         bench.store.delete(bench.key(f"{version:020d}.checkpoint.parquet"))
 
 
-def hint(bench: Any, version: int) -> None:
+def hint(bench: TopicBench, version: int) -> None:
     bench.store.put(bench.key("_last_checkpoint"), b'{"version":%d,"size":1}' % version)
 
 
 @contextmanager
-def listed(bench: Any) -> Iterator[list[str]]:
+def listed(bench: TopicBench) -> Iterator[list[str]]:
     """The prefixes that are listed meanwhile, but for those of notes."""
     listings: list[str] = []
-    real = bench.store.list
 
-    def noting(prefix: str, *, start_after: str = "") -> Any:
-        if prefix != f"{ROOT}_cleaned/":
+    def noting(operation: str, prefix: str) -> None:
+        if operation == "list" and prefix != f"{ROOT}_cleaned/":
             listings.append(prefix)
-        return real(prefix, start_after=start_after)
 
-    bench.store.list = noting
+    bench.store.before = noting
     yield listings
-    bench.store.list = real
+    bench.store.come_back()
 
 
-def look(bench: Any) -> tuple[int, int]:
+def look(bench: TopicBench) -> tuple[int, int]:
     """Somebody who has just come: the head's version, and how often the log was listed."""
     with listed(bench) as listings:
         return bench.gateway().log.refresh().version, len(listings)
 
 
 @pytest.mark.parametrize("behind", [0, 1, limits.PROBES_AT_ONCE - 1, limits.PROBES_AT_ONCE, limits.PROBES_AT_ONCE + 1])
-def test_a_first_look_lists_no_log(bench: Any, behind: int) -> None:
+def test_a_first_look_lists_no_log(bench: TopicBench, behind: int) -> None:
     """The hint, its checkpoint, the commits behind it as far as they go, and one listing of the notes: whatever lies before."""
     grow(bench, 40 + behind)
     checkpoint(bench, 40)
@@ -84,7 +83,7 @@ def test_a_first_look_lists_no_log(bench: Any, behind: int) -> None:
     assert (names.count("get"), names.count("list"), len(names)) == (2 + probes, 1, 3 + probes)
 
 
-def test_a_look_after_a_pause_lists_no_log(bench: Any) -> None:
+def test_a_look_after_a_pause_lists_no_log(bench: TopicBench) -> None:
     """Who knows the head and has not looked for long asks the notes, and loads nothing because of a new checkpoint."""
     gateway = grow(bench, 5)
     checkpoint(bench, 3, 5)
@@ -92,13 +91,13 @@ def test_a_look_after_a_pause_lists_no_log(bench: Any) -> None:
     bench.clock.pass_ms(limits.HEAD_TRUSTED_MS + 1)
     bench.store.requests.clear()
     assert gateway.log.refresh().version == 5
-    assert bench.store.requests == [("get", f"{6:020d}.json"), ("list", "")]
+    assert bench.store.requests == [("get", bench.key(f"{6:020d}.json")), ("list", f"{ROOT}_cleaned/")]
     bench.clock.pass_ms(limits.HEAD_TRUSTED_MS + 1)
     grow(bench, 1, gateway)
     assert not gateway.log.may_be_cleaned(6)
 
 
-def test_a_stale_hint_is_found_out(bench: Any) -> None:
+def test_a_stale_hint_is_found_out(bench: TopicBench) -> None:
     """Who slept wrote a checkpoint, and the hint to it, where clean-up has been: the log does not end there."""
     grow(bench, FAR + 3)
     checkpoint(bench, 3)
@@ -110,7 +109,7 @@ def test_a_stale_hint_is_found_out(bench: Any) -> None:
     assert look(bench) == (FAR + 3, 1)
 
 
-def test_what_landed_in_a_hole_is_found_out(bench: Any) -> None:
+def test_what_landed_in_a_hole_is_found_out(bench: TopicBench) -> None:
     """The same, and a committer that slept put its commit behind that checkpoint: nobody takes it for one."""
     grow(bench, FAR + 3)
     checkpoint(bench, 3)
@@ -124,7 +123,7 @@ def test_what_landed_in_a_hole_is_found_out(bench: Any) -> None:
     assert look(bench) == (FAR + 3, 1)
 
 
-def test_clean_up_while_it_is_probed(bench: Any) -> None:
+def test_clean_up_while_it_is_probed(bench: TopicBench) -> None:
     """Commits that are deleted between two probes are not taken for the end: the notes are looked at afterwards."""
     grow(bench, FAR + 3)
     checkpoint(bench, 3)
@@ -139,7 +138,7 @@ def test_clean_up_while_it_is_probed(bench: Any) -> None:
 
 
 @pytest.mark.parametrize("found", [99, 5])
-def test_a_hint_without_its_checkpoint(bench: Any, found: int) -> None:
+def test_a_hint_without_its_checkpoint(bench: TopicBench, found: int) -> None:
     """The checkpoint is gone, or never came: the log is listed, from there on and then as a whole."""
     grow(bench, 8)
     checkpoint(bench, 3)
@@ -147,7 +146,7 @@ def test_a_hint_without_its_checkpoint(bench: Any, found: int) -> None:
     assert look(bench) == (8, 2)
 
 
-def test_no_hint_at_all(bench: Any) -> None:
+def test_no_hint_at_all(bench: TopicBench) -> None:
     """A young log, or a hint that was never written: the log is listed."""
     grow(bench, 3)
     assert look(bench) == (3, 1)
@@ -156,7 +155,7 @@ def test_no_hint_at_all(bench: Any) -> None:
     assert look(bench) == (3, 1)
 
 
-def test_a_newer_checkpoint_of_somebody_else(bench: Any) -> None:
+def test_a_newer_checkpoint_of_somebody_else(bench: TopicBench) -> None:
     """Another writer's checkpoint without a hint to it changes nothing; once the commits before it are gone it is found."""
     grow(bench, FAR + 3)
     checkpoint(bench, 3)
@@ -168,7 +167,7 @@ def test_a_newer_checkpoint_of_somebody_else(bench: Any) -> None:
     assert look(bench) == (FAR + 3, 1)
 
 
-def test_a_hint_that_is_far_behind(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hint_that_is_far_behind(bench: TopicBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Probing has an end: when very many commits follow, the log is listed, since there must be a newer checkpoint."""
     monkeypatch.setattr(limits, "PROBED_COMMITS_MAX", 2 * limits.PROBES_AT_ONCE)
     grow(bench, 2 * limits.PROBES_AT_ONCE + 3)
@@ -177,7 +176,7 @@ def test_a_hint_that_is_far_behind(bench: Any, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("missing", [5, 6])
-def test_a_missing_commit_is_found_out(bench: Any, missing: int) -> None:
+def test_a_missing_commit_is_found_out(bench: TopicBench, missing: int) -> None:
     """A hole behind the checkpoint is damage, and not the end of the log."""
     grow(bench, 8)
     checkpoint(bench, 4)
@@ -186,7 +185,7 @@ def test_a_missing_commit_is_found_out(bench: Any, missing: int) -> None:
         bench.gateway().log.refresh()
 
 
-def test_a_store_that_fails_while_it_is_probed(bench: Any) -> None:
+def test_a_store_that_fails_while_it_is_probed(bench: TopicBench) -> None:
     """A probe that failed says nothing about the end of the log."""
     grow(bench, 5)
     checkpoint(bench, 3)
@@ -195,7 +194,7 @@ def test_a_store_that_fails_while_it_is_probed(bench: Any) -> None:
         bench.gateway().log.refresh()
 
 
-def test_a_checkpoint_is_written_without_a_listing_of_the_log(bench: Any) -> None:
+def test_a_checkpoint_is_written_without_a_listing_of_the_log(bench: TopicBench) -> None:
     """The next checkpoint follows from the hinted one; after a clean-up above that, from the one that is there."""
     gateway = grow(bench, 8)
     checkpoint(bench, 3)
@@ -235,9 +234,9 @@ def test_a_listing_of_the_notes_that_is_no_snapshot_shows_one() -> None:
 
 
 @pytest.mark.parametrize("lists_from_key", [True, False])
-def test_how_much_of_a_log_is_kept_takes_one_request(bench: Any, lists_from_key: bool) -> None:
+def test_how_much_of_a_log_is_kept_takes_one_request(bench: TopicBench, lists_from_key: bool) -> None:
     """From its first version on until clean-up took some, then from there on."""
-    bench.store._lists_from_key = lists_from_key
+    bench.store.lists_from_key = lists_from_key
     log = grow(bench, 5).log
     assert log.kept_from() == 0
     checkpoint(bench, 3)

@@ -14,9 +14,11 @@ from log_format.errors import CorruptData, ErrorCode, TidelogError, UnsupportedT
 from log_format.inspection.diagnosis import Verdict, diagnose
 from log_format.inspection.verify import verify_topic
 from log_format.stores.local import LocalStore
+from tests.support.faulty_store import FaultyStore
+from tests.support.topic_bench import TopicBench, TopicUser
 
 VECTOR = {"storageType": "u", "pathOrInlineDv": "x", "offset": 1, "sizeInBytes": 36, "cardinality": 2}
-FOREIGN = {
+FOREIGN: dict[str, tuple[str, dict[str, Any]]] = {
     "a protocol": (
         "the Delta protocol 3/7 (deletionVectors)",
         {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"]}},
@@ -32,11 +34,11 @@ FOREIGN = {
 }
 
 
-def foreign_commit(bench: Any, gateway: Any, action: dict[str, Any]) -> str:
+def foreign_commit(bench: TopicBench, gateway: TopicUser, action: dict[str, Any]) -> str:
     """Commit an action at the head, the rest of it as the table has it; the commit's key."""
     state = gateway.log.state
     path = state.manifest.segments()[0].path
-    whole = {
+    whole: dict[str, dict[str, Any]] = {
         "protocol": {},
         "metaData": {"id": state.topic_id, "schemaString": "{}", "partitionColumns": [], "configuration": {}},
         "add": {"path": path, "partitionValues": {}, "size": 1, "modificationTime": 1},
@@ -49,7 +51,7 @@ def foreign_commit(bench: Any, gateway: Any, action: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("what", FOREIGN)
-def test_nobody_reads_or_writes_behind_a_foreign_feature(bench: Any, what: str) -> None:
+def test_nobody_reads_or_writes_behind_a_foreign_feature(bench: TopicBench, what: str) -> None:
     """Who knew the table before, who comes new, and who appends are told the same; once it is gone all go on."""
     said, action = FOREIGN[what]
     gateway = bench.create(1)
@@ -68,7 +70,7 @@ def test_nobody_reads_or_writes_behind_a_foreign_feature(bench: Any, what: str) 
     assert bench.gateway().log.refresh().high_watermark(0) == 2
 
 
-def test_a_protocol_below_ours_and_names_that_look_alike_are_no_feature(bench: Any) -> None:
+def test_a_protocol_below_ours_and_names_that_look_alike_are_no_feature(bench: TopicBench) -> None:
     """What the protocol allows anybody to write is taken."""
     gateway = bench.create(1)
     bench.append(gateway, {0: [b"a"]})
@@ -81,9 +83,9 @@ def test_a_protocol_below_ours_and_names_that_look_alike_are_no_feature(bench: A
 
 
 @pytest.mark.parametrize("checkpointed", [False, True])
-def test_a_feature_that_deltalake_adds_is_told_of(bench: Any, tmp_path: Path, checkpointed: bool) -> None:
+def test_a_feature_that_deltalake_adds_is_told_of(bench: TopicBench, tmp_path: Path, checkpointed: bool) -> None:
     """By the real program, and read from the checkpoint that it writes, too; ``tidelog doctor`` names the topic."""
-    bench.store = LocalStore(tmp_path)
+    bench.store = FaultyStore(LocalStore(tmp_path))
     gateway = bench.create(1)
     bench.append(gateway, {0: [b"a"]})
     table = deltalake.DeltaTable(str(tmp_path / "topics" / bench.name))

@@ -4,7 +4,6 @@ behind."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -12,12 +11,14 @@ from log_format import layout
 from log_format.errors import StoreUnavailable
 from log_format.inspection import diagnosis
 from log_format.inspection.diagnosis import SKEW_MAX_MS, SKEW_NOTED_MS, SLOW_PUT_MS, Finding, Verdict, diagnose
+from tests.support.clocks import ManualClock
+from tests.support.topic_bench import TopicBench
 
 ALWAYS = 100
 REFUSED = StoreUnavailable("key", "the credentials don't allow this: AccessDenied (403)", may_have_happened=False)
 
 
-def findings(bench: Any, *, is_reader: bool = False) -> dict[str, Finding]:
+def findings(bench: TopicBench, *, is_reader: bool = False) -> dict[str, Finding]:
     made = list(diagnose(bench.store, bench.clock, bench.new_id, is_reader=is_reader))
     assert len({finding.what for finding in made}) == len(made)
     assert all(
@@ -26,13 +27,13 @@ def findings(bench: Any, *, is_reader: bool = False) -> dict[str, Finding]:
     return {finding.what: finding for finding in made}
 
 
-def verdicts(bench: Any, **options: bool) -> dict[str, Verdict]:
+def verdicts(bench: TopicBench, **options: bool) -> dict[str, Verdict]:
     return {
         what: found.verdict for what, found in findings(bench, **options).items() if found.verdict is not Verdict.GOOD
     }
 
 
-def test_a_sound_store_is_sound_and_keeps_no_probe(bench: Any) -> None:
+def test_a_sound_store_is_sound_and_keeps_no_probe(bench: TopicBench) -> None:
     """On an empty store and on one with a topic all is well, and what was written is deleted again."""
     assert verdicts(bench) == {}
     assert list(bench.store.list("")) == []
@@ -53,7 +54,7 @@ def test_a_sound_store_is_sound_and_keeps_no_probe(bench: Any) -> None:
     ],
 )
 def test_each_operation_that_is_refused_is_named_with_the_permission(
-    bench: Any, operation: str, named: list[str], permission: str
+    bench: TopicBench, operation: str, named: list[str], permission: str
 ) -> None:
     """Whatever the credentials don't allow is said, with the reason and what is needed, and only that is."""
     bench.store.script[operation] = [REFUSED] * ALWAYS
@@ -62,7 +63,7 @@ def test_each_operation_that_is_refused_is_named_with_the_permission(
     assert all(permission in found[what].advice and REFUSED.detail in found[what].said for what in named)
 
 
-def test_refused_deletes_are_named(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_deletes_are_named(bench: TopicBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A gateway that can't delete could not leave, and nothing else is wrong with the store."""
 
     def refuse(key: str) -> None:
@@ -72,7 +73,7 @@ def test_refused_deletes_are_named(bench: Any, monkeypatch: pytest.MonkeyPatch) 
     assert verdicts(bench) == {"delete": Verdict.BAD}
 
 
-def test_a_store_that_ignores_conditions_is_named(bench: Any) -> None:
+def test_a_store_that_ignores_conditions_is_named(bench: TopicBench) -> None:
     """A store that replaces what is there is found: on it gateways would overwrite each other's commits."""
 
     def replace(real: Callable[..., None], key: str, data: bytes) -> None:
@@ -82,7 +83,7 @@ def test_a_store_that_ignores_conditions_is_named(bench: Any) -> None:
     assert verdicts(bench) == {"put-if-absent": Verdict.BAD}
 
 
-def test_a_store_that_answers_with_something_else_is_named(bench: Any) -> None:
+def test_a_store_that_answers_with_something_else_is_named(bench: TopicBench) -> None:
     """A cache before the store, which answers reads with what was, is found."""
     bench.store.script["get"] = [lambda real, key: b"what was"]
     assert verdicts(bench) == {"read": Verdict.BAD}
@@ -93,16 +94,16 @@ def test_a_store_that_answers_with_something_else_is_named(bench: Any) -> None:
     [(SKEW_NOTED_MS, None), (-SKEW_NOTED_MS, None), (SKEW_MAX_MS, Verdict.POOR), (-SKEW_MAX_MS - 1, Verdict.BAD)],
 )
 def test_clocks_that_differ_are_named(
-    bench: Any, monkeypatch: pytest.MonkeyPatch, skew_ms: int, verdict: Verdict | None
+    bench: TopicBench, monkeypatch: pytest.MonkeyPatch, skew_ms: int, verdict: Verdict | None
 ) -> None:
     """Seconds are nothing, minutes are said, more is wrong; whichever of the two is ahead."""
     real = bench.clock.now_ms()
-    monkeypatch.setattr(bench.store, "_clock", type(bench.clock)())
+    monkeypatch.setattr(bench.store.objects, "_clock", ManualClock())
     monkeypatch.setattr(bench.clock, "now_ms", lambda: real + skew_ms)
     assert verdicts(bench) == ({} if verdict is None else {"clock": verdict})
 
 
-def test_slow_puts_are_named(bench: Any) -> None:
+def test_slow_puts_are_named(bench: TopicBench) -> None:
     """A store that takes longer for a PUT than a flush waits for company is worth a look."""
 
     def slowly(real: Callable[..., None], key: str, data: bytes) -> None:
@@ -113,7 +114,7 @@ def test_slow_puts_are_named(bench: Any) -> None:
     assert verdicts(bench) == {"latency": Verdict.POOR}
 
 
-def test_gateways_are_counted_by_their_heartbeats(bench: Any) -> None:
+def test_gateways_are_counted_by_their_heartbeats(bench: TopicBench) -> None:
     """One that beats is alive; when none does any more it is worth a look."""
     bench.store.put("system/gateways/a.json", b"{}")
     assert "1 alive" in findings(bench)["gateways"].said
@@ -121,7 +122,7 @@ def test_gateways_are_counted_by_their_heartbeats(bench: Any) -> None:
     assert verdicts(bench) == {"gateways": Verdict.POOR}
 
 
-def test_records_that_expired_long_ago_are_named(bench: Any) -> None:
+def test_records_that_expired_long_ago_are_named(bench: TopicBench) -> None:
     """Retention that nobody carries out is found; what expired a moment ago is nobody's fault."""
     bench.append(bench.create(retention_ms=1000), {0: [b"a"], 1: [b"b"]})
     bench.clock.pass_ms(diagnosis.OVERDUE_MS)
@@ -133,7 +134,7 @@ def test_records_that_expired_long_ago_are_named(bench: Any) -> None:
 
 
 @pytest.mark.parametrize("bound", ["SEGMENTS_MAX", "COMMITS_MAX"])
-def test_what_piles_up_is_named(bench: Any, monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
+def test_what_piles_up_is_named(bench: TopicBench, monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
     """Segments that nobody merges, and commits that no checkpoint covers, are found above their bound only."""
     gateway = bench.create()
     for _ in range(4):
@@ -144,14 +145,14 @@ def test_what_piles_up_is_named(bench: Any, monkeypatch: pytest.MonkeyPatch, bou
     assert verdicts(bench) == {f"topic {bench.name}": Verdict.POOR, "topics": Verdict.POOR}
 
 
-def test_a_damaged_log_is_named_and_hides_no_other(bench: Any) -> None:
+def test_a_damaged_log_is_named_and_hides_no_other(bench: TopicBench) -> None:
     """A commit that is no commit makes its topic bad, and only its topic."""
     bench.append(bench.create(), {0: [b"a"]})
     bench.store.put("topics/broken/_delta_log/00000000000000000000.json", b"{")
     assert verdicts(bench) == {"topic broken": Verdict.BAD, "topics": Verdict.POOR}
 
 
-def test_a_reader_is_checked_without_a_single_write(bench: Any) -> None:
+def test_a_reader_is_checked_without_a_single_write(bench: TopicBench) -> None:
     """``is_reader`` asks only for what a reader may do, and still finds what is wrong with topics."""
     bench.store.script = {name: [REFUSED] * ALWAYS for name in ("put", "put_if_absent")}
     assert set(findings(bench, is_reader=True)) == {"list", "topics"}

@@ -17,9 +17,10 @@ from log_format.segments.run import SegmentRef
 from log_format.segments.segment import encode_segment
 from log_format.topic.changes import DeleteRecords, DeleteTopic
 from log_format.topic.segment_tags import add_segment
+from tests.support.topic_bench import TopicBench, TopicUser
 
 
-def filled(bench: Any) -> Any:
+def filled(bench: TopicBench) -> Any:
     """Two partitions, three segments, seven records."""
     gateway = bench.create(2)
     bench.append(gateway, {0: [b"a", b"b"], 1: [b"c"]})
@@ -28,16 +29,16 @@ def filled(bench: Any) -> Any:
     return gateway
 
 
-def keys(bench: Any, gateway: Any) -> list[str]:
+def keys(bench: TopicBench, gateway: TopicUser) -> list[str]:
     return [f"topics/{bench.name}/{segment.path}" for segment in gateway.log.state.manifest.segments()]
 
 
-def verify(bench: Any) -> VerifyReport:
+def verify(bench: TopicBench) -> VerifyReport:
     return verify_topic(bench.store, bench.name, clock=bench.clock)
 
 
 @pytest.mark.parametrize("checkpointed", [False, True])
-def test_a_sound_topic_is_sound(bench: Any, checkpointed: bool) -> None:
+def test_a_sound_topic_is_sound(bench: TopicBench, checkpointed: bool) -> None:
     """No problem is found in what the committer wrote, and the figures are right, with or without a checkpoint."""
     gateway = filled(bench)
     if checkpointed:
@@ -62,13 +63,13 @@ def test_a_sound_topic_is_sound(bench: Any, checkpointed: bool) -> None:
     assert steps == [(0, 3), (1, 3), (2, 3), (3, 3)]
 
 
-def test_an_empty_topic_is_sound(bench: Any) -> None:
+def test_an_empty_topic_is_sound(bench: TopicBench) -> None:
     """A topic without records is sound; the system's clock does where none is given."""
     bench.create(1)
     assert verify_topic(bench.store, bench.name).ok
 
 
-def test_only_readable_records_count(bench: Any) -> None:
+def test_only_readable_records_count(bench: TopicBench) -> None:
     """Records below the log start are checked, too, but they are no records of the topic any more."""
     gateway = filled(bench)
     gateway.committer.commit(DeleteRecords(before={0: 1, 1: -1}))
@@ -77,7 +78,7 @@ def test_only_readable_records_count(bench: Any) -> None:
     assert report.partitions[1] == VerifiedPartition(partition=1, log_start_offset=3, next_offset=3, record_count=0)
 
 
-def test_a_topic_made_anew_is_sound(bench: Any) -> None:
+def test_a_topic_made_anew_is_sound(bench: TopicBench) -> None:
     """The segments of a deleted predecessor are neither missed nor counted."""
     gateway = filled(bench)
     gateway.committer.commit(DeleteTopic())
@@ -88,7 +89,7 @@ def test_a_topic_made_anew_is_sound(bench: Any) -> None:
     assert (report.ok, report.segment_count, report.record_count, report.orphan_count) == (True, 1, 1, 0)
 
 
-def test_orphans_are_counted_and_no_damage(bench: Any) -> None:
+def test_orphans_are_counted_and_no_damage(bench: TopicBench) -> None:
     """Objects that no commit names are told, as what they are: the leavings of flushes that came to nothing."""
     filled(bench)
     bench.store.put(f"topics/{bench.name}/segments/orphan.parquet", b"whatever")
@@ -97,14 +98,14 @@ def test_orphans_are_counted_and_no_damage(bench: Any) -> None:
 
 
 @pytest.mark.parametrize("topic", ["other", "flights"])
-def test_a_topic_that_is_not_there_is_unknown(bench: Any, topic: str) -> None:
+def test_a_topic_that_is_not_there_is_unknown(bench: TopicBench, topic: str) -> None:
     """What never was, or was deleted, can't be verified."""
     filled(bench).committer.commit(DeleteTopic())
     with pytest.raises(UnknownTopic):
         verify_topic(bench.store, topic, clock=bench.clock)
 
 
-def test_a_store_that_fails_is_not_damage(bench: Any) -> None:
+def test_a_store_that_fails_is_not_damage(bench: TopicBench) -> None:
     """A store that can't be reached is said to be just that."""
     filled(bench)
     bench.store.script["get_range"] = [StoreUnavailable("k", "down", may_have_happened=False)]
@@ -128,7 +129,7 @@ DAMAGES: dict[str, Callable[[Any, str, str], None]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damage_to_a_segment_is_found(bench: Any, damage: str) -> None:
+def test_damage_to_a_segment_is_found(bench: TopicBench, damage: str) -> None:
     """A segment that is missing or has other bytes is named once; the others are read all the same."""
     gateway = filled(bench)
     first, second, third = keys(bench, gateway)
@@ -141,7 +142,7 @@ def test_damage_to_a_segment_is_found(bench: Any, damage: str) -> None:
     assert first not in report.problems[0]
 
 
-def test_every_flipped_bit_is_found(bench: Any) -> None:
+def test_every_flipped_bit_is_found(bench: TopicBench) -> None:
     """No single byte of a segment can change without being found out."""
     gateway = bench.create(1)
     bench.append(gateway, {0: [b"a", b"b"]})
@@ -156,7 +157,7 @@ def test_every_flipped_bit_is_found(bench: Any) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_a_missing_commit_is_found(bench: Any, version: int) -> None:
+def test_a_missing_commit_is_found(bench: TopicBench, version: int) -> None:
     """A log with a hole is told as such."""
     filled(bench)
     bench.store.delete(bench.key(f"{version:020d}.json"))
@@ -165,14 +166,14 @@ def test_a_missing_commit_is_found(bench: Any, version: int) -> None:
     assert f"lacks version {version}" in report.problems[0]
 
 
-def test_a_damaged_commit_is_found(bench: Any) -> None:
+def test_a_damaged_commit_is_found(bench: TopicBench) -> None:
     """A commit that can't be read is told as such."""
     filled(bench)
     bench.store.put(bench.key(f"{2:020d}.json"), b"{")
     assert not verify(bench).ok
 
 
-def forge(bench: Any, gateway: Any, change: Callable[[Add], Add]) -> None:
+def forge(bench: TopicBench, gateway: TopicUser, change: Callable[[Add], Add]) -> None:
     """Replace the newest commit by one that says something else of its segment."""
     version = gateway.log.state.version
     key = bench.key(f"{version:020d}.json")
@@ -191,7 +192,7 @@ def retagged(old: str, new: str) -> Callable[[Add], Add]:
     return change
 
 
-def test_a_commit_that_does_not_fit_its_segment_is_found(bench: Any) -> None:
+def test_a_commit_that_does_not_fit_its_segment_is_found(bench: TopicBench) -> None:
     """Counts, sizes and timestamps in the commit are compared with what the segment really holds."""
     gateway = filled(bench)
     stamp = str(bench.clock.now_ms())
@@ -218,7 +219,7 @@ STATISTICS = {
 
 
 @pytest.mark.parametrize("right", STATISTICS)
-def test_statistics_that_are_wrong_are_found(bench: Any, right: str) -> None:
+def test_statistics_that_are_wrong_are_found(bench: TopicBench, right: str) -> None:
     """Other readers skip files by them: with a wrong one they would miss records, and nothing else would tell."""
     gateway = filled(bench)
 
@@ -234,7 +235,7 @@ def test_statistics_that_are_wrong_are_found(bench: Any, right: str) -> None:
     assert report.record_count == 7
 
 
-def test_statistics_have_to_be_there_but_a_moment_may_be_written_otherwise(bench: Any) -> None:
+def test_statistics_have_to_be_there_but_a_moment_may_be_written_otherwise(bench: TopicBench) -> None:
     """Whoever moves a log through another program may get other text for the same moment; that is no damage."""
     gateway = filled(bench)
     key = bench.key(f"{gateway.log.state.version:020d}.json")
@@ -247,7 +248,7 @@ def test_statistics_have_to_be_there_but_a_moment_may_be_written_otherwise(bench
 
 
 @pytest.mark.parametrize("checkpointed", [False, True])
-def test_a_modification_time_that_goes_back_is_found(bench: Any, checkpointed: bool) -> None:
+def test_a_modification_time_that_goes_back_is_found(bench: TopicBench, checkpointed: bool) -> None:
     """Readers that order files by it would give a partition's records out of order."""
     gateway = filled(bench)
     forge(bench, gateway, lambda add: msgspec.structs.replace(add, modification_time=add.modification_time - 1))
@@ -258,7 +259,7 @@ def test_a_modification_time_that_goes_back_is_found(bench: Any, checkpointed: b
     assert "partition 0" in problem
 
 
-def test_commits_without_an_id_or_with_one_of_another_are_found(bench: Any) -> None:
+def test_commits_without_an_id_or_with_one_of_another_are_found(bench: TopicBench) -> None:
     """Their writers could not tell their own commit from somebody else's. What is no segment and no offset needs none."""
     gateway = filled(bench)
     key = bench.key(f"{gateway.log.state.version:020d}.json")
@@ -277,7 +278,7 @@ def test_commits_without_an_id_or_with_one_of_another_are_found(bench: Any) -> N
     assert verify(bench).ok
 
 
-def test_records_that_are_not_all_there_are_found(bench: Any) -> None:
+def test_records_that_are_not_all_there_are_found(bench: TopicBench) -> None:
     """A run with fewer records than offsets is damage, unless its keys were compacted, whatever the topic's setting is now."""
     for name, keys_compacted in (("plain", 0), ("partly", 2), ("compacted", 3)):
         bench.name = name
@@ -288,7 +289,7 @@ def test_records_that_are_not_all_there_are_found(bench: Any) -> None:
         assert report.record_count == 2
 
 
-def append_sparse(bench: Any, gateway: Any, keys_compacted: int) -> None:
+def append_sparse(bench: TopicBench, gateway: TopicUser, keys_compacted: int) -> None:
     """A commit of offsets [0, 3) of which the segment lacks the middle one."""
     from log_format.topic.append import _place
 
@@ -307,7 +308,7 @@ def append_sparse(bench: Any, gateway: Any, keys_compacted: int) -> None:
     bench.store.put_if_absent(bench.key(f"{1:020d}.json"), data)
 
 
-def test_a_gap_between_segments_is_found(bench: Any) -> None:
+def test_a_gap_between_segments_is_found(bench: TopicBench) -> None:
     """A segment that left the table without a log start leaves a gap that is told by its offsets."""
     gateway = filled(bench)
     second = gateway.log.state.manifest.segments()[1]
@@ -317,7 +318,7 @@ def test_a_gap_between_segments_is_found(bench: Any) -> None:
     assert report.problems == ("Partition 0 has no offsets [2, 3).",)
 
 
-def test_an_end_that_is_not_there_is_found(bench: Any) -> None:
+def test_an_end_that_is_not_there_is_found(bench: TopicBench) -> None:
     """When the newest segment left the table, the next offset gives it away."""
     gateway = filled(bench)
     third = gateway.log.state.manifest.segments()[2]
@@ -329,7 +330,7 @@ def test_an_end_that_is_not_there_is_found(bench: Any) -> None:
     )
 
 
-def test_a_topic_may_be_written_meanwhile(bench: Any) -> None:
+def test_a_topic_may_be_written_meanwhile(bench: TopicBench) -> None:
     """Records that come, and segments that go, while the topic is read are no damage."""
     gateway = filled(bench)
 
@@ -346,7 +347,7 @@ def test_a_topic_may_be_written_meanwhile(bench: Any) -> None:
     assert (report.ok, report.problems) == (True, ())
 
 
-def test_problems_are_bounded(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_problems_are_bounded(bench: TopicBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A topic that lost everything does not give a report without end."""
     monkeypatch.setattr(limits, "VERIFY_PROBLEMS_MAX", 2)
     gateway = filled(bench)
@@ -356,9 +357,9 @@ def test_problems_are_bounded(bench: Any, monkeypatch: pytest.MonkeyPatch) -> No
     assert (report.ok, len(report.problems), report.record_count) == (False, 2, 0)
 
 
-def test_one_row_group_is_in_memory_at_a_time(bench: Any) -> None:
+def test_one_row_group_is_in_memory_at_a_time(bench: TopicBench) -> None:
     """No request asks for a whole segment: footers and row groups come one by one."""
     filled(bench)
     bench.store.requests.clear()
     verify(bench)
-    assert not [key for name, key in bench.store.requests if name == "get" and key.startswith("id-")]
+    assert not [key for name, key in bench.store.requests if name == "get" and "/id-" in key]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -20,12 +22,12 @@ ROWS = st.lists(
 )
 
 
-def size(row: dict) -> int:
+def size(row: dict[str, Any]) -> int:
     headers = sum(len(header["key"].encode()) + len(header["value"] or b"") for header in row["headers"] or [])
     return len(row["key"] or b"") + len(row["value"] or b"") + headers
 
 
-def table(rows: list[dict]) -> pa.Table:
+def table(rows: list[dict[str, Any]]) -> pa.Table:
     return pa.table(
         [
             pa.array([0] * len(rows), pa.int64()).cast(TIMESTAMP),
@@ -39,7 +41,7 @@ def table(rows: list[dict]) -> pa.Table:
 
 @settings(deadline=None)
 @given(rows=ROWS, first=st.integers(0, 5), bytes_max=st.integers(0, 200), records_max=st.integers(1, 25))
-def test_cut_is_exact(rows: list[dict], first: int, bytes_max: int, records_max: int) -> None:
+def test_cut_is_exact(rows: list[dict[str, Any]], first: int, bytes_max: int, records_max: int) -> None:
     """As many records as fit both limits, one more would not; one at least; slices and chunks count like whole tables."""
     whole = table(rows)
     pieces = pa.concat_tables([whole.slice(first, 7), whole.slice(min(first + 7, len(rows)))])

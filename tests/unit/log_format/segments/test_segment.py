@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -90,14 +93,14 @@ def test_columns_and_the_bytes_before_make_no_difference(from_start: bool) -> No
         indices = range(first, 3)
         start, end = footer.row_groups[first].start, footer.row_groups[2].end
         data = bytearray(segment.data[0 if from_start else start : end])
-        narrow = decode_row_groups(footer, indices, data, columns=["value"])
+        narrow = decode_row_groups(footer, indices, bytes(data), columns=["value"])
         assert narrow.column_names == ["partition", "offset", "timestamp", "value"]
         expected = records.slice(sum(group.record_count for group in footer.row_groups[:first]))
         assert narrow.equals(expected.select(narrow.column_names))
-        assert decode_row_groups(footer, indices, data).equals(expected)
+        assert decode_row_groups(footer, indices, bytes(data)).equals(expected)
         data[-1] ^= 1
         with pytest.raises(CorruptData, match="do not match their checksum"):
-            decode_row_groups(footer, indices, data, columns=["offset"])
+            decode_row_groups(footer, indices, bytes(data), columns=["offset"])
 
 
 def test_runs_and_row_groups_say_what_is_inside() -> None:
@@ -225,10 +228,10 @@ def test_a_dictionary_of_keys_only_where_keys_repeat() -> None:
         assert decode_all(segment).column("key").to_pylist() == [key or b"key-%d" % index for index in range(200)]
 
 
-def test_any_parquet_and_delta_reader_opens_it(tmp_path) -> None:
+def test_any_parquet_and_delta_reader_opens_it(tmp_path: Path) -> None:
     """A segment is ordinary Parquet; a Delta table of segments reads without anything of ours."""
     records = make_records({0: 50, 1: 20}, headers=True)
-    actions: list[dict] = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}]
+    actions: list[dict[str, Any]] = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}]
     fields = msgspec.json.encode({"type": "struct", "fields": DELTA_FIELDS}).decode()
     actions.append(
         {
@@ -260,7 +263,7 @@ def test_any_parquet_and_delta_reader_opens_it(tmp_path) -> None:
     assert read.sort_by(order).equals(pa.concat_tables([records] * len(COMPRESSIONS)).sort_by(order))
 
 
-def _delta_field(name: str, type_: object) -> dict:
+def _delta_field(name: str, type_: object) -> dict[str, Any]:
     return {"name": name, "type": type_, "nullable": True, "metadata": {}}
 
 
@@ -301,7 +304,7 @@ DELTA_FIELDS = [
         ),
     ],
 )
-def test_what_is_no_segment_is_refused(spoil, message: str) -> None:
+def test_what_is_no_segment_is_refused(spoil: Callable[[bytes], bytes], message: str) -> None:
     """Records out of order, twice, without a place or none at all never reach the store."""
     with pytest.raises(ValueError, match=message):
         encode_segment(spoil(make_records({0: 3, 1: 1})), compression="zstd")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import zlib
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -153,7 +154,8 @@ class TestDamage:
 
     def test_footers_that_list_other_row_groups_than_there_are(self) -> None:
         """One entry for each row group, no more and no fewer."""
-        for changes in ([], [{}, {}]):
+        lists: tuple[list[dict[str, Any]], ...] = ([], [{}, {}])
+        for changes in lists:
             with pytest.raises(CorruptData, match="lists"):
                 _decode_with_row_groups(changes)
 

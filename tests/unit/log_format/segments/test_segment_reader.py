@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +31,7 @@ class CountingStore(MemoryStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self.requests: list[tuple] = []
+        self.requests: list[tuple[Any, ...]] = []
         self.down = False
 
     def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
@@ -80,7 +81,7 @@ def put(store: MemoryStore, records: pa.Table, *, row_group_bytes_max: int = 125
 
 def offsets(records: pa.Table) -> list[int]:
     assert records.schema.equals(RECORD_SCHEMA, check_metadata=True)
-    return records.column("offset").to_pylist()
+    return list(records.column("offset").to_pylist())
 
 
 @pytest.mark.parametrize("whole_object_bytes_max", [0, 1 << 20])

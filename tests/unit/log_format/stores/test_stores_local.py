@@ -9,6 +9,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -166,7 +167,7 @@ def test_a_listing_opens_only_the_directories_it_needs(
         opened.append(str(path.relative_to(local_store.directory)))
         return real(path)
 
-    monkeypatch.setattr(local_list.os, "scandir", scandir)
+    monkeypatch.setattr(os, "scandir", scandir)
     listing = local_store.list("topics/", start_after="topics/b/segments/x")
     assert next(listing).key == "topics/c/_delta_log/0"
     assert opened == ["topics", "topics/b", "topics/b/segments", "topics/c", "topics/c/_delta_log"]
@@ -192,8 +193,13 @@ def test_a_long_log_is_not_read_for_the_names_of_topics(tmp_path: Path, monkeypa
     for number in range(500):
         (tmp_path / "topics" / "t" / "_delta_log").mkdir(parents=True, exist_ok=True)
         (tmp_path / "topics" / "t" / "_delta_log" / f"{number:020d}.json").touch()
-    looked_at = []
+    looked_at: list[object] = []
     key = local_list._key
-    monkeypatch.setattr(local_list, "_key", lambda *entry: looked_at.append(entry) or key(*entry))
+
+    def noted(*entry: Any) -> Any:
+        looked_at.append(entry)
+        return key(*entry)
+
+    monkeypatch.setattr(local_list, "_key", noted)
     assert list(LocalStore(tmp_path).list_directories("topics/")) == ["t"]
     assert len(looked_at) < 10

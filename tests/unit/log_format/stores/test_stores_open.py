@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,8 +106,9 @@ def test_wrong_aws_settings_are_refused(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("setting", ["max_pool_connections", "connect_timeout_ms", "read_timeout_ms"])
 def test_settings_must_be_positive(setting: str) -> None:
     """A timeout of zero would mean none, or none at all: neither is wanted."""
+    settings: dict[str, Any] = {setting: 0}
     with pytest.raises(ValueError, match="positive"):
-        S3Store("bucket", **{setting: 0})
+        S3Store("bucket", **settings)
 
 
 def test_boto3_is_imported_for_s3_only(tmp_path: Path) -> None:

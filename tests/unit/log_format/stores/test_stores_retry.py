@@ -7,22 +7,7 @@ import pytest
 from log_format.errors import ObjectExists, StoreUnavailable
 from log_format.limits import STORE_ATTEMPTS_MAX
 from log_format.stores.retry import RequestFailed, Retry
-
-
-class _Clock:
-    def __init__(self) -> None:
-        self.time_ms = 0
-        self.pauses_ms: list[int] = []
-
-    def now_ms(self) -> int:
-        return self.time_ms
-
-    def monotonic_ms(self) -> int:
-        return self.time_ms
-
-    def sleep_ms(self, duration_ms: int) -> None:
-        self.pauses_ms.append(duration_ms)
-        self.time_ms += duration_ms
+from tests.support.clocks import ManualClock
 
 
 class _Request:
@@ -63,7 +48,7 @@ def test_what_is_tried_again(
     """What may have happened is repeated only when it may be; the error remembers every try that may have landed."""
     request = _Request(*failures)
     with pytest.raises(StoreUnavailable) as raised:
-        Retry(budget_ms=60_000, clock=_Clock()).run("a", request, repeatable=repeatable)
+        Retry(budget_ms=60_000, clock=ManualClock()).run("a", request, repeatable=repeatable)
     assert request.count == count
     assert raised.value.may_have_happened is may_have_happened
     assert raised.value.key == "a"
@@ -73,14 +58,16 @@ def test_what_is_tried_again(
 def test_a_failure_that_passes_is_not_seen(failure: RequestFailed, repeatable: bool) -> None:
     """The answer of a later try is the answer."""
     request = _Request(failure, failure)
-    assert Retry(budget_ms=60_000, clock=_Clock()).run("a", request, repeatable=repeatable) == "answer"
+    assert Retry(budget_ms=60_000, clock=ManualClock()).run("a", request, repeatable=repeatable) == "answer"
     assert request.count == 3
 
 
 def test_reads_change_nothing() -> None:
     """Whatever becomes of a read, nothing has happened."""
     with pytest.raises(StoreUnavailable) as raised:
-        Retry(budget_ms=0, clock=_Clock(), jitter=lambda: 1.0).run("a", _Request(LOST), repeatable=True, changes=False)
+        Retry(budget_ms=0, clock=ManualClock(), jitter=lambda: 1.0).run(
+            "a", _Request(LOST), repeatable=True, changes=False
+        )
     assert raised.value.may_have_happened is False
 
 
@@ -88,27 +75,27 @@ def test_answers_are_not_tried_again() -> None:
     """An error that is an answer (the object exists) goes straight to the caller."""
     request = _Request(ObjectExists("a"))
     with pytest.raises(ObjectExists):
-        Retry(budget_ms=60_000, clock=_Clock()).run("a", request, repeatable=True)
+        Retry(budget_ms=60_000, clock=ManualClock()).run("a", request, repeatable=True)
     assert request.count == 1
 
 
 def test_pauses_grow_and_are_bounded() -> None:
     """Pauses double up to their limit and are taken in part, as the jitter says."""
-    clock = _Clock()
+    clock = ManualClock()
     with pytest.raises(StoreUnavailable):
         Retry(budget_ms=60_000, clock=clock, jitter=lambda: 0.5).run("a", _Request(*[BUSY] * 99), repeatable=True)
-    assert clock.pauses_ms == [50, 100, 200, 400, 800, 1500, 1500]
+    assert clock.slept == [50, 100, 200, 400, 800, 1500, 1500]
 
 
 @pytest.mark.parametrize(("budget_ms", "count"), [(0, 1), (99, 1), (100, 2), (300, 3), (1500, 5)])
 def test_the_time_is_bounded(budget_ms: int, count: int) -> None:
     """No try begins after the budget; none is even waited for that would."""
-    clock = _Clock()
+    clock = ManualClock()
     request = _Request(*[BUSY] * 99)
     with pytest.raises(StoreUnavailable):
         Retry(budget_ms=budget_ms, clock=clock, jitter=lambda: 1.0).run("a", request, repeatable=True)
     assert request.count == count
-    assert clock.time_ms <= budget_ms
+    assert clock.elapsed_ms <= budget_ms
 
 
 def test_a_negative_budget_is_a_mistake() -> None:

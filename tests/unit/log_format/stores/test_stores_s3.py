@@ -13,11 +13,13 @@ from typing import Any
 import boto3
 import botocore.awsrequest
 import pytest
+from botocore.compat import HTTPHeaders
 
 from log_format.errors import ObjectExists, ObjectMissing, StoreUnavailable
 from log_format.limits import STORE_ATTEMPTS_MAX
 from log_format.store import ObjectStore
 from log_format.stores.s3 import S3Store
+from tests.support.clocks import ManualClock
 
 DATE = "Wed, 21 Oct 2026 07:28:00 GMT"
 LISTING = b"""<?xml version="1.0"?><ListBucketResult><IsTruncated>false</IsTruncated><EncodingType>url</EncodingType>
@@ -94,22 +96,6 @@ def _handler(server: _FakeServer) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-class _Clock:
-    """A clock whose pauses take no time."""
-
-    def __init__(self) -> None:
-        self.time_ms = 0
-
-    def now_ms(self) -> int:
-        return self.time_ms
-
-    def monotonic_ms(self) -> int:
-        return self.time_ms
-
-    def sleep_ms(self, duration_ms: int) -> None:
-        self.time_ms += duration_ms
-
-
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[_FakeServer]:
     """The server, and this process's environment pointing to it."""
@@ -139,7 +125,7 @@ def session() -> boto3.Session:
 @pytest.fixture
 def store(server: _FakeServer, session: boto3.Session) -> S3Store:
     """A store on the fake server that waits 200 ms for an answer, and whose pauses take no time."""
-    return S3Store("bucket", "prefix", read_timeout_ms=200, retry_ms_max=60_000, session=session, clock=_Clock())
+    return S3Store("bucket", "prefix", read_timeout_ms=200, retry_ms_max=60_000, session=session, clock=ManualClock())
 
 
 Operation = Callable[[ObjectStore], object]
@@ -298,12 +284,12 @@ def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch, operation: 
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{unused.getsockname()[1]}")
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "user")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "password")
-        clock = _Clock()
+        clock = ManualClock()
         with pytest.raises(StoreUnavailable, match="can't be reached") as raised:
             operation(S3Store("bucket", retry_ms_max=60_000, clock=clock))
         assert "127.0.0.1" not in raised.value.detail
     assert raised.value.may_have_happened is False
-    assert clock.time_ms > 0
+    assert clock.elapsed_ms > 0
 
 
 def test_without_credentials(server: _FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,7 +310,7 @@ def test_an_error_keeps_to_itself_where_the_store_is(
 ) -> None:
     """A gateway's clients are told what failed, not of which server, bucket, key or user: the log is."""
     server.answers = [answer]
-    store = S3Store("hidden-bucket", "hidden", read_timeout_ms=200, session=session, clock=_Clock())
+    store = S3Store("hidden-bucket", "hidden", read_timeout_ms=200, session=session, clock=ManualClock())
     with pytest.raises(StoreUnavailable) as raised:
         store.put_if_absent("secret/key", b"x")
     detail = raised.value.detail
@@ -336,7 +322,8 @@ def test_an_error_keeps_to_itself_where_the_store_is(
 def test_missing_objects(store: S3Store, server: _FakeServer) -> None:
     """404 for the object is an answer, not a failure; deleting what is not there is none either."""
     server.answers = [_error(404, "NoSuchKey")]
-    for operation in (READS[0], READS[1], READS[2]):
+    reads: list[Any] = READS[:3]
+    for operation in reads:
         with pytest.raises(ObjectMissing):
             operation.values[0](store)
     store.delete("a")
@@ -369,11 +356,11 @@ def test_at_amazon(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def answer(request: botocore.awsrequest.AWSPreparedRequest, **_: object) -> botocore.awsrequest.AWSResponse:
         sent.append(request)
-        return botocore.awsrequest.AWSResponse(request.url, 200, {}, _Empty())
+        return botocore.awsrequest.AWSResponse(request.url, 200, HTTPHeaders(), _Empty())
 
     session = boto3.Session(aws_access_key_id="user", aws_secret_access_key="password", region_name="eu-central-1")
     store = S3Store("some-bucket", "prefix", session=session)
-    store._client.meta.events.register("before-send.s3.PutObject", answer)
+    store._client.meta.events.register("before-send.s3.PutObject", answer)  # type: ignore[arg-type]
     store.put_if_absent("a", b"payload")
     [request] = sent
     assert request.url == "https://some-bucket.s3.eu-central-1.amazonaws.com/prefix/a"

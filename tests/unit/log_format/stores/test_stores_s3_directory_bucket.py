@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import boto3
 import pytest
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
+from botocore.compat import HTTPHeaders
 
 from log_format.stores.s3 import S3Store
 
@@ -25,11 +26,11 @@ class Bucket:
         self._answers = (SESSION, *answers)
         session = boto3.Session(aws_access_key_id="user", aws_secret_access_key="password", region_name="eu-west-1")
         self.store = S3Store("fast--euw1-az1--x-s3", "log", session=session)
-        self.store._client.meta.events.register("before-send.s3", self._answer)
+        self.store._client.meta.events.register("before-send.s3", self._answer)  # type: ignore[arg-type]
 
     def _answer(self, request: AWSPreparedRequest, **_: object) -> AWSResponse:
         self.requests.append(request)
-        return AWSResponse(request.url, 200, {}, _Body(self._answers[len(self.requests) - 1]))
+        return AWSResponse(request.url, 200, HTTPHeaders(), _Body(self._answers[len(self.requests) - 1]))
 
 
 class _Body:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import gc
 import json
 import weakref
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from log_format.errors import ErrorCode, TopicReplaced, UnknownTopic
+from log_format.errors import ErrorCode, TidelogError, TopicReplaced, UnknownTopic
 from log_format.records.schema import BATCH_SCHEMA, RECORD_SCHEMA
 from log_format.topic.append import Append, Batch
 from log_format.topic.appended import Appended
 from log_format.topic.applied_transactions import TransactionStamp
 from log_format.topic.changes import AlterTopic, DeleteTopic
+from tests.support.topic_bench import TopicBench
 
 
 def rows(append: Append) -> list[tuple[int, int, bytes]]:
@@ -26,7 +26,7 @@ def rows(append: Append) -> list[tuple[int, int, bytes]]:
     return list(zip(*(append.records[name].to_pylist() for name in ("partition", "offset", "value")), strict=True))
 
 
-def test_records_get_consecutive_offsets(bench: Any) -> None:
+def test_records_get_consecutive_offsets(bench: TopicBench) -> None:
     """A request's records for one partition are consecutive and in its order; requests follow each other."""
     gateway = bench.create(3)
     bench.append(gateway, {1: [b"before"]})
@@ -41,7 +41,7 @@ def test_records_get_consecutive_offsets(bench: Any) -> None:
     assert rows(append) == [(0, 0, b"e"), (1, 1, b"b"), (1, 2, b"c"), (1, 3, b"d"), (2, 0, b"a")]
 
 
-def test_records_that_alternate_between_partitions_keep_their_order(bench: Any) -> None:
+def test_records_that_alternate_between_partitions_keep_their_order(bench: TopicBench) -> None:
     """Sorting by partition never swaps two records of one partition, however they come."""
     gateway = bench.create(2)
     values = [b"%d" % number for number in range(50)]
@@ -58,7 +58,7 @@ def test_records_that_alternate_between_partitions_keep_their_order(bench: Any) 
     assert append.counts() == {0: 25, 1: 25}
 
 
-def test_a_flush_is_one_segment_and_one_commit(bench: Any) -> None:
+def test_a_flush_is_one_segment_and_one_commit(bench: TopicBench) -> None:
     """However many requests and partitions take part: two puts. The commit has one ``add`` and a ``txn`` per partition."""
     gateway = bench.create(3)
     bench.store.requests.clear()
@@ -70,7 +70,7 @@ def test_a_flush_is_one_segment_and_one_commit(bench: Any) -> None:
     assert (actions[1]["add"]["dataChange"], actions[1]["add"]["partitionValues"]) == (True, {})
 
 
-def test_modification_times_keep_the_order_of_commits(bench: Any) -> None:
+def test_modification_times_keep_the_order_of_commits(bench: TopicBench) -> None:
     """A reader that goes by modification times sees offsets in order, also when a writer's clock goes back."""
     gateway = bench.create(1)
     bench.append(gateway, {0: [b"a"]})
@@ -83,7 +83,7 @@ def test_modification_times_keep_the_order_of_commits(bench: Any) -> None:
     assert times[0] < times[1]
 
 
-def test_a_proposal_is_pure(bench: Any) -> None:
+def test_a_proposal_is_pure(bench: TopicBench) -> None:
     """The same state gives the same segment, so that a retry uploads nothing again; other offsets give another one."""
     gateway = bench.create(2)
     append = Append([bench.batch(gateway, {0: [b"a"]})], bench.new_id)
@@ -98,11 +98,12 @@ def test_a_proposal_is_pure(bench: Any) -> None:
     bench.append(other, {0: [b"x"]})
     third = append.propose(other.log.state, 1)
     assert third.segment is not None
+    assert first.segment is not None
     assert third.segment.path != first.segment.path
     assert rows(append) == [(0, 1, b"a")]
 
 
-def test_staging_ahead_saves_an_upload(bench: Any) -> None:
+def test_staging_ahead_saves_an_upload(bench: TopicBench) -> None:
     """What was staged for the offsets that came true is committed as it is; what was not is encoded anew."""
     gateway = bench.create(1)
     first, second = (Append([bench.batch(gateway, {0: [value]})], bench.new_id) for value in (b"a", b"b"))
@@ -121,7 +122,7 @@ def test_staging_ahead_saves_an_upload(bench: Any) -> None:
     assert [segment.path for segment in gateway.log.state.manifest.segments()][2] != stale.path
 
 
-def test_one_bad_batch_does_not_hold_up_the_others(bench: Any) -> None:
+def test_one_bad_batch_does_not_hold_up_the_others(bench: TopicBench) -> None:
     """A batch for the topic's predecessor and one with a record too large are refused by themselves; the rest is committed."""
     gateway = bench.create(2, topic_id="old")
     late = bench.batch(gateway, {0: [b"late"]})
@@ -133,12 +134,13 @@ def test_one_bad_batch_does_not_hold_up_the_others(bench: Any) -> None:
     append = Append([late, good, large, last], bench.new_id)
     replaced, first, too_large, second = gateway.committer.commit(append).result
     assert isinstance(replaced, TopicReplaced)
+    assert isinstance(too_large, TidelogError)
     assert (too_large.code, too_large.fields["limit_bytes"]) == (ErrorCode.RECORD_TOO_LARGE, 49)
     assert (first, second) == ((Appended(0, 0, 1),), (Appended(0, 1, 1),))
     assert [value for _, _, value in rows(append)] == [b"good", b"last"]
 
 
-def test_nothing_is_written_when_nothing_stands(bench: Any) -> None:
+def test_nothing_is_written_when_nothing_stands(bench: TopicBench) -> None:
     """When every batch is refused, there is neither segment nor commit."""
     gateway = bench.create(1)
     append = Append([bench.batch(gateway, {0: [b"a"]})], bench.new_id)
@@ -152,7 +154,7 @@ def test_nothing_is_written_when_nothing_stands(bench: Any) -> None:
 
 
 @pytest.mark.parametrize("compression", ["zstd", "lz4", "snappy", "gzip", "uncompressed"])
-def test_a_topic_chooses_its_compression(bench: Any, compression: str) -> None:
+def test_a_topic_chooses_its_compression(bench: TopicBench, compression: str) -> None:
     """The segment is compressed as the topic's setting says at the moment of the commit."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -164,7 +166,7 @@ def test_a_topic_chooses_its_compression(bench: Any, compression: str) -> None:
     assert column.compression.lower().removesuffix("_raw") == compression
 
 
-def test_records_routed_by_a_partition_count_that_changed_are_refused(bench: Any) -> None:
+def test_records_routed_by_a_partition_count_that_changed_are_refused(bench: TopicBench) -> None:
     """A key keeps to one partition: what was routed before partitions were added must be routed again. Named ones stand."""
     gateway = bench.create(2)
     routed, named = bench.batch(gateway, {0: [b"by key"]}), bench.batch(gateway, {1: [b"named"]})
@@ -176,7 +178,7 @@ def test_records_routed_by_a_partition_count_that_changed_are_refused(bench: Any
     assert result[1] == (Appended(1, 0, 1),)
 
 
-def test_a_flush_is_freed_without_the_garbage_collector(bench: Any) -> None:
+def test_a_flush_is_freed_without_the_garbage_collector(bench: TopicBench) -> None:
     """A flush and its segment are megabytes: nothing that they hold may hold them."""
     gateway = bench.create(1)
     append = Append([bench.batch(gateway, {0: [b"a"]})], bench.new_id)
@@ -190,7 +192,7 @@ def test_a_flush_is_freed_without_the_garbage_collector(bench: Any) -> None:
         gc.enable()
 
 
-def test_a_batch_without_keys_is_judged_by_the_policy_at_the_head(bench: Any) -> None:
+def test_a_batch_without_keys_is_judged_by_the_policy_at_the_head(bench: TopicBench) -> None:
     """Where keys are compacted one without is refused, by itself; what a decided transaction brings is not: it must be in."""
     gateway = bench.create(1, cleanup_policy="compact")
     keyless = bench.batch(gateway, {0: [b"a"]})
@@ -208,11 +210,12 @@ def test_a_batch_without_keys_is_judged_by_the_policy_at_the_head(bench: Any) ->
         transaction=TransactionStamp("t-1", 5, 0),
     )
     refused, *stored = gateway.committer.commit(Append([keyless, keyed, decided], bench.new_id)).result
+    assert isinstance(refused, TidelogError)
     assert refused.code is ErrorCode.INVALID_RECORD
     assert stored == [(Appended(0, 0, 1),), (Appended(0, 1, 1),)]
 
 
-def test_with_log_append_time_a_transaction_has_the_time_of_its_appending(bench: Any) -> None:
+def test_with_log_append_time_a_transaction_has_the_time_of_its_appending(bench: TopicBench) -> None:
     """By the setting at the head, also where it changed since the segment was encoded; other batches have their times already."""
     gateway = bench.create(1)
     usual, decided = (bench.batch(gateway, {0: [value]}, timestamp_ms=1_000) for value in (b"usual", b"decided"))

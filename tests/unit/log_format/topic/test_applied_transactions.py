@@ -23,11 +23,13 @@ from log_format.topic.applied_transactions import (
 )
 from log_format.topic.changes import DeleteRecords, DeleteTopic
 from log_format.topic.producers import Producers
+from tests.support.faulty_store import FaultyStore
+from tests.support.topic_bench import TopicBench, TopicUser
 
 FIRST = TransactionStamp("first", 3, 3)
 
 
-def applied(bench: Any, gateway: Any, *stamps: TransactionStamp) -> list[Outcome]:
+def applied(bench: TopicBench, gateway: TopicUser, *stamps: TransactionStamp) -> list[Outcome]:
     """One record for each, in one flush."""
     batches: list[Batch] = [bench.batch(gateway, {0: [stamp.transaction_id.encode()]}) for stamp in stamps]
     for batch, stamp in zip(batches, stamps, strict=True):
@@ -36,7 +38,7 @@ def applied(bench: Any, gateway: Any, *stamps: TransactionStamp) -> list[Outcome
     return outcomes
 
 
-def newcomer(bench: Any, *, without_commits: bool = False) -> Any:
+def newcomer(bench: TopicBench, *, without_commits: bool = False) -> Any:
     """A gateway that knows only what is in the store; ``without_commits``: only the newest checkpoint."""
     gateway = bench.gateway()
     if without_commits:
@@ -47,11 +49,11 @@ def newcomer(bench: Any, *, without_commits: bool = False) -> Any:
     return gateway
 
 
-def checkpoint(bench: Any, gateway: Any) -> None:
+def checkpoint(bench: TopicBench, gateway: TopicUser) -> None:
     write_checkpoint(bench.store, "flights", gateway.log.state.version, bench.clock.now_ms())
 
 
-def test_a_commit_names_the_transactions_that_it_applies(bench: Any) -> None:
+def test_a_commit_names_the_transactions_that_it_applies(bench: TopicBench) -> None:
     """The commit itself says which transaction's records it brings: a reader of the log needs nothing else to tell."""
     gateway = bench.create(1)
     applied(bench, gateway, FIRST, TransactionStamp("second", 4, 3))
@@ -60,7 +62,7 @@ def test_a_commit_names_the_transactions_that_it_applies(bench: Any) -> None:
     assert txns == {"0": 2, "transaction-first": 3, "transaction-second": 4, FLOOR_APP_ID: 3}
 
 
-def test_whoever_applies_it_again_appends_nothing(bench: Any) -> None:
+def test_whoever_applies_it_again_appends_nothing(bench: TopicBench) -> None:
     """From memory, from the commits, from a checkpoint, within one flush and in a conflict: the first places."""
     gateway = bench.create(1)
     late = newcomer(bench)
@@ -76,7 +78,7 @@ def test_whoever_applies_it_again_appends_nothing(bench: Any) -> None:
     assert gateway.log.refresh().high_watermark(0) == 1
 
 
-def test_what_ended_is_told_by_the_floor(bench: Any) -> None:
+def test_what_ended_is_told_by_the_floor(bench: TopicBench) -> None:
     """Memory is bounded by what is not ended, and forgetting never doubles, however late somebody wakes up."""
     gateway = bench.create(1)
     applied(bench, gateway, FIRST)
@@ -90,7 +92,7 @@ def test_what_ended_is_told_by_the_floor(bench: Any) -> None:
     assert gateway.log.refresh().high_watermark(0) == 47
 
 
-def test_one_that_ended_meanwhile_harms_no_other_of_its_flush(bench: Any) -> None:
+def test_one_that_ended_meanwhile_harms_no_other_of_its_flush(bench: TopicBench) -> None:
     """Two who finish it at once may share a flush, with each other and with records of others: those stand."""
     gateway = bench.create(1)
     late = TransactionStamp("late", 2, 2)
@@ -101,7 +103,7 @@ def test_one_that_ended_meanwhile_harms_no_other_of_its_flush(bench: Any) -> Non
     assert stood == (Appended(0, 1, 1),)
 
 
-def test_a_floor_never_goes_down(bench: Any) -> None:
+def test_a_floor_never_goes_down(bench: TopicBench) -> None:
     """Who has not looked for long brings an old floor along, which opens no door to what ended."""
     gateway = bench.create(1)
     applied(bench, gateway, FIRST)
@@ -113,7 +115,7 @@ def test_a_floor_never_goes_down(bench: Any) -> None:
         assert isinstance(applied(bench, late, FIRST)[0], TransactionEnded)
 
 
-def test_it_takes_no_producers_place_and_needs_none(bench: Any) -> None:
+def test_it_takes_no_producers_place_and_needs_none(bench: TopicBench) -> None:
     """A topic that forgot producer ids issued later than the transaction takes its records all the same."""
     gateway = bench.create(1)
     object.__setattr__(gateway.log.state, "producers", Producers({}, bench.clock.now_ms() + 86_400_000))
@@ -122,7 +124,7 @@ def test_it_takes_no_producers_place_and_needs_none(bench: Any) -> None:
     assert len(gateway.log.state.producers) == 0
 
 
-def test_an_incarnation_knows_no_transactions(bench: Any) -> None:
+def test_an_incarnation_knows_no_transactions(bench: TopicBench) -> None:
     """A topic made anew shares nothing with the old one."""
     gateway = bench.create(1)
     applied(bench, gateway, FIRST)
@@ -135,9 +137,9 @@ def test_an_incarnation_knows_no_transactions(bench: Any) -> None:
 
 
 @pytest.mark.parametrize("ours_before", [False, True])
-def test_a_checkpoint_of_somebody_else_doubles_nothing(bench: Any, tmp_path: Path, ours_before: bool) -> None:
+def test_a_checkpoint_of_somebody_else_doubles_nothing(bench: TopicBench, tmp_path: Path, ours_before: bool) -> None:
     """deltalake's checkpoint knows nothing of our metadata, and still tells what is applied and what ended."""
-    bench.store = LocalStore(tmp_path)
+    bench.store = FaultyStore(LocalStore(tmp_path))
     gateway = bench.create(1)
     slow = TransactionStamp("slow", 5, 1)
     for stamp in (FIRST, TransactionStamp("new", 6, 5), slow):

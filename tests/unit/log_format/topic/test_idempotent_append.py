@@ -20,23 +20,25 @@ from log_format.topic.append import Append, Batch, Outcome
 from log_format.topic.appended import Appended, Duplicate
 from log_format.topic.changes import DeleteRecords, DeleteTopic
 from log_format.topic.producers import ProducerStamp
+from tests.support.faulty_store import FaultyStore
+from tests.support.topic_bench import TopicBench, TopicUser
 
 DAY_MS = 86_400_000
 
 
-def issued(bench: Any, number: int = 0) -> str:
+def issued(bench: TopicBench, number: int = 0) -> str:
     return producer_id.issue(producer_id.PLAIN, bench.clock.now_ms(), f"{number:020x}", b"key")
 
 
 def stamped(
-    bench: Any, gateway: Any, who: str, sequence: int, values: dict[int, list[bytes]], *, epoch: int = 0
+    bench: TopicBench, gateway: TopicUser, who: str, sequence: int, values: dict[int, list[bytes]], *, epoch: int = 0
 ) -> Batch:
     batch: Batch = bench.batch(gateway, values)
     batch.stamp = ProducerStamp(who, epoch, sequence)
     return batch
 
 
-def empty(bench: Any, gateway: Any, who: str, sequence: int) -> Batch:
+def empty(bench: TopicBench, gateway: TopicUser, who: str, sequence: int) -> Batch:
     batch = stamped(bench, gateway, who, sequence, {0: [b"left out"]})
     stamp, topic_id = batch.stamp, batch.topic_id
     return Batch(
@@ -44,12 +46,12 @@ def empty(bench: Any, gateway: Any, who: str, sequence: int) -> Batch:
     )
 
 
-def flush(bench: Any, gateway: Any, *batches: Batch) -> Sequence[Outcome]:
+def flush(bench: TopicBench, gateway: TopicUser, *batches: Batch) -> Sequence[Outcome]:
     result: Sequence[Outcome] = gateway.committer.commit(Append(batches, bench.new_id)).result
     return result
 
 
-def once(bench: Any, gateway: Any, who: str, sequence: int, value: bytes = b"x") -> Outcome:
+def once(bench: TopicBench, gateway: TopicUser, who: str, sequence: int, value: bytes = b"x") -> Outcome:
     (outcome,) = flush(bench, gateway, stamped(bench, gateway, who, sequence, {0: [value]}))
     return outcome
 
@@ -59,13 +61,13 @@ def code_of(outcome: Outcome) -> ErrorCode:
     return outcome.code
 
 
-def forget_commits(bench: Any, gateway: Any) -> None:
+def forget_commits(bench: TopicBench, gateway: TopicUser) -> None:
     """Leave the newest checkpoint only, as log clean-up may."""
     for version in range(gateway.log.state.version + 1):
         bench.store.delete(bench.key(f"{version:020d}.json"))
 
 
-def test_another_gateway_knows_the_request_from_the_commits(bench: Any) -> None:
+def test_another_gateway_knows_the_request_from_the_commits(bench: TopicBench) -> None:
     """A takeover: who has only the log tells a repeat from a new request, and the next one from one that is ahead."""
     first, who = bench.create(2), issued(bench)
     (places,) = flush(bench, first, stamped(bench, first, who, 0, {0: [b"a", b"b"], 1: [b"c"]}))
@@ -79,7 +81,7 @@ def test_another_gateway_knows_the_request_from_the_commits(bench: Any) -> None:
     assert once(bench, other, who, 1) == (Appended(0, 2, 1),)
 
 
-def test_another_gateway_knows_the_request_from_a_checkpoint(bench: Any) -> None:
+def test_another_gateway_knows_the_request_from_a_checkpoint(bench: TopicBench) -> None:
     """Commits that clean-up deleted, and segments that were removed since, take no memory of a request with them."""
     first, who = bench.create(1), issued(bench)
     for sequence in range(3):
@@ -97,7 +99,7 @@ def test_another_gateway_knows_the_request_from_a_checkpoint(bench: Any) -> None
     assert once(bench, other, who, 4) == (Appended(0, 3, 1),)
 
 
-def test_a_repeat_that_meets_the_first_try_in_a_conflict_is_a_duplicate(bench: Any) -> None:
+def test_a_repeat_that_meets_the_first_try_in_a_conflict_is_a_duplicate(bench: TopicBench) -> None:
     """Re-validation: the same request was committed through another gateway while this one was committing it."""
     first, who = bench.create(1), issued(bench)
     late = bench.gateway()
@@ -111,7 +113,7 @@ def test_a_repeat_that_meets_the_first_try_in_a_conflict_is_a_duplicate(bench: A
     assert late.log.state.high_watermark(0) == 3
 
 
-def test_requests_of_one_flush_are_judged_one_after_another(bench: Any) -> None:
+def test_requests_of_one_flush_are_judged_one_after_another(bench: TopicBench) -> None:
     """Next, next but one, the same again, a gap; expected offsets count those before them in the flush; one segment."""
     gateway, who = bench.create(1), issued(bench)
     expecting = [bench.batch(gateway, {0: [b"e"]}) for _ in range(2)]
@@ -137,7 +139,7 @@ def test_requests_of_one_flush_are_judged_one_after_another(bench: Any) -> None:
     assert gateway.log.state.version == version + 1
 
 
-def test_a_refused_request_uses_no_sequence_up(bench: Any) -> None:
+def test_a_refused_request_uses_no_sequence_up(bench: TopicBench) -> None:
     """The one behind it in the flush is out of order, and both may come again."""
     gateway, who = bench.create(1), issued(bench)
     wrong = stamped(bench, gateway, who, 0, {0: [b"0"]})
@@ -153,7 +155,7 @@ def test_a_refused_request_uses_no_sequence_up(bench: Any) -> None:
     ]
 
 
-def test_two_empty_requests_of_a_producer_go_into_two_commits(bench: Any) -> None:
+def test_two_empty_requests_of_a_producer_go_into_two_commits(bench: TopicBench) -> None:
     """A commit can say of one only that it had no records; the other one is told to come again, and is not lost."""
     gateway, who = bench.create(1), issued(bench)
     one, two = (empty(bench, gateway, who, sequence) for sequence in range(2))
@@ -166,7 +168,7 @@ def test_two_empty_requests_of_a_producer_go_into_two_commits(bench: Any) -> Non
     assert flush(bench, gateway, one, two) == [Duplicate(()), Duplicate(())]
 
 
-def test_forgetting_is_the_same_for_everybody_and_never_doubles(bench: Any) -> None:
+def test_forgetting_is_the_same_for_everybody_and_never_doubles(bench: TopicBench) -> None:
     """Who replays the log, who loads a checkpoint and who was there all the time have forgotten the same producers."""
     first = bench.create(1, producer_id_expiration_ms=1_000)
     old, young = issued(bench, 1), issued(bench, 2)
@@ -189,7 +191,7 @@ def test_forgetting_is_the_same_for_everybody_and_never_doubles(bench: Any) -> N
     assert once(bench, loaded, newest, 0) == (Appended(0, 3, 1),)
 
 
-def test_an_incarnation_begins_with_no_sequences(bench: Any) -> None:
+def test_an_incarnation_begins_with_no_sequences(bench: TopicBench) -> None:
     """The topic that was made anew knows nobody, also from a checkpoint and for those who slept through it."""
     first, who = bench.create(1), issued(bench)
     sleeper = bench.gateway()
@@ -203,12 +205,12 @@ def test_an_incarnation_begins_with_no_sequences(bench: Any) -> None:
     assert once(bench, sleeper, who, 0, b"new") == (Appended(0, 0, 1),)
 
 
-def on_disk(bench: Any, directory: Path) -> Any:
-    bench.store = LocalStore(directory)
+def on_disk(bench: TopicBench, directory: Path) -> Any:
+    bench.store = FaultyStore(LocalStore(directory))
     return bench.create(1)
 
 
-def test_other_readers_open_a_checkpoint_with_producers(bench: Any, tmp_path: Path) -> None:
+def test_other_readers_open_a_checkpoint_with_producers(bench: TopicBench, tmp_path: Path) -> None:
     """G9: deltalake reads every record behind our checkpoint, with the commits below it deleted."""
     gateway, who = on_disk(bench, tmp_path), issued(bench)
     for sequence in range(4):
@@ -221,7 +223,7 @@ def test_other_readers_open_a_checkpoint_with_producers(bench: Any, tmp_path: Pa
     assert sorted(table.to_pyarrow_table(columns=["value"])["value"].to_pylist()) == [b"%d" % n for n in range(5)]
 
 
-def test_a_checkpoint_of_somebody_else_forgets_and_doubles_nothing(bench: Any, tmp_path: Path) -> None:
+def test_a_checkpoint_of_somebody_else_forgets_and_doubles_nothing(bench: TopicBench, tmp_path: Path) -> None:
     """Another Delta writer's checkpoint says nothing of producers: who may be in it is refused, who came later is let in."""
     gateway, who = on_disk(bench, tmp_path), issued(bench)
     for sequence in range(3):
@@ -244,7 +246,7 @@ def test_a_checkpoint_of_somebody_else_forgets_and_doubles_nothing(bench: Any, t
 
 
 @pytest.mark.parametrize("damage", [b"", b"?", b"AAAA", b"eJw="])
-def test_damaged_producers_in_a_checkpoint_are_found_out(bench: Any, damage: bytes) -> None:
+def test_damaged_producers_in_a_checkpoint_are_found_out(bench: TopicBench, damage: bytes) -> None:
     """Damage is never taken for "nobody was here"."""
     gateway, who = bench.create(1), issued(bench)
     once(bench, gateway, who, 0)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from log_format.delta.actions import Add, Remove
+from log_format.delta.actions import Add, Remove, Txn
 from log_format.delta.fence import Fence
 from log_format.errors import CorruptData
 from log_format.manifest.manifest import Manifest
@@ -23,6 +23,7 @@ from log_format.segments.writer import SegmentWriter
 from log_format.stores.memory import MemoryStore
 from log_format.topic.rewrite import NewSegment, Rewrite, RewriteOutcome, Uploaded
 from log_format.topic.segment_tags import Rewritten
+from tests.support.topic_bench import TopicBench, TopicUser
 
 
 def records(start: int, count: int, *, headers: bool = False) -> pa.Table:
@@ -145,10 +146,10 @@ def test_what_retention_lets_go_of() -> None:
     assert manifest.retained_from(1, oldest_ms=11, bytes_max=10) == 0
 
 
-def rewrite(bench: Any, gateway: Any, sources: list[SegmentRef], new: Run) -> Rewrite:
+def rewrite(bench: TopicBench, gateway: TopicUser, sources: list[SegmentRef], new: Run) -> Rewrite:
     added = NewSegment(segment=segment("compacted/n"), run=new, modification_time_ms=1, rewritten=Rewritten(1))
     return Rewrite(
-        topic_id=gateway.log.state.topic_id,
+        topic_id=str(gateway.log.state.topic_id),
         sources=sources,
         source_record_count=new.record_count,
         added=[added],
@@ -156,7 +157,7 @@ def rewrite(bench: Any, gateway: Any, sources: list[SegmentRef], new: Run) -> Re
     )
 
 
-def test_a_rewrite_that_would_damage_the_log_is_not_committed(bench: Any) -> None:
+def test_a_rewrite_that_would_damage_the_log_is_not_committed(bench: TopicBench) -> None:
     """A source that is gone, offsets of another segment between, another incarnation: nothing is proposed."""
     gateway = bench.create(1)
     for value in (b"a", b"b", b"c"):
@@ -172,7 +173,7 @@ def test_a_rewrite_that_would_damage_the_log_is_not_committed(bench: Any) -> Non
         assert (proposal.result, proposal.actions) == (RewriteOutcome.OVERTAKEN, ())
 
 
-def test_a_rewrite_that_loses_records_says_so_to_streams(bench: Any) -> None:
+def test_a_rewrite_that_loses_records_says_so_to_streams(bench: TopicBench) -> None:
     """Only then the removes have dataChange; the adds never."""
     gateway = bench.create(1)
     bench.append_values(gateway, {0: [b"a", b"b"]})
@@ -188,11 +189,14 @@ def test_a_rewrite_that_loses_records_says_so_to_streams(bench: Any) -> None:
         keys_compacted={0: 2},
     )
     removed, added, txn = change.propose(state, 5).actions
+    assert isinstance(removed, Remove)
+    assert isinstance(added, Add)
+    assert isinstance(txn, Txn)
     assert (removed.data_change, added.data_change) == (True, False)
     assert (txn.app_id, txn.version) == ("keys-compacted-0", 2)
 
 
-def test_a_fence_lets_the_log_go_on_once(bench: Any) -> None:
+def test_a_fence_lets_the_log_go_on_once(bench: TopicBench) -> None:
     """It commits nothing where the log has gone on already, and changes nothing that anybody reads."""
     gateway = bench.create(1)
     version = gateway.log.state.version

@@ -20,6 +20,7 @@ from log_format.topic.changes import (
 )
 from log_format.topic.config import TopicConfig
 from log_format.topic.retention import ApplyRetention, needs_retention
+from tests.support.topic_bench import TopicBench
 
 
 def creation(partition_count: Any = 2, *, name: str = "flights", topic_id: str = "new", **config: Any) -> CreateTopic:
@@ -35,7 +36,7 @@ def alteration(partition_count: int | None = None, **config: Any) -> AlterTopic:
     )
 
 
-def test_a_topic_is_made_once(bench: Any) -> None:
+def test_a_topic_is_made_once(bench: TopicBench) -> None:
     """Creating makes the topic; again, with the same settings however they are said, it says that it was there."""
     gateway = bench.gateway()
     assert gateway.committer.commit(creation(flush_ms=5)).result is True
@@ -45,7 +46,7 @@ def test_a_topic_is_made_once(bench: Any) -> None:
 
 
 @pytest.mark.parametrize("other", [creation(3), creation(2, flush_ms=9)])
-def test_another_topic_of_the_name_is_refused(bench: Any, other: CreateTopic) -> None:
+def test_another_topic_of_the_name_is_refused(bench: TopicBench, other: CreateTopic) -> None:
     """A topic with another partition count or other settings can't be made while the name is taken."""
     gateway = bench.create(2)
     with pytest.raises(RequestRefused) as caught:
@@ -69,7 +70,7 @@ def test_a_topic_name_is_checked() -> None:
     assert caught.value.code is ErrorCode.INVALID_TOPIC_NAME
 
 
-def test_the_first_commit_makes_a_delta_table(bench: Any) -> None:
+def test_the_first_commit_makes_a_delta_table(bench: TopicBench) -> None:
     """Version 0 has protocol 1/2, the schema, no partition columns and the settings; a topic made anew needs no protocol."""
     gateway = bench.create(2, flush_ms=5)
     actions = [json.loads(line) for line in bench.store.get(bench.key(f"{0:020d}.json")).splitlines()]
@@ -92,7 +93,7 @@ def test_the_first_commit_makes_a_delta_table(bench: Any) -> None:
     assert [next(iter(action)) for action in actions] == ["commitInfo", "metaData"]
 
 
-def test_settings_are_altered(bench: Any) -> None:
+def test_settings_are_altered(bench: TopicBench) -> None:
     """New settings and more partitions come at once; the topic, its age and its records stay."""
     gateway = bench.create(2, flush_ms=5, flush_bytes=7)
     bench.append(gateway, {0: [b"a"]})
@@ -106,7 +107,7 @@ def test_settings_are_altered(bench: Any) -> None:
 
 
 @pytest.mark.parametrize("change", [alteration(), alteration(2), alteration(flush_ms=5), alteration(retention_ms=None)])
-def test_an_alteration_of_nothing_commits_nothing(bench: Any, change: AlterTopic) -> None:
+def test_an_alteration_of_nothing_commits_nothing(bench: TopicBench, change: AlterTopic) -> None:
     """What is so already needs no commit."""
     gateway = bench.create(2, flush_ms=5)
     assert gateway.committer.commit(change).attempts == 0
@@ -122,7 +123,7 @@ def test_an_alteration_of_nothing_commits_nothing(bench: Any, change: AlterTopic
         (alteration(3, nonsense=1), ErrorCode.INVALID_CONFIG),
     ],
 )
-def test_an_alteration_is_all_or_nothing(bench: Any, change: AlterTopic, code: ErrorCode) -> None:
+def test_an_alteration_is_all_or_nothing(bench: TopicBench, change: AlterTopic, code: ErrorCode) -> None:
     """Fewer partitions or one bad setting: nothing of it happens."""
     gateway = bench.create(2)
     with pytest.raises(RequestRefused) as caught:
@@ -132,7 +133,7 @@ def test_an_alteration_is_all_or_nothing(bench: Any, change: AlterTopic, code: E
 
 
 @pytest.mark.parametrize("change", [alteration(3), DeleteTopic(), DeleteRecords(before={0: -1})])
-def test_what_does_not_exist_can_not_be_changed(bench: Any, change: Any) -> None:
+def test_what_does_not_exist_can_not_be_changed(bench: TopicBench, change: Any) -> None:
     """A topic that never was or was deleted is unknown to every change but its creation."""
     with pytest.raises(UnknownTopic):
         bench.gateway().committer.commit(change)
@@ -142,7 +143,7 @@ def test_what_does_not_exist_can_not_be_changed(bench: Any, change: Any) -> None
         gateway.committer.commit(change)
 
 
-def test_a_deleted_topic_leaves_nothing_to_its_successor(bench: Any) -> None:
+def test_a_deleted_topic_leaves_nothing_to_its_successor(bench: TopicBench) -> None:
     """Deleting removes every segment; the next topic of the name starts empty at offset 0, with fewer partitions if asked."""
     gateway = bench.create(3)
     bench.append(gateway, {0: [b"a"], 2: [b"b", b"c"]})
@@ -159,7 +160,7 @@ def test_a_deleted_topic_leaves_nothing_to_its_successor(bench: Any) -> None:
     assert bench.gateway().log.refresh().high_watermark(0) == 1
 
 
-def test_records_are_deleted_from_the_beginning(bench: Any) -> None:
+def test_records_are_deleted_from_the_beginning(bench: TopicBench) -> None:
     """The log start moves to the offset given, or to the high watermark for -1; never back; all partitions at once."""
     gateway = bench.create(3)
     bench.append(gateway, {0: [b"a", b"b", b"c"], 1: [b"d", b"e"]})
@@ -170,7 +171,7 @@ def test_records_are_deleted_from_the_beginning(bench: Any) -> None:
     assert bench.gateway().log.refresh().log_starts.tolist() == [2, 2, 0]
 
 
-def test_dead_segments_leave_the_table(bench: Any) -> None:
+def test_dead_segments_leave_the_table(bench: TopicBench) -> None:
     """A segment whose every record is below a log start is removed; the newest of a partition stays, readable or not."""
     gateway = bench.create(2)
     for values in ({0: [b"a"]}, {0: [b"b"], 1: [b"c"]}, {0: [b"d"]}):
@@ -187,7 +188,9 @@ def test_dead_segments_leave_the_table(bench: Any) -> None:
     assert bench.gateway().log.refresh().next_offsets.tolist() == [3, 2]
 
 
-def test_many_dead_segments_leave_the_table_by_several_commits(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_dead_segments_leave_the_table_by_several_commits(
+    bench: TopicBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What everybody who follows the log holds in memory is bounded: a commit lets go of so many segments and no more, the oldest
     first. The log start moves at once, and retention takes the rest, also for who has just read the checkpoint."""
     monkeypatch.setattr(limits, "REMOVES_PER_COMMIT_MAX", 2)
@@ -203,7 +206,7 @@ def test_many_dead_segments_leave_the_table_by_several_commits(bench: Any, monke
     assert gateway.log.state.version == version, "what moves nothing commits nothing"
     write_checkpoint(bench.store, "flights", version, bench.clock.now_ms())
     fresh = bench.gateway()
-    change = ApplyRetention(topic_id=fresh.log.refresh().topic_id)
+    change = ApplyRetention(topic_id=str(fresh.log.refresh().topic_id))
     removed = []
     while needs_retention(fresh.log.state, bench.clock.now_ms()):
         retained = fresh.committer.commit(change).result
@@ -213,14 +216,14 @@ def test_many_dead_segments_leave_the_table_by_several_commits(bench: Any, monke
     assert [segment.path for segment in fresh.log.state.manifest.segments()] == paths[5:], "the newest stays"
 
 
-def test_a_topic_is_emptied_step_by_step(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_is_emptied_step_by_step(bench: TopicBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before a large topic is deleted all its records go, and its segments a few at a time until the newest are left; another
     incarnation is left alone."""
     monkeypatch.setattr(limits, "REMOVES_PER_COMMIT_MAX", 2)
     gateway = bench.create(2)
     for number in range(5):
         bench.append(gateway, {number % 2: [b"%d" % number]})
-    change = DeleteAllRecords(topic_id=gateway.log.state.topic_id)
+    change = DeleteAllRecords(topic_id=str(gateway.log.state.topic_id))
     assert [gateway.committer.commit(change).result for _ in range(3)] == [True, True, False]
     assert gateway.log.state.log_starts.tolist() == gateway.log.state.next_offsets.tolist() == [3, 2]
     assert gateway.log.state.manifest.segment_count() == 2
@@ -244,7 +247,7 @@ def test_a_topic_is_emptied_step_by_step(bench: Any, monkeypatch: pytest.MonkeyP
     ("before", "error"),
     [({0: 1, 1: 1}, OffsetOutOfRange), ({0: 1, 2: 0}, UnknownPartition), ({0: 1, -1: 0}, UnknownPartition)],
 )
-def test_deleting_records_is_all_or_nothing(bench: Any, before: dict[int, int], error: type[Exception]) -> None:
+def test_deleting_records_is_all_or_nothing(bench: TopicBench, before: dict[int, int], error: type[Exception]) -> None:
     """An offset beyond the high watermark or a partition that is not there: nothing moves anywhere."""
     gateway = bench.create(2)
     bench.append(gateway, {0: [b"a"]})

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from tests.support.source_bench import SourceBench
 
 HISTORIES = (10, 10_000)
 
 
 @pytest.mark.parametrize("history", HISTORIES)
-def test_a_micro_batch_costs_the_same_with_any_history(history: int, bench: Any) -> None:
+def test_a_micro_batch_costs_the_same_with_any_history(history: int, bench: SourceBench) -> None:
     """One request when nothing changed, one more for each commit since; a segment with all its partitions is one request."""
     bench.age(history)
     reader = bench.stream_reader()
@@ -36,7 +36,7 @@ def test_a_micro_batch_costs_the_same_with_any_history(history: int, bench: Any)
 
 
 @pytest.mark.parametrize("history", HISTORIES)
-def test_rows_cost_the_same_with_any_history(history: int, bench: Any) -> None:
+def test_rows_cost_the_same_with_any_history(history: int, bench: SourceBench) -> None:
     """A micro-batch of many segments takes two requests for each, one for its commit and one for its records, and one more."""
     bench.age(history)
     reader = bench.stream_reader()

@@ -13,6 +13,7 @@ from log_format.segments import reader as segment_reader
 from log_format.segments.reader import OffsetRange
 from spark_pipeline.source.loss import DataLoss
 from spark_pipeline.source.relocation import behind
+from tests.support.source_bench import SourceBench
 
 
 def places(batches: Iterator[pa.RecordBatch] | list[pa.RecordBatch]) -> list[tuple[int, int]]:
@@ -27,7 +28,7 @@ def in_each_partition(count: int) -> list[tuple[int, int]]:
     return [(partition, offset) for partition in (0, 1) for offset in range(count)]
 
 
-def test_a_segment_that_was_replaced_and_collected_is_looked_for_again(bench: Any) -> None:
+def test_a_segment_that_was_replaced_and_collected_is_looked_for_again(bench: SourceBench) -> None:
     """Planned, merged, the old segments deleted, merged and deleted again: every record once, each partition's in order."""
     for _ in range(3):
         bench.append(30)
@@ -43,7 +44,7 @@ def test_a_segment_that_was_replaced_and_collected_is_looked_for_again(bench: An
         assert offsets == sorted(offsets)
 
 
-def test_reading_goes_on_behind_the_last_record(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_goes_on_behind_the_last_record(bench: SourceBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A segment that goes while it is read: what was given is not given again."""
     monkeypatch.setattr(segment_reader, "READ_SPAN_BYTES_MAX", 1)
     bench.append(100)
@@ -72,7 +73,7 @@ def opened_by_range(open_segment: Any) -> Any:
 
 
 @pytest.mark.parametrize("fail", [True, False])
-def test_what_was_deleted_meanwhile_is_lost_aloud(bench: Any, fail: bool) -> None:
+def test_what_was_deleted_meanwhile_is_lost_aloud(bench: SourceBench, fail: bool) -> None:
     """A log start that moved beyond the plan's: data loss, or the rest when that is allowed."""
     bench.append(30)
     reader = bench.batch_reader(failOnDataLoss=str(fail).lower())
@@ -89,7 +90,7 @@ def test_what_was_deleted_meanwhile_is_lost_aloud(bench: Any, fail: bool) -> Non
 
 
 @pytest.mark.parametrize("fail", [True, False])
-def test_another_incarnation_is_not_read(bench: Any, fail: bool) -> None:
+def test_another_incarnation_is_not_read(bench: SourceBench, fail: bool) -> None:
     """The topic made anew under its name has records at the same offsets, and they are others."""
     bench.append(30)
     reader = bench.batch_reader(failOnDataLoss=str(fail).lower())
@@ -107,7 +108,7 @@ def test_another_incarnation_is_not_read(bench: Any, fail: bool) -> None:
 
 
 @pytest.mark.parametrize("fail", [True, False])
-def test_a_segment_that_the_log_still_names_is_missing(bench: Any, fail: bool) -> None:
+def test_a_segment_that_the_log_still_names_is_missing(bench: SourceBench, fail: bool) -> None:
     """That is no rewrite but damage: an error, and not an endless search."""
     bench.append(30)
     reader = bench.batch_reader(failOnDataLoss=str(fail).lower())

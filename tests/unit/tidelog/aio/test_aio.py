@@ -13,12 +13,13 @@ import pytest
 
 import tidelog
 import tidelog.aio
+from tests.support.fake_gateway import FakeGateway
 from tidelog import Record, TopicPartition
 from tidelog.aio.settings import ConsumerSettings, ProducerSettings
 from tidelog.errors import BufferFull, ClientClosed, UnknownTopic
 
 
-def fill(gateway: Any, topic: str, count: int) -> None:
+def fill(gateway: FakeGateway, topic: str, count: int) -> None:
     gateway.create(topic, 1).records[0] = [Record(topic, 0, at, at, b"k", b"%d" % at) for at in range(count)]
 
 
@@ -49,7 +50,7 @@ def test_the_twins_have_the_same_names_and_arguments(name: str) -> None:
     assert given == set(inspect.signature(engine).parameters)
 
 
-def test_what_is_sent_is_read(gateway: Any, client_threads: Threads) -> None:
+def test_what_is_sent_is_read(gateway: FakeGateway, client_threads: Threads) -> None:
     """Through all three twins: each record is where its future says; iteration ends when nothing comes; nothing is left."""
 
     async def main() -> None:
@@ -72,7 +73,7 @@ def test_what_is_sent_is_read(gateway: Any, client_threads: Threads) -> None:
     assert no_thread_left(client_threads)
 
 
-def test_a_cancelled_poll_loses_nothing(gateway: Any, client_threads: Threads) -> None:
+def test_a_cancelled_poll_loses_nothing(gateway: FakeGateway, client_threads: Threads) -> None:
     """Polls are cancelled at every moment, also while a gateway is thinking; the records come all, once, in order."""
     fill(gateway, "t", 300)
 
@@ -101,7 +102,7 @@ def test_a_cancelled_poll_loses_nothing(gateway: Any, client_threads: Threads) -
     assert no_thread_left(client_threads)
 
 
-def test_a_poll_does_not_block_the_loop_and_close_ends_it(gateway: Any, client_threads: Threads) -> None:
+def test_a_poll_does_not_block_the_loop_and_close_ends_it(gateway: FakeGateway, client_threads: Threads) -> None:
     """While one task waits for records another one runs; ``close`` ends the wait with ``ClientClosed``, and its threads."""
     gateway.create("t", 1)
 
@@ -120,7 +121,7 @@ def test_a_poll_does_not_block_the_loop_and_close_ends_it(gateway: Any, client_t
     assert no_thread_left(client_threads)
 
 
-def test_errors_are_the_same(gateway: Any) -> None:
+def test_errors_are_the_same(gateway: FakeGateway) -> None:
     """What ``tidelog`` raises comes out of the awaited call."""
 
     async def main() -> None:
@@ -134,7 +135,7 @@ def test_errors_are_the_same(gateway: Any) -> None:
     asyncio.run(main())
 
 
-def test_a_full_buffer_is_awaited(gateway: Any, client_threads: Threads) -> None:
+def test_a_full_buffer_is_awaited(gateway: FakeGateway, client_threads: Threads) -> None:
     """With room for few records the loop goes on running while ``send`` waits; every record is stored, in order."""
     made = gateway.create("t", 1)
 
@@ -159,7 +160,7 @@ def test_a_full_buffer_is_awaited(gateway: Any, client_threads: Threads) -> None
     assert no_thread_left(client_threads)
 
 
-def test_a_full_buffer_is_awaited_only_so_long(gateway: Any) -> None:
+def test_a_full_buffer_is_awaited_only_so_long(gateway: FakeGateway) -> None:
     """After ``max_block_ms`` the record is refused; one that can never fit is refused at once."""
     gateway.create("t", 1)
     release = threading.Event()

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import tidelog.aio
+from tests.support.fake_gateway import FakeGateway
+from tests.support.waiting import until
 from tidelog import GroupMetadata, Record, TopicPartition
 from tidelog.errors import TransactionAborted
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
-
-
-def until(holds: Callable[[], object]) -> None:
-    """Wait for it."""
-    end = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 Threads = Callable[[], list[str]]
@@ -32,7 +25,7 @@ def no_thread_left(client_threads: Threads) -> bool:
     return True
 
 
-def test_transactions(gateway: Any, client_threads: Threads) -> None:
+def test_transactions(gateway: FakeGateway, client_threads: Threads) -> None:
     """Committed at the end of the block, aborted by an exception and by cancelling; nothing is left behind."""
     gateway.create("t")
 
@@ -81,7 +74,7 @@ def test_transactions(gateway: Any, client_threads: Threads) -> None:
     assert no_thread_left(client_threads)
 
 
-def test_a_cancelled_beginning_leaves_none_open(gateway: Any) -> None:
+def test_a_cancelled_beginning_leaves_none_open(gateway: FakeGateway) -> None:
     """Cancelled while the gateway thinks about it: the next transaction can begin."""
     gateway.create("t")
 
@@ -104,7 +97,7 @@ def test_a_cancelled_beginning_leaves_none_open(gateway: Any) -> None:
     assert gateway.values("t") == [[b"a"]]
 
 
-def test_a_member(gateway: Any, client_threads: Threads) -> None:
+def test_a_member(gateway: FakeGateway, client_threads: Threads) -> None:
     """Reading in a group: a hand-over in the middle of an iteration, commits by hand and at the end; no thread is left."""
     topic = gateway.create("t", 2)
     for number in range(2):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import zstandard
 
+from tests.support.fake_gateway import FakeGateway
 from tidelog import limits
 from tidelog.deadline import Deadline
 from tidelog.errors import OutcomeUnknown, UnexpectedAnswer
@@ -30,7 +31,7 @@ def answering(body: bytes, encoding: str | None) -> Callable[[Any], None]:
 
 @pytest.mark.parametrize(("encoding", "compress"), COMPRESSORS)
 def test_an_answer_that_inflates_costs_its_bound(
-    gateway: Any, encoding: str, compress: Callable[[bytes], bytes]
+    gateway: FakeGateway, encoding: str, compress: Callable[[bytes], bytes]
 ) -> None:
     """A few kilobytes that would become 200 MiB end at the bound, at the first try; a change's outcome is unknown then."""
     body = compress(BOMB)
@@ -53,7 +54,7 @@ def test_an_answer_that_inflates_costs_its_bound(
 
 @pytest.mark.parametrize(("encoding", "compress"), [*COMPRESSORS, (None, bytes)])
 def test_an_answer_of_exactly_the_bound_is_read(
-    gateway: Any, encoding: str | None, compress: Callable[[bytes], bytes]
+    gateway: FakeGateway, encoding: str | None, compress: Callable[[bytes], bytes]
 ) -> None:
     """The bound itself is allowed; one byte more is not; and what is cut is no answer."""
     body = compress(b"x" * 1000)

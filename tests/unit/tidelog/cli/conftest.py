@@ -6,13 +6,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from tidelog.cli.app import app
+from tests.support.command_runs import Run, runner
+from tests.support.fake_gateway import FakeGateway
 
 
 @pytest.fixture(autouse=True)
@@ -25,14 +23,6 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def run(gateway: Any) -> Callable[..., Any]:
+def run(gateway: FakeGateway) -> Run:
     """``run("topic", "list", given=b"…")``: the result of the command, which never ends in a traceback."""
-
-    def invoke(*arguments: str, given: bytes | str | None = None, **environment: str) -> Any:
-        result = CliRunner().invoke(
-            app, list(map(str, arguments)), input=given, env={"TIDELOG_URL": gateway.url, **environment}
-        )
-        assert "Traceback" not in result.output
-        return result
-
-    return invoke
+    return runner(gateway.url)

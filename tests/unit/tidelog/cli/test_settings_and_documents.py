@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import typer.main
 
+from tests.support.command_runs import Run
+from tests.support.fake_gateway import FakeGateway
 from tidelog.cli.app import app
 from tidelog.cli.bench.measured import Measured
 from tidelog.cli.terminal.exit_code import ExitCode
@@ -20,7 +22,9 @@ from tidelog.cli.terminal.exit_code import ExitCode
 DOCUMENT = Path(__file__).resolve().parents[4] / "docs" / "cli.md"
 
 
-def test_options_win_over_the_environment_and_that_over_the_file(gateway: Any, run: Any, tmp_path: Path) -> None:
+def test_options_win_over_the_environment_and_that_over_the_file(
+    gateway: FakeGateway, run: Run, tmp_path: Path
+) -> None:
     """In this order, for shared settings and for those of one command."""
     file = tmp_path / "config.toml"
     file.write_text('timeout = 3\n[topic.create]\npartitions = 4\nconfig = ["flush.ms=7"]\n[consume]\nmax = 1\n')
@@ -38,7 +42,7 @@ def test_options_win_over_the_environment_and_that_over_the_file(gateway: Any, r
 
 
 def test_the_file_is_found_where_it_belongs(
-    run: Any, gateway: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, gateway: FakeGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Below XDG_CONFIG_HOME, and it need not be there."""
     monkeypatch.delenv("TIDELOG_CONFIG")
@@ -62,7 +66,7 @@ def test_the_file_is_found_where_it_belongs(
         ("url =", "config.toml"),
     ],
 )
-def test_what_means_nothing_is_refused_by_name(run: Any, tmp_path: Path, text: str, said: str) -> None:
+def test_what_means_nothing_is_refused_by_name(run: Run, tmp_path: Path, text: str, said: str) -> None:
     """A typing error in the file never passes silently, whatever command is run."""
     file = tmp_path / "config.toml"
     file.write_text(text)
@@ -72,7 +76,7 @@ def test_what_means_nothing_is_refused_by_name(run: Any, tmp_path: Path, text: s
     assert run("--config", str(tmp_path / "none"), "topic", "list").exit_code == ExitCode.USAGE
 
 
-def test_cluster(gateway: Any, run: Any) -> None:
+def test_cluster(gateway: FakeGateway, run: Run) -> None:
     """For people, and as the API has it for programs."""
     shown = run("cluster")
     assert shown.exit_code == 0, shown.stderr
@@ -82,7 +86,7 @@ def test_cluster(gateway: Any, run: Any) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_scripts(run: Any, shell: str) -> None:
+def test_completion_scripts(run: Run, shell: str) -> None:
     """Each shell gets a script that asks tidelog."""
     result = run("completion", shell)
     assert result.exit_code == 0
@@ -101,7 +105,7 @@ def test_completion_answers() -> None:
     assert answer.stdout.split() == [b"topic"]
 
 
-def test_bench_counts_what_it_does(gateway: Any, run: Any) -> None:
+def test_bench_counts_what_it_does(gateway: FakeGateway, run: Run) -> None:
     """As many records as asked for, of the size asked for; and it ends at its time."""
     gateway.create("t", 2)
     for more in ((), ("--tables",)):

@@ -12,7 +12,6 @@ import shutil
 import tempfile
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 import zstandard
@@ -20,21 +19,18 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
+from tests.support.collect_bench import Crash, Workbench
+
 LOGS = ("app.log", "web.log")
 SUFFIXES = ("", ".gz", ".zst")
 log_names = st.sampled_from(LOGS)
 
 
 class Rotations(RuleBasedStateMachine):
-    """``workbench_class`` and ``crash_class`` are set by the test."""
-
-    workbench_class: Any = None
-    crash_class: Any = None
-
     def __init__(self) -> None:
         super().__init__()
         self.directory = Path(tempfile.mkdtemp(prefix="tidelog-collect-"))
-        self.bench = self.workbench_class(self.directory, "*.log*")
+        self.bench = Workbench(self.directory, "*.log*")
         self.generation = dict.fromkeys(LOGS, 0)
         self.expected: dict[str, list[bytes]] = defaultdict(list)
         self.open_line = dict.fromkeys(LOGS, b"")
@@ -157,7 +153,7 @@ class Rotations(RuleBasedStateMachine):
             nonlocal left
             left -= 1
             if left == 0:
-                raise self.crash_class
+                raise Crash
 
         bench = self.bench
         if where.endswith("save"):
@@ -182,7 +178,7 @@ class Rotations(RuleBasedStateMachine):
 
     def check(self) -> None:
         lines: list[bytes] = []
-        newest: dict[str, int] = {}
+        newest: dict[str | None, int] = {}
         for line in self.bench.topic.lines:
             if line.part is not None and line.part > 1:
                 lines[newest[line.file]] += line.value
@@ -198,11 +194,10 @@ class Rotations(RuleBasedStateMachine):
 
 
 @pytest.mark.timeout(300)
-def test_lines_in_are_lines_out(workbench: Any, crash: Any) -> None:
+def test_lines_in_are_lines_out() -> None:
     """Whatever is written comes out once and in order, and nothing is ever said to be in doubt."""
-    machine = type("Machine", (Rotations,), {"workbench_class": workbench, "crash_class": crash})
     run_state_machine_as_test(
-        machine,
+        Rotations,
         settings=settings(
             max_examples=int(os.environ.get("TIDELOG_COLLECT_EXAMPLES", "150")),
             stateful_step_count=30,

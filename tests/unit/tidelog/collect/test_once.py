@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.collect_bench import Crash, Workbench
 from tidelog.collect.batch import TopicForm
 from tidelog.collect.body import RecordForm
 from tidelog.collect.position import Position, Tail
@@ -17,9 +18,9 @@ from tidelog.collect.state import FileState, State, StateDamaged, decode_state, 
 from tidelog.collect.state_file import StateFile, StateFileError
 
 
-def _die_after_store(bench: Any, crash: Any) -> None:
+def _die_after_store(bench: Workbench) -> None:
     def die() -> None:
-        raise crash
+        raise Crash
 
     bench.topic.after = die
     bench.run()
@@ -27,10 +28,10 @@ def _die_after_store(bench: Any, crash: Any) -> None:
     assert not bench.running
 
 
-def test_a_request_that_was_stored_is_not_stored_again(bench: Any, crash: Any) -> None:
+def test_a_request_that_was_stored_is_not_stored_again(bench: Workbench) -> None:
     """Killed between the append and its answer, the next process sends the same sequence and takes the duplicate for done."""
     bench.write("a.log", b"1\n2\n")
-    _die_after_store(bench, crash)
+    _die_after_store(bench)
     bench.write("a.log", b"3\n")
     bench.run()
     assert bench.values() == [b"1", b"2", b"3"]
@@ -38,7 +39,7 @@ def test_a_request_that_was_stored_is_not_stored_again(bench: Any, crash: Any) -
     assert bench.journal.errors() == []
 
 
-def test_each_process_has_a_producer_of_its_own(bench: Any) -> None:
+def test_each_process_has_a_producer_of_its_own(bench: Workbench) -> None:
     """Two machines with copies of one state file never take each other's requests for duplicates of theirs."""
     for number in range(3):
         bench.write("a.log", b"%d\n" % number)
@@ -47,11 +48,11 @@ def test_each_process_has_a_producer_of_its_own(bench: Any) -> None:
     assert [len(sequences) for sequences in bench.topic.producers.values()] == [1, 1, 1]
 
 
-def test_bytes_that_are_gone_are_named_when_they_were_not_stored(bench: Any, crash: Any) -> None:
+def test_bytes_that_are_gone_are_named_when_they_were_not_stored(bench: Workbench) -> None:
     """The rest of the request goes out under its sequence, which tells whether the lost part was stored."""
 
     def die() -> None:
-        raise crash
+        raise Crash
 
     path = bench.write("a.log", b"1\n2\n")
     bench.write("b.log", b"3\n")
@@ -67,21 +68,21 @@ def test_bytes_that_are_gone_are_named_when_they_were_not_stored(bench: Any, cra
     assert bench.counts.lost_bytes == 4
 
 
-def test_bytes_that_are_gone_are_not_missed_when_they_were_stored(bench: Any, crash: Any) -> None:
+def test_bytes_that_are_gone_are_not_missed_when_they_were_stored(bench: Workbench) -> None:
     """A duplicate says that all of the request is in the topic, so there is nothing to report."""
     path = bench.write("a.log", b"1\n2\n")
     bench.write("b.log", b"3\n")
-    _die_after_store(bench, crash)
+    _die_after_store(bench)
     path.unlink()
     bench.run()
     assert sorted(bench.values()) == [b"1", b"2", b"3"]
     assert bench.journal.errors() == []
 
 
-def test_bytes_that_are_all_gone_may_be_missing(bench: Any, crash: Any) -> None:
+def test_bytes_that_are_all_gone_may_be_missing(bench: Workbench) -> None:
     """With nothing left to ask by, exactly what may be missing is said, and the agent goes on."""
     path = bench.write("a.log", b"1\n2\n")
-    _die_after_store(bench, crash)
+    _die_after_store(bench)
     path.unlink()
     bench.write("b.log", b"3\n")
     bench.run()
@@ -92,17 +93,17 @@ def test_bytes_that_are_all_gone_may_be_missing(bench: Any, crash: Any) -> None:
 
 
 @pytest.mark.parametrize("doubt", [False, True])
-def test_a_forgotten_producer(bench: Any, doubt: bool) -> None:
+def test_a_forgotten_producer(bench: Workbench, doubt: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new one is asked for; only a request that may have been stored is said to be twice in the topic, perhaps."""
     bench.write("a.log", b"1\n")
     bench.run()
     store = bench.topic.store
 
     def forget(*arguments: Any, in_doubt: bool) -> Any:
-        bench.topic.store = store
+        monkeypatch.setattr(bench.topic, "store", store)
         raise ProducerLost("forgotten", in_doubt=doubt)
 
-    bench.topic.store = forget
+    monkeypatch.setattr(bench.topic, "store", forget)
     path = bench.write("a.log", b"2\n")
     bench.run()
     assert bench.values() == [b"1", b"2"]
@@ -110,7 +111,7 @@ def test_a_forgotten_producer(bench: Any, doubt: bool) -> None:
     assert told == ([[f"{path}[2:4]"]] if doubt else [])
 
 
-def test_a_topic_that_takes_smaller_records_than_before(bench: Any) -> None:
+def test_a_topic_that_takes_smaller_records_than_before(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     """The request is made anew of the same bytes, in smaller parts."""
     bench.topic.form = TopicForm(partition_count=1, record_bytes_max=4096)
     store = bench.topic.store
@@ -121,7 +122,7 @@ def test_a_topic_that_takes_smaller_records_than_before(bench: Any) -> None:
             raise RecordsTooLarge("smaller")
         return store(body, *arguments, in_doubt=in_doubt)
 
-    bench.topic.store = refuse
+    monkeypatch.setattr(bench.topic, "store", refuse)
     bench.write("a.log", b"x" * 3800 + b"\nshort\n")
     bench.run()
     assert b"".join(bench.values()) == b"x" * 3800 + b"short"
@@ -129,7 +130,7 @@ def test_a_topic_that_takes_smaller_records_than_before(bench: Any) -> None:
     assert [line.part for line in bench.topic.lines] == [1, 2, 3, None][-len(bench.values()) :]
 
 
-def test_unfinished_lines_wait_their_time(bench: Any) -> None:
+def test_unfinished_lines_wait_their_time(bench: Workbench) -> None:
     """A last line without its end is sent after a while as part 1, and its rest as part 2 of the same line."""
     bench.write("a.log", b"1\nunfin")
     bench.run()
@@ -150,9 +151,9 @@ def test_unfinished_lines_wait_their_time(bench: Any) -> None:
     ]
 
 
-def test_long_lines_come_in_parts(workbench: Any, tmp_path: Path) -> None:
+def test_long_lines_come_in_parts(tmp_path: Path) -> None:
     """A line of many times the record size is sent in order, in parts that fit the topic with their headers."""
-    bench = workbench(tmp_path, record_bytes_max=2048)
+    bench = Workbench(tmp_path, record_bytes_max=2048)
     line = bytes(range(11, 256)) * 100
     bench.write("a.log", b"before\n" + line + b"\nbehind\n")
     bench.run()
@@ -164,18 +165,18 @@ def test_long_lines_come_in_parts(workbench: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pattern", [r"user=(\w+)", r"user=(?P<key>\w+)", r"(?<=user=)\w+"])
-def test_keys_by_pattern(workbench: Any, tmp_path: Path, pattern: str) -> None:
+def test_keys_by_pattern(tmp_path: Path, pattern: str) -> None:
     """The key decides the partition, which the gateway chooses; a line without one goes where its file's lines go."""
-    bench = workbench(tmp_path, key=pattern, headers=False)
+    bench = Workbench(tmp_path, key=pattern, headers=False)
     bench.write("a.log", b"user=ada in\nnobody\nuser=bob out\n")
     bench.run()
     assert [line.key for line in bench.topic.lines] == [b"ada", None, b"bob"]
     assert [line.partition is None for line in bench.topic.lines] == [True, False, True]
 
 
-def test_records_of_several_lines_end_with_the_next_or_with_time(workbench: Any, tmp_path: Path) -> None:
+def test_records_of_several_lines_end_with_the_next_or_with_time(tmp_path: Path) -> None:
     """Stack traces stay with their line; the last one is whole after a while without more."""
-    bench = workbench(tmp_path, first_line="^[0-9]")
+    bench = Workbench(tmp_path, first_line="^[0-9]")
     bench.write("a.log", b"1 error\n  at x\n  at y\n2 fine\n")
     bench.run()
     assert bench.values() == [b"1 error\n  at x\n  at y"]
@@ -184,7 +185,7 @@ def test_records_of_several_lines_end_with_the_next_or_with_time(workbench: Any,
     assert [(line.value, line.line, line.part) for line in bench.topic.lines[1:]] == [(b"2 fine", 4, None)]
 
 
-def test_requests_are_bounded_and_fair(bench: Any) -> None:
+def test_requests_are_bounded_and_fair(bench: Workbench) -> None:
     """No request is above its bound however short the lines are, and a large file does not hold up a small one."""
     bench.write("a.log", b"\n" * 300_000)
     bench.write("b.log", b"small\n")
@@ -254,11 +255,11 @@ def test_without_headers_a_record_costs_next_to_nothing() -> None:
     assert RecordForm(headers=False).cost_bytes("x" * 1000) < 32 < 1000 < RecordForm().cost_bytes("x" * 1000)
 
 
-def test_what_was_stored_is_not_read_again_from_a_copy_that_appears_later(bench: Any, crash: Any) -> None:
+def test_what_was_stored_is_not_read_again_from_a_copy_that_appears_later(bench: Workbench) -> None:
     """A file is truncated while the answer is still unknown, and its copy is found after that is settled."""
     path = bench.write("a.log", b"line 1\n")
     bench.write("b.log", b"other\n")
-    _die_after_store(bench, crash)
+    _die_after_store(bench)
     copy = bench.directory / "copy"
     shutil.copy(path, copy)
     path.write_bytes(b"")
@@ -269,7 +270,7 @@ def test_what_was_stored_is_not_read_again_from_a_copy_that_appears_later(bench:
     assert sorted(bench.values()) == [b"line 1", b"other"]
 
 
-def test_one_look_is_enough_for_all_that_is_there(bench: Any) -> None:
+def test_one_look_is_enough_for_all_that_is_there(bench: Workbench) -> None:
     """A file is not passed over because the one before it under its name has nothing new: '--once' looks once."""
     path = bench.write("a.log", b"1\n")
     bench.run()

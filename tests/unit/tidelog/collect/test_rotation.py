@@ -6,10 +6,11 @@ import gzip
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 import zstandard
+
+from tests.support.collect_bench import Workbench
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -21,7 +22,7 @@ def _compress(path: Path, suffix: str) -> None:
     path.unlink()
 
 
-def test_a_growing_file_is_read_as_it_grows(bench: Any) -> None:
+def test_a_growing_file_is_read_as_it_grows(bench: Workbench) -> None:
     """What is appended between two looks is sent, and nothing before it again; lines carry file and number."""
     path = bench.write("a.log", b"1\n2\n")
     bench.run()
@@ -33,7 +34,7 @@ def test_a_growing_file_is_read_as_it_grows(bench: Any) -> None:
     assert len({line.partition for line in bench.topic.lines}) == 1
 
 
-def test_renamed_and_created_anew(bench: Any) -> None:
+def test_renamed_and_created_anew(bench: Workbench) -> None:
     """The old file is read to its end under its first name, also what is written to it after the renaming; then the new one."""
     path = bench.write("a.log", b"1\n")
     bench.run()
@@ -47,9 +48,9 @@ def test_renamed_and_created_anew(bench: Any) -> None:
 
 
 @pytest.mark.parametrize("gap", ["running", "killed"])
-def test_renamed_out_of_the_pattern(workbench: Any, tmp_path: Path, gap: str) -> None:
+def test_renamed_out_of_the_pattern(tmp_path: Path, gap: str) -> None:
     """What was not read when the file left the pattern is read where it is now, also by the next process."""
-    bench = workbench(tmp_path, "a.log")
+    bench = Workbench(tmp_path, "a.log")
     path = bench.write("a.log", b"1\n")
     bench.run()
     if gap == "killed":
@@ -61,9 +62,9 @@ def test_renamed_out_of_the_pattern(workbench: Any, tmp_path: Path, gap: str) ->
     assert bench.values() == [b"1", b"2", b"3"]
 
 
-def test_moved_and_compressed_while_no_agent_ran(workbench: Any, tmp_path: Path) -> None:
+def test_moved_and_compressed_while_no_agent_ran(tmp_path: Path) -> None:
     """The rest of a file is read from its compressed copy, although the pattern does not name that."""
-    bench = workbench(tmp_path, "a.log")
+    bench = Workbench(tmp_path, "a.log")
     path = bench.write("a.log", b"line 1\n")
     bench.run()
     bench.kill()
@@ -76,7 +77,7 @@ def test_moved_and_compressed_while_no_agent_ran(workbench: Any, tmp_path: Path)
 
 
 @pytest.mark.parametrize("seen", ["seen", "unseen"])
-def test_copied_and_truncated(bench: Any, seen: str) -> None:
+def test_copied_and_truncated(bench: Workbench, seen: str) -> None:
     """The copy is not read again, but for what was written last; the file begins anew."""
     path = bench.write("a.log", b"line 1\nline 2\n")
     bench.run()
@@ -92,7 +93,7 @@ def test_copied_and_truncated(bench: Any, seen: str) -> None:
     assert sorted(bench.values()) == [b"line %d" % number for number in range(1, 5)]
 
 
-def test_truncated_and_longer_than_before(bench: Any) -> None:
+def test_truncated_and_longer_than_before(bench: Workbench) -> None:
     """A file that grew past its old position between two looks is known to be another one by its bytes."""
     path = bench.write("a.log", b"same head\n" * 40 + b"1\n2\n")
     bench.run()
@@ -102,7 +103,7 @@ def test_truncated_and_longer_than_before(bench: Any) -> None:
     assert bench.values() == [b"same head"] * 40 + [b"1", b"2"] + [b"same head"] * 40 + [b"3", b"4", b"5"]
 
 
-def test_truncated_before_anything_was_read(bench: Any) -> None:
+def test_truncated_before_anything_was_read(bench: Workbench) -> None:
     """A file of which only the first bytes were seen is known to be another one, too, and its copy is read."""
     path = bench.write("a.log", b"1\n2\n")
     bench.start()
@@ -118,7 +119,7 @@ def test_truncated_before_anything_was_read(bench: Any) -> None:
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
 @pytest.mark.parametrize("read", ["all", "half"])
-def test_a_compressed_copy_is_not_read_twice(bench: Any, suffix: str, read: str) -> None:
+def test_a_compressed_copy_is_not_read_twice(bench: Workbench, suffix: str, read: str) -> None:
     """What was read before a file was compressed is not read again, what was not is."""
     path = bench.write("a.log", b"line 1\nline 2\n")
     bench.run()
@@ -133,7 +134,7 @@ def test_a_compressed_copy_is_not_read_twice(bench: Any, suffix: str, read: str)
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
-def test_compressed_files_are_read_at_the_first_start(bench: Any, suffix: str) -> None:
+def test_compressed_files_are_read_at_the_first_start(bench: Workbench, suffix: str) -> None:
     """From the beginning, with the numbers of their lines, once; also when they are renamed later."""
     path = bench.write("a.log.2", b"1\n2\n")
     _compress(path, suffix)
@@ -145,7 +146,7 @@ def test_compressed_files_are_read_at_the_first_start(bench: Any, suffix: str) -
     assert [(line.value, line.line) for line in bench.topic.lines] == [(b"1", 1), (b"2", 2)]
 
 
-def test_a_compressed_file_that_is_still_written(bench: Any) -> None:
+def test_a_compressed_file_that_is_still_written(bench: Workbench) -> None:
     """What is there of it is read, and the rest when it has come."""
     data = b"".join(b"%d %s\n" % (number, os.urandom(40).hex().encode()) for number in range(20_000))
     packed = gzip.compress(data)
@@ -158,7 +159,7 @@ def test_a_compressed_file_that_is_still_written(bench: Any) -> None:
     assert bench.values() == data.splitlines()
 
 
-def test_a_damaged_compressed_file_holds_up_nothing(bench: Any) -> None:
+def test_a_damaged_compressed_file_holds_up_nothing(bench: Workbench) -> None:
     """It is said once, and the other files go on."""
     bench.write("a.log.gz", b"this is no gzip")
     bench.write("b.log", b"1\n")
@@ -170,7 +171,7 @@ def test_a_damaged_compressed_file_holds_up_nothing(bench: Any) -> None:
     ]
 
 
-def test_deleted_while_open(bench: Any) -> None:
+def test_deleted_while_open(bench: Workbench) -> None:
     """What was seen is read to its end, though nothing leads to it any more."""
     path = bench.write("a.log", b"1\n2\n")
     bench.start()
@@ -179,7 +180,7 @@ def test_deleted_while_open(bench: Any) -> None:
     assert bench.values() == [b"1", b"2"]
 
 
-def test_an_inode_that_is_used_again(bench: Any) -> None:
+def test_an_inode_that_is_used_again(bench: Workbench) -> None:
     """Another file with the inode of one that was read is another file."""
     path = bench.write("a.log", b"the old file\n")
     bench.run()
@@ -192,9 +193,9 @@ def test_an_inode_that_is_used_again(bench: Any) -> None:
     assert bench.values() == [b"the old file", b"the new file, longer than the old one"]
 
 
-def test_links(tmp_path: Path, workbench: Any) -> None:
+def test_links(tmp_path: Path) -> None:
     """With --follow-links a file with several names is read once; a link that leads elsewhere later is followed there."""
-    bench = workbench(tmp_path, follow_links=True)
+    bench = Workbench(tmp_path, follow_links=True)
     (bench.directory / "data").mkdir()
     first, second = bench.directory / "data" / "1", bench.directory / "data" / "2"
     first.write_bytes(b"1\n")
@@ -210,7 +211,7 @@ def test_links(tmp_path: Path, workbench: Any) -> None:
     assert bench.values() == [b"1", b"2"]
 
 
-def test_two_files_that_begin_alike_are_two_files(bench: Any) -> None:
+def test_two_files_that_begin_alike_are_two_files(bench: Workbench) -> None:
     """A file is no copy for beginning like another one whose name it could have been made of, once they differ."""
     bench.write("app.log", b"Starting\none\n")
     bench.run()
@@ -219,7 +220,7 @@ def test_two_files_that_begin_alike_are_two_files(bench: Any) -> None:
     assert bench.values() == [b"Starting", b"one", b"Starting", b"two"]
 
 
-def test_a_new_file_that_begins_as_the_old_one_did(bench: Any) -> None:
+def test_a_new_file_that_begins_as_the_old_one_did(bench: Workbench) -> None:
     """Under the name of the old one a file is never taken for its copy."""
     path = bench.write("a.log", b"Starting\nold\n")
     bench.run()
@@ -229,9 +230,9 @@ def test_a_new_file_that_begins_as_the_old_one_did(bench: Any) -> None:
     assert bench.values() == [b"Starting", b"old", b"Starting"]
 
 
-def test_from_the_end(workbench: Any, tmp_path: Path) -> None:
+def test_from_the_end(tmp_path: Path) -> None:
     """What is there at the first start is skipped, but for a line that has no end yet; what comes later is not."""
-    bench = workbench(tmp_path, from_end=True)
+    bench = Workbench(tmp_path, from_end=True)
     bench.write("a.log", b"1\n2\nthr")
     bench.run()
     bench.write("a.log", b"ee\n")
@@ -244,7 +245,7 @@ def test_from_the_end(workbench: Any, tmp_path: Path) -> None:
     assert sorted(bench.values()) == [b"later", b"new", b"three"]
 
 
-def test_more_files_than_may_be_open(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_files_than_may_be_open(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is closed to keep the bound is opened again when it grows."""
     monkeypatch.setattr("tidelog.collect.limits.OPEN_FILES_MAX", 3)
     for turn in range(3):
@@ -256,7 +257,7 @@ def test_more_files_than_may_be_open(bench: Any, monkeypatch: pytest.MonkeyPatch
     assert sorted(bench.values()) == sorted([b"0", b"1", b"2"] * 10)
 
 
-def test_renamed_while_it_was_closed(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_renamed_while_it_was_closed(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that could not be found under its old name at the moment of reading is read under its new one."""
     monkeypatch.setattr("tidelog.collect.limits.OPEN_FILES_MAX", 0)
     path = bench.write("a.log", b"1\n")
@@ -272,7 +273,7 @@ def test_renamed_while_it_was_closed(bench: Any, monkeypatch: pytest.MonkeyPatch
     assert bench.values() == [b"1", b"2"]
 
 
-def test_what_is_gone_is_closed_and_forgotten_in_time(bench: Any) -> None:
+def test_what_is_gone_is_closed_and_forgotten_in_time(bench: Workbench) -> None:
     """A deleted file is not held open for ever, and its entry leaves the state after a week."""
     path = bench.write("a.log", b"1\n")
     bench.run()

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from log_format.errors import ErrorCode
+from tests.support.fake_gateway import FakeGateway
 from tidelog.bodies.encode import encode_table
 from tidelog.collect.sink import GatewaySink, ProducerLost, RecordsTooLarge, Stored
 from tidelog.errors import ClientClosed, UnknownTopic
@@ -21,7 +22,7 @@ PATIENCE_S = 60
 
 
 @pytest.fixture
-def sink(gateway: Any) -> Iterator[GatewaySink]:
+def sink(gateway: FakeGateway) -> Iterator[GatewaySink]:
     """One on a topic that exists."""
     gateway.create("logs", 3)
     made = GatewaySink(gateway.url, "logs", _Silent())
@@ -39,7 +40,7 @@ def _store(sink: GatewaySink, sequence: int = 0, *, in_doubt: bool = False) -> S
 
 
 @pytest.mark.parametrize("done", [False, True])
-def test_a_lost_answer_is_asked_for_again(gateway: Any, sink: GatewaySink, done: bool) -> None:
+def test_a_lost_answer_is_asked_for_again(gateway: FakeGateway, sink: GatewaySink, done: bool) -> None:
     """Whether the request had happened or not, it is in the topic once, and that is known."""
     gateway.misbehave(PRODUCE, gateway.lose(done=done))
     assert _store(sink) == Stored(record_count=2, duplicate=done)
@@ -49,7 +50,7 @@ def test_a_lost_answer_is_asked_for_again(gateway: Any, sink: GatewaySink, done:
 @pytest.mark.parametrize(
     ("status", "code"), [(503, "OVERLOADED"), (429, "THROTTLED"), (504, "OUTCOME_UNKNOWN"), (500, "INTERNAL")]
 )
-def test_what_may_pass_is_waited_for(gateway: Any, sink: GatewaySink, status: int, code: str) -> None:
+def test_what_may_pass_is_waited_for(gateway: FakeGateway, sink: GatewaySink, status: int, code: str) -> None:
     """The agent slows down as the gateway asks, and gives nothing up."""
     gateway.misbehave(PRODUCE, gateway.refuse(status, code, retry_after=1))
     assert _store(sink) == Stored(record_count=2, duplicate=False)
@@ -59,7 +60,7 @@ def test_what_may_pass_is_waited_for(gateway: Any, sink: GatewaySink, status: in
 @pytest.mark.parametrize("lost_before", [False, True])
 @pytest.mark.parametrize("code", ["UNKNOWN_PRODUCER", "FENCED_PRODUCER", "SEQUENCE_OUT_OF_ORDER"])
 def test_a_lost_producer_says_whether_the_request_is_in_doubt(
-    gateway: Any, sink: GatewaySink, lost_before: bool, code: str
+    gateway: FakeGateway, sink: GatewaySink, lost_before: bool, code: str
 ) -> None:
     """Only when an earlier try may have been stored the records may be in the topic twice."""
     if lost_before:
@@ -71,14 +72,14 @@ def test_a_lost_producer_says_whether_the_request_is_in_doubt(
 
 
 @pytest.mark.parametrize("code", ["RECORD_TOO_LARGE", "REQUEST_TOO_LARGE"])
-def test_what_is_too_large_can_be_cut(gateway: Any, sink: GatewaySink, code: str) -> None:
+def test_what_is_too_large_can_be_cut(gateway: FakeGateway, sink: GatewaySink, code: str) -> None:
     """It is told apart from what nobody but an operator can mend."""
     gateway.misbehave(PRODUCE, gateway.refuse(413, code, limit_bytes=10))
     with pytest.raises(RecordsTooLarge):
         _store(sink)
 
 
-def test_what_only_an_operator_can_mend_is_raised(gateway: Any) -> None:
+def test_what_only_an_operator_can_mend_is_raised(gateway: FakeGateway) -> None:
     """A topic that does not exist is not waited for."""
     sink = GatewaySink(gateway.url, "nothing", _Silent())
     with pytest.raises(UnknownTopic) as raised:

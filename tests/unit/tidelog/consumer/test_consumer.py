@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.support.fake_gateway import FakeGateway
 from tidelog import Consumer, Producer, Record, TopicPartition
 from tidelog.errors import (
     ClientClosed,
@@ -29,7 +30,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(request.param)
 
 
-def fill(gateway: Any, topic: str, partition_count: int, count: int) -> None:
+def fill(gateway: FakeGateway, topic: str, partition_count: int, count: int) -> None:
     """``count`` records in each partition, whose timestamps are ten times their offsets."""
     made = gateway.create(topic, partition_count)
     for partition in range(partition_count):
@@ -49,7 +50,7 @@ def read_all(consumer: Consumer, count: int) -> list[Record]:
     return records
 
 
-def test_every_record_comes_once_and_in_order(gateway: Any, way: str) -> None:
+def test_every_record_comes_once_and_in_order(gateway: FakeGateway, way: str) -> None:
     """All partitions of a topic, each from its beginning, complete, in the order of offsets."""
     fill(gateway, "t", 3, 500)
     with Consumer("t", bootstrap_servers=gateway.url, fetch_max_bytes=1_000) as consumer:
@@ -62,7 +63,7 @@ def test_every_record_comes_once_and_in_order(gateway: Any, way: str) -> None:
         assert own == gateway.topics["t"].records[partition]
 
 
-def test_bytes_are_exact(gateway: Any, way: str) -> None:
+def test_bytes_are_exact(gateway: FakeGateway, way: str) -> None:
     """What was sent comes back byte for byte: null, empty, text, no UTF-8, headers with order and duplicates."""
     gateway.create("t")
     odd = b"\xff\x00"
@@ -83,7 +84,7 @@ def test_bytes_are_exact(gateway: Any, way: str) -> None:
     assert found == [Record("t", 0, offset, 7, *row) for offset, row in enumerate(sent)]
 
 
-def test_it_follows_the_end_without_skipping_or_repeating(gateway: Any, way: str) -> None:
+def test_it_follows_the_end_without_skipping_or_repeating(gateway: FakeGateway, way: str) -> None:
     """A long poll wakes up with the records that came, and each comes once."""
     gateway.create("t", 2)
     found: list[bytes | None] = []
@@ -106,7 +107,7 @@ def test_it_follows_the_end_without_skipping_or_repeating(gateway: Any, way: str
     assert sorted(int(value or b"") for value in found) == list(range(100))
 
 
-def test_iteration_ends_when_nothing_comes_and_positions_follow_it(gateway: Any, way: str) -> None:
+def test_iteration_ends_when_nothing_comes_and_positions_follow_it(gateway: FakeGateway, way: str) -> None:
     """``position`` is behind the record that was given last, so that what was not given is not lost."""
     fill(gateway, "t", 2, 300)
     places = [TopicPartition("t", 0), TopicPartition("t", 1)]
@@ -120,7 +121,7 @@ def test_iteration_ends_when_nothing_comes_and_positions_follow_it(gateway: Any,
         assert list(consumer) == []
 
 
-def test_seeking_in_the_middle_of_an_iteration(gateway: Any, way: str) -> None:
+def test_seeking_in_the_middle_of_an_iteration(gateway: FakeGateway, way: str) -> None:
     """What was fetched before a seek is not given after it; a paused partition is silent."""
     fill(gateway, "t", 2, 100)
     zero, one = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -139,7 +140,7 @@ def test_seeking_in_the_middle_of_an_iteration(gateway: Any, way: str) -> None:
         assert [record.offset for record in consumer] == list(range(6, 100))
 
 
-def test_positions_are_found_and_set(gateway: Any, way: str) -> None:
+def test_positions_are_found_and_set(gateway: FakeGateway, way: str) -> None:
     """Beginning, end, by time, by offset."""
     fill(gateway, "t", 2, 100)
     gateway.topics["t"].log_starts[1] = 40
@@ -170,7 +171,7 @@ def test_positions_are_found_and_set(gateway: Any, way: str) -> None:
 
 @pytest.mark.parametrize("reset", ["earliest", "latest", "none"])
 @pytest.mark.parametrize("offset", [3, 1_000])
-def test_a_position_outside_the_log(gateway: Any, way: str, reset: Any, offset: int) -> None:
+def test_a_position_outside_the_log(gateway: FakeGateway, way: str, reset: Any, offset: int) -> None:
     """The reset policy decides where to go on; ``none`` raises the contract's error, with the bounds in it."""
     fill(gateway, "t", 1, 100)
     gateway.topics["t"].log_starts[0] = 40
@@ -193,13 +194,13 @@ def test_a_position_outside_the_log(gateway: Any, way: str, reset: Any, offset: 
             assert (caught.value.fields["log_start_offset"], caught.value.fields["high_watermark"]) == (40, 100)
 
 
-def test_arrow_tables_hold_the_same_records(gateway: Any, way: str) -> None:
+def test_arrow_tables_hold_the_same_records(gateway: FakeGateway, way: str) -> None:
     """``poll_arrow`` goes on where ``poll`` stopped, and its tables can be sent again as they are."""
     fill(gateway, "t", 2, 200)
     gateway.create("copy", 2)
     with Consumer("t", bootstrap_servers=gateway.url) as consumer, Producer(gateway.url) as producer:
         first = consumer.poll(2_000, 30)
-        tables = []
+        tables: list[pa.Table] = []
         while sum(table.num_rows for table in tables) < 370:
             tables.append(consumer.poll_arrow(2_000, max_bytes=2_000))
             assert 1 <= tables[-1].num_rows < 150
@@ -215,7 +216,7 @@ def test_arrow_tables_hold_the_same_records(gateway: Any, way: str) -> None:
     assert sum(map(len, gateway.values("copy"))) == 370
 
 
-def test_new_partitions_are_read_from_their_beginning(gateway: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_partitions_are_read_from_their_beginning(gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """A topic that grows loses no record to a consumer of the whole topic, even one that began at the end."""
     fill(gateway, "t", 1, 5)
     monkeypatch.setattr("tidelog.limits.METADATA_AGE_MS_MAX", 100)
@@ -229,7 +230,7 @@ def test_new_partitions_are_read_from_their_beginning(gateway: Any, monkeypatch:
         assert [record.value for record in found] == [b"new"]
 
 
-def test_faults_that_pass_are_borne(gateway: Any, way: str, dead_url: str) -> None:
+def test_faults_that_pass_are_borne(gateway: FakeGateway, way: str, dead_url: str) -> None:
     """Refusals, lost and cut answers, and a dead address cost time, and no record; reading may always be repeated."""
     fill(gateway, "t", 2, 100)
     gateway.misbehave("GET", gateway.lose(done=False), gateway.refuse(503, "UNAVAILABLE"), gateway.cut())
@@ -251,7 +252,7 @@ def read_all_patiently(consumer: Consumer, count: int) -> list[Record]:
     return records
 
 
-def test_a_poll_that_does_not_wait_still_asks(gateway: Any, way: str) -> None:
+def test_a_poll_that_does_not_wait_still_asks(gateway: FakeGateway, way: str) -> None:
     """However slow the gateway is: a time-out of 0 is for waiting for records, not for the answer."""
     fill(gateway, "t", 1, 5)
     gateway.misbehave("GET /v1/topics/t$", gateway.stall(0.2))
@@ -260,7 +261,7 @@ def test_a_poll_that_does_not_wait_still_asks(gateway: Any, way: str) -> None:
         assert len(consumer.poll(0)) == 5
 
 
-def test_faults_that_do_not_pass_are_raised(gateway: Any, way: str, dead_url: str) -> None:
+def test_faults_that_do_not_pass_are_raised(gateway: FakeGateway, way: str, dead_url: str) -> None:
     """Nothing is swallowed for ever: gateways that stay away, and errors that waiting does not mend."""
     with Consumer("t", bootstrap_servers=dead_url, api_timeout_ms=300) as consumer, pytest.raises(GatewayUnreachable):  # noqa: PT012
         for _ in range(20):
@@ -281,7 +282,7 @@ def test_faults_that_do_not_pass_are_raised(gateway: Any, way: str, dead_url: st
         b"",
     ],
 )
-def test_answers_that_are_no_records_are_refused(gateway: Any, body: bytes) -> None:
+def test_answers_that_are_no_records_are_refused(gateway: FakeGateway, body: bytes) -> None:
     """Garbage is never taken for an empty log."""
     fill(gateway, "t", 1, 5)
     gateway.misbehave("records", gateway.answer(200, body, Tidelog_Next_Offset="0", Tidelog_High_Watermark="5"))
@@ -291,7 +292,7 @@ def test_answers_that_are_no_records_are_refused(gateway: Any, body: bytes) -> N
         assert len(consumer.poll(1_000)) == 5
 
 
-def test_answers_about_other_offsets_are_refused(gateway: Any, way: str) -> None:
+def test_answers_about_other_offsets_are_refused(gateway: FakeGateway, way: str) -> None:
     """A gateway that answers with what was not asked for would make the consumer repeat records, or skip some."""
     fill(gateway, "t", 1, 10)
     place = TopicPartition("t", 0)
@@ -313,7 +314,7 @@ def test_answers_about_other_offsets_are_refused(gateway: Any, way: str) -> None
         assert [record.offset for record in consumer.poll(1_000)] == [5, 6, 7, 8, 9]
 
 
-def test_one_damaged_partition_does_not_stop_the_others(gateway: Any, way: str) -> None:
+def test_one_damaged_partition_does_not_stop_the_others(gateway: FakeGateway, way: str) -> None:
     """``CORRUPT_SEGMENT`` is raised with its segment, and the records of the other partitions can be read on."""
     fill(gateway, "t", 3, 10)
     gateway.damaged.add(("t", 1))
@@ -333,7 +334,7 @@ def test_one_damaged_partition_does_not_stop_the_others(gateway: Any, way: str) 
         assert len(consumer.poll(1_000)) == 10
 
 
-def test_one_thread_at_a_time_and_close_from_any(gateway: Any) -> None:
+def test_one_thread_at_a_time_and_close_from_any(gateway: FakeGateway) -> None:
     """A second thread is refused loudly; closing ends a poll that waits."""
     gateway.create("t")
     consumer = Consumer("t", bootstrap_servers=gateway.url)
@@ -359,10 +360,10 @@ def test_one_thread_at_a_time_and_close_from_any(gateway: Any) -> None:
         consumer.poll(0)
 
 
-def test_settings_out_of_range_are_refused(gateway: Any) -> None:
+def test_settings_out_of_range_are_refused(gateway: FakeGateway) -> None:
     """Named in the error."""
     for wrong in ({"auto_offset_reset": "begin"}, {"max_poll_records": 0}, {"fetch_max_bytes": 1 << 30}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
-            Consumer("t", bootstrap_servers=gateway.url, **wrong)  # type: ignore[arg-type]
+            Consumer("t", bootstrap_servers=gateway.url, **wrong)
     with Consumer("t", bootstrap_servers=gateway.url) as consumer, pytest.raises(ValueError, match="max_records"):
         consumer.poll(0, 0)

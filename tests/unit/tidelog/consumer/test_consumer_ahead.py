@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.fake_gateway import FakeGateway
 from tidelog import Consumer, Record, TopicPartition
 from tidelog.errors import CorruptSegment
 
@@ -23,11 +24,11 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(request.param)
 
 
-def fill(gateway: Any, count: int) -> None:
+def fill(gateway: FakeGateway, count: int) -> None:
     gateway.create("t", 1).records[0] = [Record("t", 0, at, at, b"k", b"%d" % at) for at in range(count)]
 
 
-def fetches(gateway: Any) -> int:
+def fetches(gateway: FakeGateway) -> int:
     return sum(1 for asked in list(gateway.asked) if asked.path.endswith(("/records", "/fetch")))
 
 
@@ -38,7 +39,7 @@ def reached(condition: Any) -> bool:
     return bool(condition())
 
 
-def test_the_next_answer_is_fetched_while_one_is_handed_out(gateway: Any) -> None:
+def test_the_next_answer_is_fetched_while_one_is_handed_out(gateway: FakeGateway) -> None:
     """One answer ahead comes without a poll that wants it, and no more than one, however long the consumer is away."""
     fill(gateway, 100)
     with Consumer("t", bootstrap_servers=gateway.url, fetch_max_bytes=100) as consumer:
@@ -49,7 +50,7 @@ def test_the_next_answer_is_fetched_while_one_is_handed_out(gateway: Any) -> Non
         assert fetches(gateway) == 2
 
 
-def test_what_was_fetched_ahead_is_dropped_by_a_seek_and_a_pause(gateway: Any) -> None:
+def test_what_was_fetched_ahead_is_dropped_by_a_seek_and_a_pause(gateway: FakeGateway) -> None:
     """After a seek the records from there come, and after a pause none; after it the right ones again."""
     fill(gateway, 100)
     with Consumer("t", bootstrap_servers=gateway.url, fetch_max_bytes=100) as consumer:
@@ -68,7 +69,7 @@ def test_what_was_fetched_ahead_is_dropped_by_a_seek_and_a_pause(gateway: Any) -
         assert read == list(range(position, 100))
 
 
-def test_an_error_ahead_comes_out_of_the_poll_that_wants_it(gateway: Any) -> None:
+def test_an_error_ahead_comes_out_of_the_poll_that_wants_it(gateway: FakeGateway) -> None:
     """The records before a corrupt segment are returned first; then the poll raises, and the next one goes on."""
     fill(gateway, 100)
     with Consumer("t", bootstrap_servers=gateway.url, fetch_max_bytes=100) as consumer:
@@ -94,7 +95,7 @@ def refuse(exchange: Any) -> None:
     exchange.answer(500, json.dumps(body).encode(), {"Content-Type": "application/problem+json"})
 
 
-def test_close_ends_the_thread_that_fetches_ahead(gateway: Any) -> None:
+def test_close_ends_the_thread_that_fetches_ahead(gateway: FakeGateway) -> None:
     """Also while a gateway does not answer; nothing of ours runs after it."""
     fill(gateway, 100)
     release = threading.Event()
@@ -110,7 +111,7 @@ def test_close_ends_the_thread_that_fetches_ahead(gateway: Any) -> None:
     assert ours == []
 
 
-def test_deserializers_make_keys_and_values(gateway: Any) -> None:
+def test_deserializers_make_keys_and_values(gateway: FakeGateway) -> None:
     """They see bytes and never null; what they return is the record's, in poll and iteration."""
     made = gateway.create("t", 1)
     made.records[0] = [Record("t", 0, 0, 0, None, b"7"), Record("t", 0, 1, 0, b"k", None)]
@@ -121,7 +122,7 @@ def test_deserializers_make_keys_and_values(gateway: Any) -> None:
         assert [(record.key, record.value) for record in consumer] == [(None, 7), ("k", None)]
 
 
-def test_a_record_that_can_not_be_deserialized_is_not_passed_over(gateway: Any) -> None:
+def test_a_record_that_can_not_be_deserialized_is_not_passed_over(gateway: FakeGateway) -> None:
     """Those before it are returned; then each poll raises, and says where, until the user seeks past it."""
     made = gateway.create("t", 1)
     made.records[0] = [Record("t", 0, at, 0, None, value) for at, value in enumerate([b"1", b"2", b"{", b"4"])]
@@ -138,7 +139,7 @@ def test_a_record_that_can_not_be_deserialized_is_not_passed_over(gateway: Any) 
         assert [record.value for record in consumer.poll(5_000)] == [4]
 
 
-def test_all_topics_have_names(gateway: Any) -> None:
+def test_all_topics_have_names(gateway: FakeGateway) -> None:
     """What there is can be listed before anything is assigned."""
     gateway.create("t", 1)
     with Consumer(bootstrap_servers=gateway.url) as consumer:
@@ -155,7 +156,7 @@ def read_until_broken(consumer: Consumer) -> list[int]:
     raise AssertionError("no poll raised")
 
 
-def test_any_error_ahead_comes_out_of_the_poll(gateway: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_error_ahead_comes_out_of_the_poll(gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault of our own in the thread is raised by the poll that wants the records; it never reads as no records."""
     fill(gateway, 100)
     with Consumer("t", bootstrap_servers=gateway.url, fetch_max_bytes=100) as consumer:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Any
 
 import pytest
+
+from tests.support.fake_gateway import FakeGateway
 
 CHILD = """
 import os, sys
@@ -28,7 +29,7 @@ sys.exit(code)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="this system does not fork")
-def test_a_forked_child_is_refused_and_the_parent_goes_on(gateway: Any) -> None:
+def test_a_forked_child_is_refused_and_the_parent_goes_on(gateway: FakeGateway) -> None:
     """The child's first poll raises ``RuntimeError`` that says why; the parent's consumer works as before."""
     gateway.create("t")
     ended = subprocess.run([sys.executable, "-c", CHILD, gateway.url], timeout=60, check=False)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
+from tests.support.fake_gateway import FakeGateway
+from tests.support.waiting import until
 from tidelog import Consumer, Record, TopicPartition
 from tidelog.calls.groups import GroupCalls
 from tidelog.errors import ClientClosed, FencedMember, NoCommittedOffset, StaleGeneration, UnknownMember
@@ -17,22 +19,18 @@ from tidelog.errors import ClientClosed, FencedMember, NoCommittedOffset, StaleG
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def fill(gateway: Any, count: int, partition_count: int = 2) -> None:
+def _has_joined_again(consumer: Consumer) -> bool:
+    return consumer.group_metadata().member_id == "m1" or not consumer.poll(50, 1)
+
+
+def fill(gateway: FakeGateway, count: int, partition_count: int = 2) -> None:
     topic = gateway.create("t", partition_count)
     for number in range(partition_count):
         topic.records[number] = [Record("t", number, at, at, b"k", b"%d" % at) for at in range(count)]
 
 
-def member(gateway: Any, **settings: Any) -> Consumer:
+def member(gateway: FakeGateway, **settings: Any) -> Consumer:
     return Consumer("t", bootstrap_servers=gateway.url, group="g", **{"enable_auto_commit": False, **settings})
-
-
-def until(holds: Callable[[], object]) -> None:
-    """Wait for it."""
-    end = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 def read(consumer: Consumer, count: int) -> list[Record]:
@@ -44,7 +42,7 @@ def read(consumer: Consumer, count: int) -> list[Record]:
     return found
 
 
-def test_what_is_lost_is_committed_and_then_acknowledged(gateway: Any) -> None:
+def test_what_is_lost_is_committed_and_then_acknowledged(gateway: FakeGateway) -> None:
     """The order of a hand-over: commit and ``on_revoked`` under the old generation, then the new one; then nothing more comes."""
     fill(gateway, 100)
     told: list[str] = []
@@ -71,7 +69,7 @@ def test_what_is_lost_is_committed_and_then_acknowledged(gateway: Any) -> None:
         assert gateway.groups["g"].events == ["join m0", commit, "revoked", "acknowledge 2"]
 
 
-def test_iteration_hands_nothing_out_after_it_acknowledged(gateway: Any) -> None:
+def test_iteration_hands_nothing_out_after_it_acknowledged(gateway: FakeGateway) -> None:
     """In the middle of what was fetched: records of a partition that is taken away stop before that is acknowledged."""
     fill(gateway, 3_000)
     events = []
@@ -88,7 +86,7 @@ def test_iteration_hands_nothing_out_after_it_acknowledged(gateway: Any) -> None
     assert sum(1 for partition, _ in events if partition != lost) == 3_000
 
 
-def test_what_is_gained_begins_at_the_committed_offset(gateway: Any) -> None:
+def test_what_is_gained_begins_at_the_committed_offset(gateway: FakeGateway) -> None:
     """Partitions that come later are read on from where the group is, those that stay from where this consumer is."""
     fill(gateway, 50)
     with member(gateway) as consumer:
@@ -100,7 +98,7 @@ def test_what_is_gained_begins_at_the_committed_offset(gateway: Any) -> None:
         assert [(record.partition, record.offset) for record in read(consumer, 10)] == [(1, at) for at in range(40, 50)]
 
 
-def test_only_what_is_dealt_with_is_committed_by_itself(gateway: Any) -> None:
+def test_only_what_is_dealt_with_is_committed_by_itself(gateway: FakeGateway) -> None:
     """What was handed out last is committed when more is asked for, or by ``close``; not when the block raises."""
     fill(gateway, 100, 1)
     settings = {"enable_auto_commit": True, "auto_commit_interval_ms": 0}
@@ -129,7 +127,7 @@ def test_only_what_is_dealt_with_is_committed_by_itself(gateway: Any) -> None:
     assert [event for event in gateway.groups["g"].events if "leave" in event] == ["leave m0", "leave m1", "leave m2"]
 
 
-def test_a_member_that_is_out_joins_again(gateway: Any) -> None:
+def test_a_member_that_is_out_joins_again(gateway: FakeGateway) -> None:
     """``UNKNOWN_MEMBER``, from a heartbeat or a commit: ``on_lost``, nothing committed, on from the committed offset."""
     fill(gateway, 100, 1)
     for refused_by_commit in (False, True):
@@ -144,7 +142,7 @@ def test_a_member_that_is_out_joins_again(gateway: Any) -> None:
             if refused_by_commit:
                 with pytest.raises(UnknownMember):
                     consumer.commit()
-            until(lambda consumer=consumer: consumer.group_metadata().member_id == "m1" or not consumer.poll(50, 1))
+            until(partial(_has_joined_again, consumer))
             again = read(consumer, 1) if consumer.positions()[P0] < 21 else None
             assert again is None or again[0].offset == 20
             assert consumer.positions()[P0] == 21
@@ -153,7 +151,7 @@ def test_a_member_that_is_out_joins_again(gateway: Any) -> None:
             assert gateway.groups["g"].offsets == {("t", 0): 20}
 
 
-def test_a_fenced_member_does_not_come_back(gateway: Any) -> None:
+def test_a_fenced_member_does_not_come_back(gateway: FakeGateway) -> None:
     """Another consumer took the ``instance_id``: two that take it from each other for ever would help nobody."""
     fill(gateway, 10, 1)
     with member(gateway, instance_id="i") as consumer:
@@ -167,7 +165,7 @@ def test_a_fenced_member_does_not_come_back(gateway: Any) -> None:
     assert gateway.groups["g"].events == ["join m0"]
 
 
-def test_a_silent_member_counts_itself_out(gateway: Any) -> None:
+def test_a_silent_member_counts_itself_out(gateway: FakeGateway) -> None:
     """No heartbeat is answered for a session: others may read by then, so nothing more is handed out before it joined again."""
     fill(gateway, 100, 1)
     lost: list[list[TopicPartition]] = []
@@ -182,7 +180,7 @@ def test_a_silent_member_counts_itself_out(gateway: Any) -> None:
         assert lost == [[P0]]
 
 
-def test_where_a_new_group_begins(gateway: Any) -> None:
+def test_where_a_new_group_begins(gateway: FakeGateway) -> None:
     """``latest`` commits where it begins at once, so that what comes before its first commit is not skipped; ``none`` raises."""
     fill(gateway, 10, 1)
     with member(gateway, auto_offset_reset="none") as consumer, pytest.raises(NoCommittedOffset):
@@ -196,7 +194,7 @@ def test_where_a_new_group_begins(gateway: Any) -> None:
         assert [record.offset for record in read(consumer, 1)] == [10]
 
 
-def test_commits(gateway: Any) -> None:
+def test_commits(gateway: FakeGateway) -> None:
     """Positions or what is given, repeated when an answer is lost, refused with the contract's error, told of afterwards."""
     fill(gateway, 10)
     with member(gateway) as consumer:
@@ -219,7 +217,7 @@ def test_commits(gateway: Any) -> None:
             consumer.commit({P0: -1})
 
 
-def test_what_a_callback_raises(gateway: Any) -> None:
+def test_what_a_callback_raises(gateway: FakeGateway) -> None:
     """It comes out of the poll, and the hand-over goes on with the next; a callback can't poll."""
     fill(gateway, 10)
     errors: list[BaseException] = []
@@ -245,7 +243,7 @@ def test_what_a_callback_raises(gateway: Any) -> None:
         until(lambda: consumer.poll(50) and len(consumer.assignment()) == 2)
 
 
-def test_closing_from_another_thread(gateway: Any) -> None:
+def test_closing_from_another_thread(gateway: FakeGateway) -> None:
     """A poll under way ends with ``ClientClosed``; what was handed out is committed, and the member leaves."""
     fill(gateway, 10, 1)
     consumer = member(gateway, enable_auto_commit=True)
@@ -268,7 +266,7 @@ def test_closing_from_another_thread(gateway: Any) -> None:
     consumer.close()
 
 
-def test_a_static_member_stays(gateway: Any) -> None:
+def test_a_static_member_stays(gateway: FakeGateway) -> None:
     """With an ``instance_id`` closing does not give its partitions away, unless it is told to."""
     fill(gateway, 1, 1)
     for leave in (None, True):
@@ -279,7 +277,7 @@ def test_a_static_member_stays(gateway: Any) -> None:
     assert gateway.groups["g"].members["m0"].joined["instance_id"] == "i"
 
 
-def test_a_group_without_members(gateway: Any) -> None:
+def test_a_group_without_members(gateway: FakeGateway) -> None:
     """Partitions assigned by hand are read from the committed offsets, and committed for."""
     fill(gateway, 10)
     for expected in (0, 4):
@@ -290,7 +288,7 @@ def test_a_group_without_members(gateway: Any) -> None:
     assert gateway.groups["g"].joined_count == 0
 
 
-def test_pauses_and_empty_assignments_are_borne(gateway: Any) -> None:
+def test_pauses_and_empty_assignments_are_borne(gateway: FakeGateway) -> None:
     """With nothing to read a poll waits and the member lives on."""
     fill(gateway, 10)
     with member(gateway, session_timeout_ms=1_000) as consumer:
@@ -308,7 +306,7 @@ def test_pauses_and_empty_assignments_are_borne(gateway: Any) -> None:
         assert gateway.groups["g"].joined_count == 1
 
 
-def test_failures_that_pass_are_borne(gateway: Any) -> None:
+def test_failures_that_pass_are_borne(gateway: FakeGateway) -> None:
     """Gateways that refuse joins, heartbeats and offsets for a while: polls return nothing, and then the records."""
     fill(gateway, 10, 1)
     refusal = gateway.refuse(503, "UNAVAILABLE")
@@ -322,7 +320,7 @@ def test_failures_that_pass_are_borne(gateway: Any) -> None:
             read(consumer, 1)
 
 
-def test_a_forgotten_consumer_is_silent(gateway: Any) -> None:
+def test_a_forgotten_consumer_is_silent(gateway: FakeGateway) -> None:
     """Without references to it its heartbeats end, and the group counts it out."""
     fill(gateway, 10, 1)
     consumer = member(gateway)
@@ -332,7 +330,7 @@ def test_a_forgotten_consumer_is_silent(gateway: Any) -> None:
     until(lambda: not [thread for thread in threading.enumerate() if thread.name == "tidelog-heartbeat"])
 
 
-def test_calls_out_of_place(gateway: Any) -> None:
+def test_calls_out_of_place(gateway: FakeGateway) -> None:
     """Settings that say nothing together, and calls that need a group."""
     for settings, match in (
         ({"topic_pattern": "t"}, "need a group"),
@@ -341,7 +339,7 @@ def test_calls_out_of_place(gateway: Any) -> None:
         ({"group": "g", "auto_commit_interval_ms": -1}, "auto_commit_interval_ms"),
     ):
         with pytest.raises(ValueError, match=match):
-            Consumer(bootstrap_servers=gateway.url, **settings)  # type: ignore[arg-type]
+            Consumer(bootstrap_servers=gateway.url, **settings)
     with pytest.raises(ValueError, match="exclude"):
         Consumer("t", bootstrap_servers=gateway.url, group="g", topic_pattern="t")
     with member(gateway) as consumer, pytest.raises(RuntimeError, match="assigns"):
@@ -354,7 +352,7 @@ def test_calls_out_of_place(gateway: Any) -> None:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_heartbeats_that_met_a_defect_begin_again_with_the_next_life(
-    gateway: Any, monkeypatch: pytest.MonkeyPatch
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The thread is gone, the member counts itself out and joins again: and is kept alive again."""
     fill(gateway, 0)

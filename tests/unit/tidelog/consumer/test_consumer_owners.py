@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from log_format.cluster.preferred import preferred
+from tests.support.fake_gateway import FakeGateway
+from tests.support.waiting import until
 from tidelog import Consumer, Record, TopicPartition
 
 BOTH = ("one", "two")
@@ -17,29 +19,21 @@ TOPIC = next(name for name in map("t{}".format, range(99)) if preferred(name, BO
 OTHERS_TOPIC = next(name for name in map("t{}".format, range(99)) if preferred(name, BOTH) == "one")
 
 
-def until(holds: Callable[[], object]) -> None:
-    """Wait for it."""
-    end = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.005)
-
-
-def fill(gateway: Any, topic: str, count: int, partition_count: int = 1, **config: Any) -> None:
+def fill(gateway: FakeGateway, topic: str, count: int, partition_count: int = 1, **config: Any) -> None:
     made = gateway.create(topic, partition_count, **config)
     for number in range(partition_count):
         append(gateway, topic, count, number)
     assert len(made.records[0]) == count
 
 
-def append(gateway: Any, topic: str, count: int, partition: int = 0) -> None:
+def append(gateway: FakeGateway, topic: str, count: int, partition: int = 0) -> None:
     with gateway.changed:
         records = gateway.topics[topic].records[partition]
         records += [Record(topic, partition, at, at, None, b"") for at in range(len(records), len(records) + count)]
         gateway.changed.notify_all()
 
 
-def fetches(gateway: Any, partition: int | None = None) -> int:
+def fetches(gateway: FakeGateway, partition: int | None = None) -> int:
     where = "" if partition is None else f"/partitions/{partition}"
     return int(gateway.count(f"{where}/records$")) + (int(gateway.count("/fetch$")) if partition is None else 0)
 
@@ -53,7 +47,7 @@ def read(consumer: Consumer, count: int) -> list[int]:
     return found
 
 
-def die(gateway: Any) -> None:
+def die(gateway: FakeGateway) -> None:
     """From now on every connection ends before an answer."""
     gateway.misbehave("", *[gateway.lose(done=False)] * 10_000)
 
@@ -66,7 +60,7 @@ def learned(consumer: Consumer, asks: Callable[[], object]) -> None:
         assert consumer.poll(20) == []
 
 
-def test_records_are_read_from_the_preferred_gateway(two_gateways: Any) -> None:
+def test_records_are_read_from_the_preferred_gateway(two_gateways: tuple[FakeGateway, FakeGateway]) -> None:
     """From the moment in which the gateways are known; when the preferred one is gone, from the other one, none skipped."""
     given, best = two_gateways
     fill(given, TOPIC, 10)
@@ -83,7 +77,7 @@ def test_records_are_read_from_the_preferred_gateway(two_gateways: Any) -> None:
         assert fetches(given) > before
 
 
-def test_of_several_topics_the_one_with_most_partitions_decides(two_gateways: Any) -> None:
+def test_of_several_topics_the_one_with_most_partitions_decides(two_gateways: tuple[FakeGateway, FakeGateway]) -> None:
     """One long poll waits for all of them: at the gateway that has the most of it in memory."""
     given, best = two_gateways
     fill(given, OTHERS_TOPIC, 0, 1)
@@ -96,7 +90,7 @@ def test_of_several_topics_the_one_with_most_partitions_decides(two_gateways: An
         assert fetches(given) == before
 
 
-def test_a_partition_is_read_from_its_owner(two_gateways: Any) -> None:
+def test_a_partition_is_read_from_its_owner(two_gateways: tuple[FakeGateway, FakeGateway]) -> None:
     """With ``owners`` partitions belong to gateways in turn, as the topic's description says: nobody is asked for another's."""
     given, best = two_gateways
     fill(given, TOPIC, 4, 2, owners=2)
@@ -113,7 +107,7 @@ def test_a_partition_is_read_from_its_owner(two_gateways: Any) -> None:
 
 
 @pytest.mark.parametrize("topic", [TOPIC, OTHERS_TOPIC])
-def test_a_member_talks_to_the_coordinator(two_gateways: Any, topic: str) -> None:
+def test_a_member_talks_to_the_coordinator(two_gateways: tuple[FakeGateway, FakeGateway], topic: str) -> None:
     """Heartbeats and commits, wherever the records are; to the other gateway when the coordinator is gone, and stays a member."""
     given, coordinator = two_gateways
     fill(given, topic, 5)

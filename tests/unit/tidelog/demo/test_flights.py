@@ -8,6 +8,7 @@ import zlib
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -42,7 +43,7 @@ def batch(done_at_ms: int, next_offsets: dict[int, int]) -> Batch:
     return Batch(done_at_ms=done_at_ms, summary=Summary(), next_offsets=next_offsets)
 
 
-def result(**changes: object) -> Result:
+def result(**changes: Any) -> Result:
     summary = Summary(2, 10, 3)
     complete = Result(
         store="store",

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from log_format.errors import TidelogError
+from tests.support.fake_gateway import FakeGateway
 from tidelog import Admin, Consumer, Producer, Record, TopicPartition, aio
 from tidelog.bodies.encode import ARROW
 
 COUNT = 60
 
 
-def fill(gateway: Any, count: int, value_bytes: int = 5) -> None:
+def fill(gateway: FakeGateway, count: int, value_bytes: int = 5) -> None:
     gateway.create("t").records[0] = [
         Record("t", 0, offset, offset, None, b"%0*d" % (value_bytes, offset)) for offset in range(count)
     ]
@@ -49,7 +50,7 @@ def read_through(consumer: Consumer, count: int) -> tuple[list[int], list[Tidelo
 @pytest.mark.parametrize(
     "name", ["throttled", "down", "too long", "too short", "slow", "silent", "cut", "lost", "garbage", "foreign"]
 )
-def test_no_record_is_skipped_or_doubled(gateway: Any, name: str) -> None:
+def test_no_record_is_skipped_or_doubled(gateway: FakeGateway, name: str) -> None:
     """Whatever two answers in a row are: what is raised comes out of a poll, and the next one goes on where it was."""
     fill(gateway, COUNT)
     fault = {
@@ -75,7 +76,7 @@ def test_no_record_is_skipped_or_doubled(gateway: Any, name: str) -> None:
     assert time.monotonic() - began < 25
 
 
-def test_memory_stays_flat_while_a_log_is_read_again_and_again(gateway: Any) -> None:
+def test_memory_stays_flat_while_a_log_is_read_again_and_again(gateway: FakeGateway) -> None:
     """What is fetched and not handed out is bounded: reading 40 MB five times over holds no more than reading it once."""
     fill(gateway, 8_000, value_bytes=1_000)
     with Consumer("t", bootstrap_servers=gateway.url, fetch_max_bytes=256 * 1024) as consumer:
@@ -93,7 +94,7 @@ def test_memory_stays_flat_while_a_log_is_read_again_and_again(gateway: Any) -> 
     assert max(held[1:]) - held[0] < 2 * 1024 * 1024
 
 
-def test_everything_works_where_a_loop_runs_already(gateway: Any) -> None:
+def test_everything_works_where_a_loop_runs_already(gateway: FakeGateway) -> None:
     """As in a notebook: plain clients and asyncio ones, both in a coroutine of the running loop."""
 
     async def cell() -> list[bytes | None]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from log_format.errors import ANSWERS, ErrorCode
+from tests.support.fake_gateway import FakeGateway
 from tidelog import limits
 from tidelog.deadline import Deadline
 from tidelog.errors import (
@@ -37,17 +38,24 @@ REPEATABLE = Request(
 
 
 @pytest.fixture
-def transport(gateway: Any) -> Iterator[Transport]:
+def transport(gateway: FakeGateway) -> Iterator[Transport]:
     made = Transport(gateway.url, request_timeout_ms=500)
     yield made
     made.close()
 
 
-def test_connections_are_kept_and_idle_ones_are_not_trusted(gateway: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_are_kept_and_idle_ones_are_not_trusted(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One connection serves many requests in a row; one that was idle for long is replaced: the server may be closing it."""
-    opened = []
+    opened: list[Address] = []
     connect = Address._connect
-    monkeypatch.setattr(Address, "_connect", lambda self, deadline: opened.append(1) or connect(self, deadline))
+
+    def noted(self: Address, deadline: Any) -> Any:
+        opened.append(self)
+        return connect(self, deadline)
+
+    monkeypatch.setattr(Address, "_connect", noted)
     transport = Transport(gateway.url)
     for _ in range(5):
         transport.call(READ, Deadline(1_000))
@@ -59,7 +67,7 @@ def test_connections_are_kept_and_idle_ones_are_not_trusted(gateway: Any, monkey
     transport.close()
 
 
-def test_a_connection_with_something_left_on_it_is_not_used_again(gateway: Any) -> None:
+def test_a_connection_with_something_left_on_it_is_not_used_again(gateway: FakeGateway) -> None:
     """A server that lies about an answer's length spoils that answer, and none after it."""
     gateway.misbehave("cluster", lambda exchange: exchange.answer(200, b'{"a": 1}{"b": 2}', {}, length=8))
     transport = Transport(gateway.url)
@@ -70,7 +78,7 @@ def test_a_connection_with_something_left_on_it_is_not_used_again(gateway: Any) 
 
 
 @pytest.mark.parametrize("request_", [READ, WRITE, REPEATABLE], ids=["read", "write", "repeatable"])
-def test_what_is_tried_again(gateway: Any, transport: Transport, request_: Request) -> None:
+def test_what_is_tried_again(gateway: FakeGateway, transport: Transport, request_: Request) -> None:
     """The contract's table: refusals that say so always; lost answers and doubts only where repeating does no harm."""
     gateway.create("t")
     where = request_.target.replace("/v1/", "")
@@ -96,7 +104,7 @@ def test_what_is_tried_again(gateway: Any, transport: Transport, request_: Reque
         transport.call(request_, Deadline(5_000))
 
 
-def test_a_doubt_is_not_forgotten_when_later_tries_are_refused(gateway: Any, transport: Transport) -> None:
+def test_a_doubt_is_not_forgotten_when_later_tries_are_refused(gateway: FakeGateway, transport: Transport) -> None:
     """A change whose first answer was lost may have happened, whatever the tries after it say."""
     gateway.create("t")
     gateway.misbehave("PATCH", gateway.lose(done=True), *[gateway.refuse(503, "UNAVAILABLE")] * 50)
@@ -157,7 +165,7 @@ def test_an_early_refusal_of_a_large_body_is_read() -> None:
         thread.join()
 
 
-def test_abort_ends_what_is_under_way(gateway: Any) -> None:
+def test_abort_ends_what_is_under_way(gateway: FakeGateway) -> None:
     """Closing does not wait for a silent gateway."""
     gateway.misbehave("cluster", gateway.stall(6))
     transport = Transport(gateway.url)
@@ -170,7 +178,7 @@ def test_abort_ends_what_is_under_way(gateway: Any) -> None:
     timer.join()
 
 
-def test_dead_addresses_are_passed_over(gateway: Any, dead_url: str) -> None:
+def test_dead_addresses_are_passed_over(gateway: FakeGateway, dead_url: str) -> None:
     """Any address may be dead; the one that answers is kept to, so that the dead cost nothing after the first time."""
     transport = Transport([dead_url, gateway.url, dead_url + "/prefix"])
     began = time.monotonic()
@@ -195,7 +203,8 @@ def test_addresses_as_people_write_them(monkeypatch: pytest.MonkeyPatch) -> None
     assert Endpoints(None).urls == ("http://env:9",)
     monkeypatch.delenv("TIDELOG_URL")
     assert Endpoints(None).urls == ("http://127.0.0.1:8080",)
-    for wrong in ("", "ftp://a", "http://", "http://user:secret@a", "http://a?x=1", []):
+    addresses: tuple[str | list[str], ...] = ("", "ftp://a", "http://", "http://user:secret@a", "http://a?x=1", [])
+    for wrong in addresses:
         with pytest.raises(ValueError, match=r"address|URL"):
             Endpoints(wrong)
 

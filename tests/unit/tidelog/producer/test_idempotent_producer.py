@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from log_format.errors import TidelogError
+from tests.support.fake_gateway import FakeGateway
 from tidelog import Producer
 from tidelog.errors import DeliveryTimeout, OutcomeUnknown, RecordTooLarge, UnknownTopic
 
 
 @pytest.mark.parametrize("done", [True, False])
-def test_a_lost_answer_is_asked_for_again(gateway: Any, done: bool) -> None:
+def test_a_lost_answer_is_asked_for_again(gateway: FakeGateway, done: bool) -> None:
     """The gateway knows the number again: the record is stored once, and its place is learned."""
     gateway.create("t")
     gateway.misbehave("POST .*/records", gateway.lose(done=done))
@@ -35,7 +35,7 @@ def test_a_lost_answer_is_asked_for_again(gateway: Any, done: bool) -> None:
         ("answer", 502, b"<html>bad gateway</html>"),
     ],
 )
-def test_whatever_is_answered_the_outcome_is_found_out(gateway: Any, fault: tuple[Any, ...]) -> None:
+def test_whatever_is_answered_the_outcome_is_found_out(gateway: FakeGateway, fault: tuple[Any, ...]) -> None:
     """Cut, garbled, foreign and failing answers are followed by the same number until one is clear."""
     gateway.create("t")
     gateway.misbehave("POST .*/records", getattr(gateway, fault[0])(*fault[1:]))
@@ -44,7 +44,7 @@ def test_whatever_is_answered_the_outcome_is_found_out(gateway: Any, fault: tupl
     assert gateway.values("t") == [[b"x"]]
 
 
-def test_requests_that_change_places_keep_their_order(gateway: Any) -> None:
+def test_requests_that_change_places_keep_their_order(gateway: FakeGateway) -> None:
     """Five on their way at once, some lost, some refused for a while, some slow: the log has every record once, in order."""
     gateway.create("t")
     rng = random.Random(7)
@@ -65,14 +65,14 @@ def test_requests_that_change_places_keep_their_order(gateway: Any) -> None:
     assert gateway.values("t") == [[str(number).encode() for number in range(60)]]
 
 
-def test_a_refused_request_in_front_stops_nobody(gateway: Any) -> None:
+def test_a_refused_request_in_front_stops_nobody(gateway: FakeGateway) -> None:
     """The number of a refused request is a gap: those behind it are sent again under another producer id, in order, once."""
     gateway.create("t", max_message_bytes=100)
     gateway.commit_seconds = 0.05
     with Producer(gateway.url, linger_ms=0, on_delivery=lambda error, record: None) as producer:
         producer.send("t", b"warm").result(timeout=10)
         gateway.topics["t"].config["max.message.bytes"] = 10  # the producer does not know yet
-        outcomes: list[int | TidelogError] = []
+        outcomes: list[int | BaseException] = []
         futures = []
         for number in range(12):
             futures.append(producer.send("t", str(number) if number % 4 else "x" * 50))
@@ -86,7 +86,7 @@ def test_a_refused_request_in_front_stops_nobody(gateway: Any) -> None:
     assert len(gateway.producer_ids) > 1
 
 
-def test_what_is_given_up_in_doubt_is_told(gateway: Any) -> None:
+def test_what_is_given_up_in_doubt_is_told(gateway: FakeGateway) -> None:
     """When the time for delivery is over and no answer came, the record may be in the log, and its error says so."""
     gateway.create("t")
     gateway.misbehave("POST .*/records", *[gateway.lose(done=False)] * 200)
@@ -95,7 +95,7 @@ def test_what_is_given_up_in_doubt_is_told(gateway: Any) -> None:
     assert isinstance(error, OutcomeUnknown)
 
 
-def test_a_forgotten_producer_begins_anew(gateway: Any) -> None:
+def test_a_forgotten_producer_begins_anew(gateway: FakeGateway) -> None:
     """A producer id that the gateway has forgotten is replaced, as long as nothing under it is in doubt."""
     gateway.create("t")
     with Producer(gateway.url) as producer:
@@ -105,7 +105,7 @@ def test_a_forgotten_producer_begins_anew(gateway: Any) -> None:
     assert gateway.values("t") == [[b"x", b"y"]]
 
 
-def test_a_topic_made_anew_begins_anew(gateway: Any) -> None:
+def test_a_topic_made_anew_begins_anew(gateway: FakeGateway) -> None:
     """A topic that was deleted and made again expects sequence 0: the producer does not wait in vain."""
     gateway.create("t")
     with Producer(gateway.url, delivery_timeout_ms=10_000) as producer:
@@ -115,7 +115,7 @@ def test_a_topic_made_anew_begins_anew(gateway: Any) -> None:
         assert producer.send("t", b"z").result(timeout=10).offset == 0
 
 
-def test_no_gateway_in_time_means_not_stored(gateway: Any, dead_url: str) -> None:
+def test_no_gateway_in_time_means_not_stored(gateway: FakeGateway, dead_url: str) -> None:
     """Where nothing was ever sent, the error promises that nothing is in the log."""
     with Producer(dead_url, delivery_timeout_ms=400, on_delivery=lambda error, record: None) as producer:
         error = producer.send("t", b"x").exception(timeout=10)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.fake_gateway import FakeGateway
 from tidelog import Producer, SentRecord, TidelogError
 from tidelog.bodies.partitioner import partition_for_key
 from tidelog.errors import (
@@ -22,7 +23,7 @@ from tidelog.errors import (
 )
 
 
-def test_every_future_has_the_offset_of_its_own_record(gateway: Any) -> None:
+def test_every_future_has_the_offset_of_its_own_record(gateway: FakeGateway) -> None:
     """A record's metadata names the place in the log where exactly this record lies, whatever its batch was."""
     gateway.create("t", 4)
     with Producer(gateway.url, linger_ms=1, batch_bytes=20_000) as producer:
@@ -44,7 +45,7 @@ def test_every_future_has_the_offset_of_its_own_record(gateway: Any) -> None:
     assert sum(map(len, gateway.topics["t"].records)) == 3_000
 
 
-def test_new_partitions_are_known_with_the_next_answer(gateway: Any) -> None:
+def test_new_partitions_are_known_with_the_next_answer(gateway: FakeGateway) -> None:
     """A key goes where everybody else's records of it go, one answer after the topic grew: its records stay in order."""
     gateway.create("t", 1)
     key = next(key for number in range(100) if partition_for_key(key := b"%d" % number, 8) == 5)
@@ -57,7 +58,7 @@ def test_new_partitions_are_known_with_the_next_answer(gateway: Any) -> None:
 
 @pytest.mark.parametrize("compression", [None, "gzip", "zstd"])
 @pytest.mark.parametrize("count", [1, 500])
-def test_bytes_are_exact_both_as_json_and_as_arrow(gateway: Any, count: int, compression: Any) -> None:
+def test_bytes_are_exact_both_as_json_and_as_arrow(gateway: FakeGateway, count: int, compression: Any) -> None:
     """Keys, values and headers arrive byte for byte: null, empty, text, and what is no UTF-8."""
     gateway.create("t")
     odd = b"\xff\x00\xfe"
@@ -82,7 +83,7 @@ def test_bytes_are_exact_both_as_json_and_as_arrow(gateway: Any, count: int, com
 
 
 @pytest.mark.parametrize(("idempotent", "busy_max"), [(False, 1), (True, 5)])
-def test_one_producers_records_keep_their_order(gateway: Any, idempotent: bool, busy_max: int) -> None:
+def test_one_producers_records_keep_their_order(gateway: FakeGateway, idempotent: bool, busy_max: int) -> None:
     """Without sequence numbers two requests on their way could change places, so a topic has one; topics run in parallel."""
     for name in ("a", "b", "c"):
         gateway.create(name, 2)
@@ -100,11 +101,11 @@ def test_one_producers_records_keep_their_order(gateway: Any, idempotent: bool, 
         assert gateway.most_busy_produces[name] <= busy_max
         assert gateway.count(f"POST /v1/topics/{name}/records") > 1
         for values in gateway.values(name):
-            numbers = [int(value) for value in values]
+            numbers = [int(value or b"") for value in values]
             assert numbers == sorted(numbers)
 
 
-def test_batches_grow_while_the_one_before_is_on_its_way(gateway: Any) -> None:
+def test_batches_grow_while_the_one_before_is_on_its_way(gateway: FakeGateway) -> None:
     """A slow gateway gets few large requests, not many small ones: what waits goes together."""
     gateway.create("t")
     gateway.commit_seconds = 0.2
@@ -116,7 +117,7 @@ def test_batches_grow_while_the_one_before_is_on_its_way(gateway: Any) -> None:
     assert gateway.count("POST .*/records") == 2
 
 
-def test_linger_sends_without_a_flush_and_a_full_batch_without_lingering(gateway: Any) -> None:
+def test_linger_sends_without_a_flush_and_a_full_batch_without_lingering(gateway: FakeGateway) -> None:
     """A record waits for company at most ``linger_ms``, and not at all once the batch is full."""
     gateway.create("t")
     with Producer(gateway.url, linger_ms=100) as producer:
@@ -128,7 +129,7 @@ def test_linger_sends_without_a_flush_and_a_full_batch_without_lingering(gateway
         futures[0].result(timeout=5)
 
 
-def test_what_is_safe_to_repeat_is_repeated(gateway: Any, dead_url: str) -> None:
+def test_what_is_safe_to_repeat_is_repeated(gateway: FakeGateway, dead_url: str) -> None:
     """A refusal that changed nothing, and a connection never made, are tried again; each record is stored once."""
     gateway.create("t")
     gateway.misbehave("POST .*/records", gateway.refuse(503, "OVERLOADED"), gateway.refuse(429, "THROTTLED"))
@@ -138,7 +139,7 @@ def test_what_is_safe_to_repeat_is_repeated(gateway: Any, dead_url: str) -> None
     assert gateway.count("POST .*/records") == 3
 
 
-def test_retry_after_is_kept_to(gateway: Any) -> None:
+def test_retry_after_is_kept_to(gateway: FakeGateway) -> None:
     """The gateway says how long to stay away."""
     gateway.create("t")
     gateway.misbehave("POST .*/records", gateway.refuse(503, "OVERLOADED", retry_after=1))
@@ -149,7 +150,7 @@ def test_retry_after_is_kept_to(gateway: Any) -> None:
 
 
 @pytest.mark.parametrize("done", [True, False])
-def test_a_lost_answer_is_not_repeated(gateway: Any, done: bool) -> None:
+def test_a_lost_answer_is_not_repeated(gateway: FakeGateway, done: bool) -> None:
     """Without a number the record may be in the log: sending it again could double it, so the caller is told."""
     gateway.create("t")
     gateway.misbehave("POST .*/records", gateway.lose(done=done))
@@ -180,7 +181,7 @@ def test_a_lost_answer_is_not_repeated(gateway: Any, done: bool) -> None:
     ],
 )
 def test_a_gateway_that_does_not_say_clearly_what_happened_leaves_a_doubt(
-    gateway: Any, fault: tuple[Any, ...], kind: type[TidelogError]
+    gateway: FakeGateway, fault: tuple[Any, ...], kind: type[TidelogError]
 ) -> None:
     """Cut, garbled and foreign answers are no acknowledgements, and without a number no licence to send again."""
     gateway.create("t")
@@ -192,7 +193,7 @@ def test_a_gateway_that_does_not_say_clearly_what_happened_leaves_a_doubt(
     assert gateway.count("POST .*/records") == 1
 
 
-def test_a_silent_gateway_is_given_up_when_the_delivery_time_is_over(gateway: Any) -> None:
+def test_a_silent_gateway_is_given_up_when_the_delivery_time_is_over(gateway: FakeGateway) -> None:
     """No hang beyond the time-outs: a request whose answer does not come ends in doubt. What waited behind it is stored, or
     not sent any more; it is never sent so late that it could only end in doubt, too."""
     for name, second_after_s in (("a", 0.05), ("b", 0.4)):
@@ -241,7 +242,7 @@ def test_records_are_reported_when_no_gateway_takes_them_in_time(dead_url: str) 
     assert all(isinstance(error, DeliveryTimeout) for error, _ in reported)
 
 
-def test_one_bad_record_does_not_take_its_batch_down(gateway: Any) -> None:
+def test_one_bad_record_does_not_take_its_batch_down(gateway: FakeGateway) -> None:
     """What is refused before sending is refused alone; its neighbours are stored, in order."""
     gateway.create("t", 2, max_message_bytes=1_000)
     with Producer(gateway.url, linger_ms=50, on_delivery=lambda error, record: None) as producer:
@@ -256,7 +257,7 @@ def test_one_bad_record_does_not_take_its_batch_down(gateway: Any) -> None:
     assert gateway.values("t")[0] == [b"0", b"1", b"2", b"3"]
 
 
-def test_a_changed_topic_is_looked_at_again(gateway: Any) -> None:
+def test_a_changed_topic_is_looked_at_again(gateway: FakeGateway) -> None:
     """Partitions that came, or went with a topic made anew, and a limit that fell, are noticed without a new producer."""
     gateway.create("t", 1)
     with Producer(gateway.url, on_delivery=lambda error, record: None) as producer:
@@ -273,7 +274,7 @@ def test_a_changed_topic_is_looked_at_again(gateway: Any) -> None:
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_requests_above_the_gateways_limit_are_cut(gateway: Any, named: bool) -> None:
+def test_requests_above_the_gateways_limit_are_cut(gateway: FakeGateway, named: bool) -> None:
     """A gateway with a smaller limit than the default gets smaller requests, and no record changes its place."""
     gateway.create("t", 3)
     gateway.request_bytes_max = 20_000
@@ -281,10 +282,10 @@ def test_requests_above_the_gateways_limit_are_cut(gateway: Any, named: bool) ->
         futures = [producer.send("t", b"%04d" % n + b"x" * 100, partition=n % 3 if named else None) for n in range(800)]
         for number, future in enumerate(futures):
             metadata = future.result(timeout=10)
-            assert gateway.values("t")[metadata.partition][metadata.offset].startswith(b"%04d" % number)
+            assert (gateway.values("t")[metadata.partition][metadata.offset] or b"").startswith(b"%04d" % number)
 
 
-def test_an_unknown_topic_fails_its_records_only(gateway: Any) -> None:
+def test_an_unknown_topic_fails_its_records_only(gateway: FakeGateway) -> None:
     """Each topic fails alone, with the contract's error and the request's id."""
     gateway.create("t")
     producer = Producer(gateway.url)
@@ -308,7 +309,7 @@ def test_an_unknown_topic_fails_its_records_only(gateway: Any) -> None:
     producer.close()
 
 
-def test_log_append_time_is_not_claimed_to_be_known(gateway: Any) -> None:
+def test_log_append_time_is_not_claimed_to_be_known(gateway: FakeGateway) -> None:
     """Where the gateway stamps records the client does not know the timestamp, and says so."""
     gateway.create("t", message_timestamp_type="LogAppendTime")
     with Producer(gateway.url) as producer:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 import pyarrow as pa
 import pytest
 
+from tests.support.fake_gateway import FakeGateway
 from tidelog import Producer
 from tidelog.errors import (
     DeliveryFailed,
 )
 
 
-def test_tables_go_in_order_and_in_pieces(gateway: Any) -> None:
+def test_tables_go_in_order_and_in_pieces(gateway: FakeGateway) -> None:
     """A table's rows follow what was sent before it, each once, however many requests it takes."""
     gateway.create("t", 2)
     gateway.request_bytes_max = 60_000
@@ -31,12 +30,12 @@ def test_tables_go_in_order_and_in_pieces(gateway: Any) -> None:
     even = gateway.values("t")[0]
     assert even[0] == b"before"
     assert even[-1] == b"after"
-    assert [int(value[:5]) for value in even[1:-1]] == list(range(0, rows, 2))
-    assert [int(value[:5]) for value in gateway.values("t")[1]] == list(range(1, rows, 2))
+    assert [int((value or b"")[:5]) for value in even[1:-1]] == list(range(0, rows, 2))
+    assert [int((value or b"")[:5]) for value in gateway.values("t")[1]] == list(range(1, rows, 2))
     assert gateway.count("POST .*/records") > 3
 
 
-def test_a_tables_later_pieces_are_not_sent_when_an_earlier_one_fails(gateway: Any) -> None:
+def test_a_tables_later_pieces_are_not_sent_when_an_earlier_one_fails(gateway: FakeGateway) -> None:
     """No hole in the middle of a table: what is behind a failure stays out, and the error says how far it came."""
     gateway.create("t")
     gateway.request_bytes_max = 60_000
@@ -58,7 +57,7 @@ def test_a_tables_later_pieces_are_not_sent_when_an_earlier_one_fails(gateway: A
     assert caught.value.failed_count == 2_000 - stored
 
 
-def test_whatever_has_the_arrow_interface_is_a_table(gateway: Any) -> None:
+def test_whatever_has_the_arrow_interface_is_a_table(gateway: FakeGateway) -> None:
     """A DataFrame and a stream of record batches go as they are; what is no table is refused before anything is sent."""
     gateway.create("t")
     frame = pd.DataFrame({"value": ["1", "2"], "key": ["a", None]}, index=[7, 8])

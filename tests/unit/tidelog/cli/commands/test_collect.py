@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from tests.support.fake_gateway import FakeGateway
 from tidelog.cli.app import app
 from tidelog.cli.terminal.exit_code import ExitCode
 
@@ -52,7 +53,7 @@ def _event(process: subprocess.Popen[str], name: str) -> dict[str, Any]:
     pytest.fail(f"{name!r} was not told")
 
 
-def test_once_sends_what_is_there_and_no_more(gateway: Any, tmp_path: Path) -> None:
+def test_once_sends_what_is_there_and_no_more(gateway: FakeGateway, tmp_path: Path) -> None:
     """A second run sends what came since; headers name file and line, the key is what the pattern found."""
     gateway.create("logs", 2)
     (tmp_path / "a.log").write_bytes(b"user=ada 1\n")
@@ -67,7 +68,7 @@ def test_once_sends_what_is_there_and_no_more(gateway: Any, tmp_path: Path) -> N
     assert json.loads(second.stderr.splitlines()[-1])["records"] == 1
 
 
-def test_what_is_wrong_is_said(gateway: Any, tmp_path: Path) -> None:
+def test_what_is_wrong_is_said(gateway: FakeGateway, tmp_path: Path) -> None:
     """A wrong pattern, a topic that is not there, a damaged state: each has its exit code and its words."""
     assert run(gateway.url, tmp_path, "--key-regex", "(").exit_code == ExitCode.USAGE
     missing = run(gateway.url, tmp_path)
@@ -80,7 +81,7 @@ def test_what_is_wrong_is_said(gateway: Any, tmp_path: Path) -> None:
     assert "is damaged" in damaged.stderr
 
 
-def test_a_signal_ends_it_in_order(gateway: Any, tmp_path: Path) -> None:
+def test_a_signal_ends_it_in_order(gateway: FakeGateway, tmp_path: Path) -> None:
     """It follows a file, serves its metrics, and on SIGTERM writes down where it is and exits with 0."""
     topic = gateway.create("logs")
     log = tmp_path / "a.log"

@@ -12,13 +12,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 import typer.main
 from typer.testing import CliRunner
 
 from log_format.errors import ErrorCode, TidelogError
 from log_format.version import __version__
+from tests.support.fake_gateway import FakeGateway
 from tidelog import Record
 from tidelog.cli.app import app
 from tidelog.cli.terminal.exit_code import ExitCode, exit_code_for
@@ -43,7 +43,7 @@ def run(*arguments: str, url: str | None = None, given: bytes | str | None = Non
 
 
 def every_command() -> list[tuple[str, ...]]:
-    def below(command: click.Command, path: tuple[str, ...]) -> list[tuple[str, ...]]:
+    def below(command: Any, path: tuple[str, ...]) -> list[tuple[str, ...]]:
         commands = getattr(command, "commands", None)
         if commands is None:
             return [path]
@@ -65,7 +65,7 @@ def test_every_command_explains_itself(command: tuple[str, ...]) -> None:
         assert parameter.help, parameter.name
 
 
-def test_topics_from_creation_to_deletion(gateway: Any) -> None:
+def test_topics_from_creation_to_deletion(gateway: FakeGateway) -> None:
     """Each command does its call and says what came of it, to people and, with ``--json``, to programs."""
     assert run("topic", "create", "orders", "-p", "2", "-c", "retention.ms=5", url=gateway.url).exit_code == 0
     assert gateway.topics["orders"].config == {"retention.ms": "5"}
@@ -96,7 +96,7 @@ def test_topics_from_creation_to_deletion(gateway: Any) -> None:
     assert "no topics" in run("topic", "list", url=gateway.url).stderr
 
 
-def test_places_are_named_behind_the_sentence(gateway: Any) -> None:
+def test_places_are_named_behind_the_sentence(gateway: FakeGateway) -> None:
     """Each where it is; what is wrong with the whole request was said by the sentence."""
     errors = [{"where": "", "what": "all of it"}, {"where": "/config/a", "what": "is not a setting"}]
     gateway.misbehave("POST", gateway.refuse(400, "INVALID_CONFIG", errors=errors))
@@ -104,7 +104,7 @@ def test_places_are_named_behind_the_sentence(gateway: Any) -> None:
     assert [line for line in lines if "request id" not in line][1:] == ["  --config a: is not a setting"]
 
 
-def test_errors_and_their_exit_codes(gateway: Any, dead_url: str) -> None:
+def test_errors_and_their_exit_codes(gateway: FakeGateway, dead_url: str) -> None:
     """People get a sentence on standard error, programs the contract's fields there; results are never mixed with them."""
     result = run("topic", "describe", "nope", "--json", url=gateway.url)
     assert result.exit_code == ExitCode.REFUSED
@@ -138,7 +138,7 @@ def test_exit_codes_follow_the_cause() -> None:
     assert exit_code_for(TidelogError("inside", code=ErrorCode.INTERNAL)) is ExitCode.OUTCOME_UNKNOWN
 
 
-def test_lines_become_records_byte_for_byte(gateway: Any, tmp_path: Path) -> None:
+def test_lines_become_records_byte_for_byte(gateway: FakeGateway, tmp_path: Path) -> None:
     """Each line is a value: also an empty one, one that is no UTF-8, and a last one without a line break."""
     gateway.create("t")
     first, second = tmp_path / "first", tmp_path / "second"
@@ -154,7 +154,7 @@ def test_lines_become_records_byte_for_byte(gateway: Any, tmp_path: Path) -> Non
     assert result.stderr == ""
 
 
-def test_keys_and_partitions_of_lines(gateway: Any) -> None:
+def test_keys_and_partitions_of_lines(gateway: FakeGateway) -> None:
     """The key ends at the first separator; a line without one stops the command, and what was before it is stored."""
     gateway.create("t", 3)
     given = b"k1:v:1\nk2:v2\n"
@@ -173,7 +173,7 @@ def test_keys_and_partitions_of_lines(gateway: Any) -> None:
 
 
 def test_ndjson_goes_as_it_is_and_errors_name_the_line_of_the_input(
-    gateway: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    gateway: FakeGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The gateway decides what a record is; however the input is cut into requests, a bad line has its own number."""
     gateway.create("t", 2)
@@ -197,7 +197,7 @@ def test_ndjson_goes_as_it_is_and_errors_name_the_line_of_the_input(
     assert run("produce", "t", "-f", "ndjson", "-k", ":", url=gateway.url, given=b"").exit_code == ExitCode.USAGE
 
 
-def test_produce_says_what_did_not_arrive(gateway: Any, dead_url: str, tmp_path: Path) -> None:
+def test_produce_says_what_did_not_arrive(gateway: FakeGateway, dead_url: str, tmp_path: Path) -> None:
     """An unknown topic, no gateway, no file, a lost answer: each with its exit code and how much was stored."""
     assert run("produce", "nope", url=gateway.url, given=b"x\n").exit_code == ExitCode.REFUSED
     result = run("produce", "t", "--url", dead_url, "--timeout", "0.3", given=b"x\n")
@@ -212,7 +212,7 @@ def test_produce_says_what_did_not_arrive(gateway: Any, dead_url: str, tmp_path:
 
 
 @pytest.fixture
-def filled(gateway: Any) -> Any:
+def filled(gateway: FakeGateway) -> Any:
     gateway.create("t", 2)
     for partition in range(2):
         gateway.topics["t"].records[partition] = [
@@ -235,7 +235,7 @@ def filled(gateway: Any) -> Any:
         ("2030-01-01", ()),
     ],
 )
-def test_where_to_begin(filled: Any, where: str, offsets: Any) -> None:
+def test_where_to_begin(filled: FakeGateway, where: str, offsets: Any) -> None:
     """Every way to name a place, in each partition, up to what is there; times without a zone are UTC."""
     result = run("consume", "t", "--from", where, url=filled.url)
     assert result.exit_code == 0
@@ -244,7 +244,7 @@ def test_where_to_begin(filled: Any, where: str, offsets: Any) -> None:
     )
 
 
-def test_what_to_read_and_how_to_write_it(filled: Any) -> None:
+def test_what_to_read_and_how_to_write_it(filled: FakeGateway) -> None:
     """Partitions, a maximum, keys, JSON that can be produced again, and raw bytes."""
     assert run("consume", "t", "-p", "1", "-n", "3", url=filled.url).stdout.split() == ["1-0", "1-1", "1-2"]
     assert run("consume", "t", "-p", "1", "-n", "1", "-k", "=", url=filled.url).stdout == "k0=1-0\n"
@@ -266,7 +266,7 @@ def test_what_to_read_and_how_to_write_it(filled: Any) -> None:
     assert json.loads(lines[1])["value"] is None
 
 
-def test_without_follow_it_ends_at_what_was_there_when_it_began(filled: Any) -> None:
+def test_without_follow_it_ends_at_what_was_there_when_it_began(filled: FakeGateway) -> None:
     """A topic that is written meanwhile does not keep it from ending."""
 
     def grow(exchange: Any) -> None:
@@ -281,7 +281,7 @@ def test_without_follow_it_ends_at_what_was_there_when_it_began(filled: Any) -> 
     assert "late" not in result.stdout
 
 
-def test_consume_refuses_what_is_not_there(filled: Any) -> None:
+def test_consume_refuses_what_is_not_there(filled: FakeGateway) -> None:
     """An offset beyond the end, a partition, a place that is none."""
     assert run("consume", "t", "--from", "11", url=filled.url).exit_code == ExitCode.REFUSED
     assert run("consume", "t", "-p", "5", url=filled.url).exit_code == ExitCode.REFUSED
@@ -300,7 +300,7 @@ def start(*arguments: str, url: str) -> subprocess.Popen[bytes]:
     )
 
 
-def test_following_until_ctrl_c(filled: Any) -> None:
+def test_following_until_ctrl_c(filled: FakeGateway) -> None:
     """Records are written as they come; Ctrl-C ends it and says where to go on."""
     process = start("consume", "t", "--from", "end", "--follow", url=filled.url)
     try:
@@ -318,7 +318,7 @@ def test_following_until_ctrl_c(filled: Any) -> None:
     assert (out, error, process.returncode) == (b"", b"1 record. Go on with --from 0:11,1:10\nInterrupted.\n", 130)
 
 
-def test_a_reader_that_has_enough(filled: Any) -> None:
+def test_a_reader_that_has_enough(filled: FakeGateway) -> None:
     """``tidelog consume … | head -1``: no error."""
     filled.topics["t"].records[0] = [Record("t", 0, offset, 0, None, b"x" * 100) for offset in range(50_000)]
     process = start("consume", "t", "-p", "0", url=filled.url)
@@ -331,8 +331,7 @@ def test_a_reader_that_has_enough(filled: Any) -> None:
         assert process.wait(timeout=10) == 0
     finally:
         process.kill()
-        process.wait()
-        process.stderr.close()
+        process.communicate()
 
 
 def test_serve_becomes_the_gateway(monkeypatch: pytest.MonkeyPatch) -> None:

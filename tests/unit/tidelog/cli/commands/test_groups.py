@@ -8,19 +8,20 @@ from typing import Any
 
 import pytest
 
+from tests.support.fake_gateway import FakeGateway
 from tidelog import Record
 from tidelog.cli.sinks.output_file import OutputFile
 
 Run = Callable[..., Any]
 
 
-def fill(gateway: Any, count: int = 20) -> None:
+def fill(gateway: FakeGateway, count: int = 20) -> None:
     topic = gateway.create("t", 2)
     for number in range(2):
         topic.records[number] = [Record("t", number, at, at, None, b"%d-%d" % (number, at)) for at in range(count)]
 
 
-def test_a_group_goes_on_behind_what_was_written(gateway: Any, run: Run, tmp_path: Path) -> None:
+def test_a_group_goes_on_behind_what_was_written(gateway: FakeGateway, run: Run, tmp_path: Path) -> None:
     """One run after the other, onto standard output and into a file: each record once, and all at the end."""
     fill(gateway)
     first = run("consume", "t", "--group", "g", "--max", "7")
@@ -36,7 +37,9 @@ def test_a_group_goes_on_behind_what_was_written(gateway: Any, run: Run, tmp_pat
     assert gateway.groups["g"].members == {}
 
 
-def test_what_was_not_written_is_not_committed(gateway: Any, run: Run, tmp_path: Path, monkeypatch: Any) -> None:
+def test_what_was_not_written_is_not_committed(
+    gateway: FakeGateway, run: Run, tmp_path: Path, monkeypatch: Any
+) -> None:
     """The disk fails in the middle: the file does not appear, and the group is where it was."""
     fill(gateway)
 
@@ -63,7 +66,7 @@ def test_what_was_not_written_is_not_committed(gateway: Any, run: Run, tmp_path:
         ("group", "reset", "g", "--to", "earliest"),
     ],
 )
-def test_wrong_usage(gateway: Any, run: Run, arguments: tuple[str, ...]) -> None:
+def test_wrong_usage(gateway: FakeGateway, run: Run, arguments: tuple[str, ...]) -> None:
     """Exit code 2, and nothing is joined, committed or reset."""
     fill(gateway)
     assert run(*arguments).exit_code == 2

@@ -15,13 +15,15 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.command_runs import Run
+from tests.support.fake_gateway import FakeGateway
 from tidelog import Record
 from tidelog.cli.terminal.exit_code import ExitCode
 from tidelog.cli.terminal.interrupt import Interrupts
 
 
 @pytest.fixture
-def filled(gateway: Any) -> Any:
+def filled(gateway: FakeGateway) -> Any:
     gateway.create("t", 2)
     for partition in range(2):
         gateway.topics["t"].records[partition] = [
@@ -33,7 +35,7 @@ def filled(gateway: Any) -> Any:
     return gateway
 
 
-def test_a_file_can_be_gone_on_with(filled: Any, run: Any, tmp_path: Path) -> None:
+def test_a_file_can_be_gone_on_with(filled: FakeGateway, run: Run, tmp_path: Path) -> None:
     """What it says at the end begins the next run, and both together have each record once."""
     path = tmp_path / "t.ndjson"
     first = run("consume", "t", "--output", str(path), "--max", "7")
@@ -48,7 +50,7 @@ def test_a_file_can_be_gone_on_with(filled: Any, run: Any, tmp_path: Path) -> No
     ]
 
 
-def test_files_are_whole_or_not_there(filled: Any, run: Any, tmp_path: Path) -> None:
+def test_files_are_whole_or_not_there(filled: FakeGateway, run: Run, tmp_path: Path) -> None:
     """What is there is not touched, what fails leaves nothing, and an incomplete line is not hidden by what follows it."""
     path = tmp_path / "t.parquet"
     filled.misbehave("GET .*/records", filled.refuse(500, "CORRUPT_SEGMENT"))
@@ -67,7 +69,7 @@ def test_files_are_whole_or_not_there(filled: Any, run: Any, tmp_path: Path) -> 
     assert sorted(each.name for each in tmp_path.iterdir()) == ["t.parquet", "t.txt"]
 
 
-def test_the_last_few_and_positions(filled: Any, run: Any) -> None:
+def test_the_last_few_and_positions(filled: FakeGateway, run: Run) -> None:
     """``--last`` counts in each partition; a partition that ``--from`` does not name is read from its beginning."""
     assert sorted(run("consume", "t", "--last", "2").stdout.split()) == ["0-8", "0-9", "1-8", "1-9"]
     assert len(run("consume", "t", "--last", "99").stdout.split()) == 20
@@ -77,7 +79,7 @@ def test_the_last_few_and_positions(filled: Any, run: Any) -> None:
         assert run("consume", "t", *wrong).exit_code == ExitCode.USAGE, wrong
 
 
-def test_exact_bytes_and_safe_text(gateway: Any, run: Any) -> None:
+def test_exact_bytes_and_safe_text(gateway: FakeGateway, run: Run) -> None:
     """raw adds nothing but its delimiter; text does not let a record drive the terminal."""
     gateway.create("odd").records[0] = [
         Record("odd", 0, 0, 0, b"k", b"\xff\n", (("h", b"1"),)),
@@ -95,7 +97,7 @@ def test_exact_bytes_and_safe_text(gateway: Any, run: Any) -> None:
     assert run("cat", "odd", "0", "3").exit_code == ExitCode.REFUSED
 
 
-def test_tail_shows_all_partitions_of_all_topics(filled: Any, run: Any) -> None:
+def test_tail_shows_all_partitions_of_all_topics(filled: FakeGateway, run: Run) -> None:
     """The last of each, then what comes, up to ``--max``; as JSON with the topic."""
     filled.create("u").records[0] = [Record("u", 0, 0, 1_700_000_000_000, None, None)]
     lines = run("tail", "t", "u", "--lines", "1", "--max", "3").stdout.splitlines()
@@ -126,7 +128,7 @@ def test_a_signal_waits_until_what_is_written_is_written() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_of_produce_says_what_is_stored(gateway: Any, number: int) -> None:
+def test_ctrl_c_of_produce_says_what_is_stored(gateway: FakeGateway, number: int) -> None:
     """What was read is delivered and counted; nothing that it names as stored is not in the log."""
     gateway.create("t")
     process = subprocess.Popen(

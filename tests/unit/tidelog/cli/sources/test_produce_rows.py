@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.command_runs import Run
+from tests.support.fake_gateway import FakeGateway
 from tidelog import Record
 from tidelog.cli.terminal.exit_code import ExitCode
 
 
-def sent(gateway: Any, topic: str = "t") -> list[tuple[bytes | None, bytes | None, int]]:
+def sent(gateway: FakeGateway, topic: str = "t") -> list[tuple[bytes | None, bytes | None, int]]:
     return [
         (record.key, record.value, record.timestamp_ms)
         for records in gateway.topics[topic].records
@@ -22,7 +23,7 @@ def sent(gateway: Any, topic: str = "t") -> list[tuple[bytes | None, bytes | Non
     ]
 
 
-def test_objects_go_as_they_are(gateway: Any, run: Any) -> None:
+def test_objects_go_as_they_are(gateway: FakeGateway, run: Run) -> None:
     """The value is the line, byte for byte; the key is a string's text, or the very text of anything else."""
     gateway.create("t")
     first = b'{"id": "a\\u00e9", "at": "1970-01-01T00:00:01Z", "n": 1.50}'
@@ -36,7 +37,7 @@ def test_objects_go_as_they_are(gateway: Any, run: Any) -> None:
     ]
 
 
-def test_csv_rows_keep_their_text(gateway: Any, run: Any, tmp_path: Path) -> None:
+def test_csv_rows_keep_their_text(gateway: FakeGateway, run: Run, tmp_path: Path) -> None:
     """Fields are text exactly as they stand there, also with line breaks in quotes; each file has its own first line."""
     gateway.create("t", 2)
     (tmp_path / "a.csv").write_bytes(b'\xef\xbb\xbfzip,note\r\n00123,"two\nlines, one ""field"""\r\n')
@@ -59,7 +60,7 @@ def test_csv_rows_keep_their_text(gateway: Any, run: Any, tmp_path: Path) -> Non
     assert gateway.values("u") == [[b"2"]]
 
 
-def test_parquet_of_records_and_of_anything(gateway: Any, run: Any, tmp_path: Path) -> None:
+def test_parquet_of_records_and_of_anything(gateway: FakeGateway, run: Run, tmp_path: Path) -> None:
     """What consume wrote is sent as the records that it was; any other row becomes JSON."""
     gateway.create("t", 2)
     gateway.create("copy", 2)
@@ -93,7 +94,7 @@ def test_parquet_of_records_and_of_anything(gateway: Any, run: Any, tmp_path: Pa
     ],
 )
 def test_a_bad_line_is_named_and_those_before_it_are_stored(
-    gateway: Any, run: Any, format_: str, given: str | bytes, place: str
+    gateway: FakeGateway, run: Run, format_: str, given: str | bytes, place: str
 ) -> None:
     """By its number in its file, with how far the input is stored; nothing behind it is sent."""
     gateway.create("t")
@@ -105,7 +106,7 @@ def test_a_bad_line_is_named_and_those_before_it_are_stored(
     assert [key for key, _, _ in sent(gateway)] == [b"1", b"2"]
 
 
-def test_what_the_gateway_refuses_is_named_by_its_line(gateway: Any, run: Any, tmp_path: Path) -> None:
+def test_what_the_gateway_refuses_is_named_by_its_line(gateway: FakeGateway, run: Run, tmp_path: Path) -> None:
     """The gateway counts a request's rows; people count their file's lines."""
     gateway.create("t")
     path = tmp_path / "in.csv"
@@ -119,7 +120,9 @@ def test_what_the_gateway_refuses_is_named_by_its_line(gateway: Any, run: Any, t
     assert "0 records stored" in result.stderr
 
 
-def test_options_that_do_not_fit_are_refused_before_anything_is_sent(gateway: Any, run: Any, tmp_path: Path) -> None:
+def test_options_that_do_not_fit_are_refused_before_anything_is_sent(
+    gateway: FakeGateway, run: Run, tmp_path: Path
+) -> None:
     """Wrong usage is exit code 2, a file that can't be is 1, and the topic stays as it is."""
     gateway.create("t")
     for arguments in (
@@ -140,7 +143,7 @@ def test_options_that_do_not_fit_are_refused_before_anything_is_sent(gateway: An
     assert gateway.values("t") == [[]]
 
 
-def test_many_rows_are_many_requests(gateway: Any, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows_are_many_requests(gateway: FakeGateway, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is bounded: rows go when they are worth a request, in their order."""
     monkeypatch.setattr("tidelog.cli.sources.rows.ROWS_MAX", 10)
     gateway.create("t")

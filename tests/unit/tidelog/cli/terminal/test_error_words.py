@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from log_format.errors import UnknownTopic
+from tests.support.fake_gateway import FakeGateway
 from tidelog.cli.terminal.exit_code import ExitCode
 
 Run = Callable[..., Any]
@@ -30,7 +31,7 @@ def test_waiting_for_a_gateway_is_told_at_once(run: Run, dead_url: str, command:
     assert json.loads(ended.stderr)["error"]["retryable"]
 
 
-def test_the_end_of_the_wait_is_told(run: Run, gateway: Any) -> None:
+def test_the_end_of_the_wait_is_told(run: Run, gateway: FakeGateway) -> None:
     """So that a person knows that it goes on."""
     gateway.misbehave("GET /v1/topics", gateway.lose(done=False))
     ended = run("topic", "list")
@@ -47,7 +48,7 @@ def test_an_unknown_topic_is_made_by_a_command(run: Run) -> None:
     assert "'tidelog topic create nope'" in str(UnknownTopic("nope"))
 
 
-def test_settings_are_named_as_options(run: Run, gateway: Any) -> None:
+def test_settings_are_named_as_options(run: Run, gateway: FakeGateway) -> None:
     """Neither pointers into JSON nor the same thing twice."""
     one = {"where": "/config/a", "what": "is not a setting"}
     gateway.misbehave("POST", gateway.refuse(400, "INVALID_CONFIG", detail="a is not a setting.", errors=[one]))
@@ -55,7 +56,7 @@ def test_settings_are_named_as_options(run: Run, gateway: Any) -> None:
     assert [line for line in lines if "request id" not in line] == ["a is not a setting. [INVALID_CONFIG]"]
 
 
-def test_a_topic_that_exists_is_enough(run: Run, gateway: Any) -> None:
+def test_a_topic_that_exists_is_enough(run: Run, gateway: FakeGateway) -> None:
     """``--if-not-exists`` succeeds whatever it has, and says what differs; without it the command fails."""
     assert run("topic", "create", "t", "-p", "2", "-c", "retention.ms=5").exit_code == 0
     other = ("topic", "create", "t", "-p", "4", "-c", "retention.ms=6", "-c", "flush.ms=1")
@@ -70,7 +71,7 @@ def test_a_topic_that_exists_is_enough(run: Run, gateway: Any) -> None:
 
 
 def test_standard_output_is_called_by_a_dash(
-    run: Run, gateway: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, gateway: FakeGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in other commands; no file of that name is made."""
     monkeypatch.chdir(tmp_path)
@@ -81,7 +82,7 @@ def test_standard_output_is_called_by_a_dash(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_is_there_gets_advice_that_helps(run: Run, gateway: Any, tmp_path: Path) -> None:
+def test_a_file_that_is_there_gets_advice_that_helps(run: Run, gateway: FakeGateway, tmp_path: Path) -> None:
     """``--append`` is offered where it works, and not for Parquet."""
     gateway.create("t")
     run("produce", "t", given=b"hello\n")

@@ -10,18 +10,19 @@ from typing import Any
 import pytest
 import typer
 
+from tests.support.fake_gateway import FakeGateway
 from tidelog import Admin
 from tidelog.cli.app import app
 from tidelog.cli.terminal.names import complete_groups, complete_topics
 
 
 @pytest.fixture
-def shell(monkeypatch: pytest.MonkeyPatch, gateway: Any, capsys: pytest.CaptureFixture[str]) -> Any:
+def shell(monkeypatch: pytest.MonkeyPatch, gateway: FakeGateway, capsys: pytest.CaptureFixture[str]) -> Any:
     """What bash is told for a line that ends where the cursor is."""
     for name in ("orders", "orders.dead", "clicks"):
         gateway.create(name)
     monkeypatch.setenv("TIDELOG_URL", gateway.url)
-    from typer.completion import completion_init
+    from typer._completion_classes import completion_init
 
     completion_init()
 

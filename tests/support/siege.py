@@ -1,4 +1,4 @@
-"""``besiege``: do something hostile to a gateway, and measure what it costs everybody else.
+"""Doing something hostile to a gateway, and measuring what it costs all others.
 
 The two ceilings are the gateway's promises: 600 MiB resident under any load, and nothing that blocks the event loop.
 """
@@ -9,10 +9,11 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
-import pytest
 import urllib3
+
+from tests.support.gateway_process import GatewayProcess
 
 RESIDENT_BYTES_MAX = 600 * 1024 * 1024
 STALL_MS_MAX = 250
@@ -60,7 +61,7 @@ class _Probe:
                 self.stall_ms = max(self.stall_ms, waited_ms)
 
 
-def _measure(gateway: Any, attack: Callable[[], object], health_url: str) -> Cost:
+def _measure(gateway: GatewayProcess, attack: Callable[[], object], health_url: str) -> Cost:
     gateway.reset_peak()
     with _Probe(health_url) as probe:
         time.sleep(0.2)
@@ -69,21 +70,16 @@ def _measure(gateway: Any, attack: Callable[[], object], health_url: str) -> Cos
     return Cost(stall_ms=probe.stall_ms, peak_bytes=gateway.peak_bytes())
 
 
-@pytest.fixture
-def besiege() -> Callable[..., Cost]:
-    """``besiege(gateway, attack)`` runs ``attack()`` and fails when ``/healthz`` waited or memory grew beyond the ceilings.
+def besiege(gateway: GatewayProcess, attack: Callable[[], object], *, health_url: str | None = None) -> Cost:
+    """Run ``attack()``; fail when ``/healthz`` waited or memory grew beyond the ceilings.
 
     The machine's own hiccups come and go, a defect is there each time: of up to three tries the best counts. So ``attack`` is
-    called up to three times. ``health_url``: who is asked for ``/healthz``; by default the gateway's own URL.
+    called up to three times. ``health_url``: which address is asked for ``/healthz``; by default the gateway's own.
     """
-
-    def run(gateway: Any, attack: Callable[[], object], *, health_url: str | None = None) -> Cost:
-        costs: list[Cost] = []
-        while len(costs) < TRIES_MAX and not any(cost.is_borne() for cost in costs):
-            costs.append(_measure(gateway, attack, health_url or gateway.url))
-        assert any(cost.is_borne() for cost in costs), [
-            f"/healthz waited {cost.stall_ms:.0f} ms, resident {cost.peak_bytes >> 20} MiB" for cost in costs
-        ]
-        return costs[-1]
-
-    return run
+    costs: list[Cost] = []
+    while len(costs) < TRIES_MAX and not any(cost.is_borne() for cost in costs):
+        costs.append(_measure(gateway, attack, health_url or gateway.url))
+    assert any(cost.is_borne() for cost in costs), [
+        f"/healthz waited {cost.stall_ms:.0f} ms, resident {cost.peak_bytes >> 20} MiB" for cost in costs
+    ]
+    return costs[-1]

@@ -62,6 +62,12 @@ class StubEngine:
             raise StoreUnavailable("system/probe", "connection refused", may_have_happened=False)
 
 
+def engine_of(request: Request) -> StubEngine:
+    engine: object = gateway_of(request).engine
+    assert isinstance(engine, StubEngine)
+    return engine
+
+
 @router.post("/v1/echo")
 async def echo(request: Request) -> Response:
     gateway = gateway_of(request)
@@ -78,7 +84,7 @@ async def large(request: Request) -> Response:
 
 @router.get("/v1/wait")
 async def wait(request: Request) -> Response:
-    engine = gateway_of(request).engine
+    engine = engine_of(request)
     engine.waiting_count += 1
     try:
         await unless_disconnected(request, engine.ended.wait())
@@ -89,12 +95,12 @@ async def wait(request: Request) -> Response:
 
 @router.get("/v1/waiting")
 async def waiting(request: Request) -> Response:
-    return json_response({"waiting": gateway_of(request).engine.waiting_count})
+    return json_response({"waiting": engine_of(request).waiting_count})
 
 
 @router.get("/v1/stream")
 async def stream(request: Request) -> Response:
-    engine = gateway_of(request).engine
+    engine = engine_of(request)
 
     async def events() -> AsyncIterator[bytes]:
         yield b"event: record\ndata: {}\n\n" * 100
@@ -111,7 +117,7 @@ async def fail(request: Request) -> Response:
 
 @router.post("/v1/store/{state}")
 async def store(request: Request) -> Response:
-    gateway_of(request).engine.store_is_up = request.path_params["state"] == "up"
+    engine_of(request).store_is_up = request.path_params["state"] == "up"
     return json_response({})
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from .fake_log import Asked, Problem, answer_json
-from .fake_transactions import FakeTransactions
+from tests.support.fake_log import Asked, Problem, answer_json
+from tests.support.fake_transactions import FakeTransactions
 
 Place = tuple[str, int]
 

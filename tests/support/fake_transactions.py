@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from .fake_log import Asked, FakeLog, Problem, answer_json, places_of, records_of
+from tests.support.fake_log import Asked, FakeLog, Problem, answer_json, places_of, records_of
 
 
 @dataclass

@@ -1,8 +1,0 @@
-"""Makes what several property tests share importable for the tests beside it."""
-
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))

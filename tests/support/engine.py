@@ -1,0 +1,171 @@
+"""A gateway in this process, below HTTP: an engine on a store whose operations can be counted, held up and made to fail."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from prometheus_client import CollectorRegistry
+
+from gateway.cluster.ownership import Ownership
+from gateway.cluster.peers import Peers
+from gateway.engine.bounds import EngineBounds
+from gateway.engine.fetching import FetchAnswer, Fetched, FetchFrom, FetchLimits, StartWord
+from gateway.engine.open_topic import OpenTopic
+from gateway.engine.writer import PendingBatch
+from gateway.log_engine import LogEngine
+from gateway.memory_budget import Memory, MemoryBudget
+from log_format.clock import SystemClock
+from log_format.records.schema import BATCH_SCHEMA
+from log_format.store import ObjectStore
+from log_format.topic.append import Batch
+from tests.support.faulty_store import FaultyStore
+
+
+def batch_of(
+    topic: OpenTopic,
+    values: Sequence[bytes | None],
+    partitions: list[int] | int = 0,
+    timestamp_ms: int = 1000,
+    keys: list[bytes] | None = None,
+) -> Batch:
+    """Records with these values, routed for the topic as it is known."""
+    topic_id = topic.state.topic_id
+    assert topic_id is not None
+    count = len(values)
+    records = pa.table(
+        {
+            "timestamp": pa.array([timestamp_ms * 1000] * count, BATCH_SCHEMA.field("timestamp").type),
+            "key": pa.nulls(count, pa.binary()) if keys is None else pa.array(keys, pa.binary()),
+            "value": pa.array(values, pa.binary()),
+            "headers": pa.nulls(count, BATCH_SCHEMA.field("headers").type),
+        },
+        schema=BATCH_SCHEMA,
+    )
+    places = [partitions] * count if isinstance(partitions, int) else partitions
+    return Batch(
+        topic_id=topic_id,
+        records=records,
+        partitions=np.array(places, np.int32),
+        record_bytes_max=max(len(value or b"") for value in values),
+    )
+
+
+@dataclass
+class Gateway:
+    """An engine and what tests ask of it."""
+
+    store: FaultyStore
+    engine: LogEngine
+    request_memory: MemoryBudget
+    memory: MemoryBudget = field(default_factory=lambda: MemoryBudget(1 << 28, "answers"))
+
+    async def topic(self, name: str = "t", partition_count: int = 1, **config: object) -> OpenTopic:
+        """A topic, made; settings with underscores for dots."""
+        given = {key.replace("_", "."): value for key, value in config.items()}
+        administration = self.engine.administration
+        await administration.create(name, partition_count, administration.parse_config(given))
+        return await self.engine.open_topic(name)
+
+    def submit(
+        self,
+        topic: OpenTopic,
+        values: Sequence[bytes | None],
+        partitions: list[int] | int = 0,
+        *,
+        keys: list[bytes] | None = None,
+    ) -> PendingBatch:
+        return self.engine.append(topic, batch_of(topic, values, partitions, keys=keys), None)
+
+    async def append(
+        self,
+        topic: OpenTopic,
+        values: Sequence[bytes | None],
+        partitions: list[int] | int = 0,
+        *,
+        keys: list[bytes] | None = None,
+    ) -> Any:
+        return await self.engine.acknowledged(topic, self.submit(topic, values, partitions, keys=keys))
+
+    async def fetch_all(
+        self,
+        wanted: list[FetchFrom],
+        *,
+        records: int = 500,
+        bytes_max: int = 1 << 20,
+        bytes_min: int = 1,
+        wait_ms: int = 0,
+        memory: Memory | None = None,
+    ) -> FetchAnswer:
+        limits = FetchLimits(records_max=records, bytes_max=bytes_max, bytes_min=bytes_min, wait_ms_max=wait_ms)
+        return await self.engine.fetching.fetch(wanted, limits, memory or self.memory, self.engine.clock.monotonic_ms())
+
+    async def fetch(
+        self,
+        offset: int | StartWord = "earliest",
+        partition: int = 0,
+        topic: str = "t",
+        *,
+        memory: Memory | None = None,
+        **limits: int,
+    ) -> Fetched:
+        """One partition; raises its error."""
+        wanted = [FetchFrom(topic=topic, partition=partition, offset=offset)]
+        answer = await self.fetch_all(wanted, memory=memory, **limits)
+        answer.reservation.release()
+        (part,) = answer.parts
+        if not isinstance(part, Fetched):
+            raise part
+        return part
+
+    def forget_tail(self) -> None:
+        """Everything is read from the store from now on."""
+        tail = self.engine._tail
+        tail.bytes_max = 0
+        while tail._flushes:
+            tail._evict()
+
+
+def values_of(fetched: Fetched) -> list[bytes]:
+    """The values that came."""
+    return [value for table in fetched.records.tables for value in table.column("value").to_pylist()]
+
+
+def offsets_of(fetched: Fetched) -> list[int]:
+    """The offsets that came."""
+    return [offset for table in fetched.records.tables for offset in table.column("offset").to_pylist()]
+
+
+def make_gateway(
+    store: FaultyStore | None = None,
+    objects: ObjectStore | None = None,
+    ownership: Ownership | None = None,
+    **bounds: int,
+) -> Gateway:
+    """A gateway of its own; several may share ``objects``."""
+    store = store or FaultyStore(objects)
+    clock, request_memory = SystemClock(), MemoryBudget(1 << 30, "tests")
+    engine = LogEngine(
+        store,
+        store,
+        bounds=EngineBounds(write_threads=4, read_threads=4, **bounds),
+        ownership=ownership or Ownership("a", Peers(clock), "preferred"),
+        clock=clock,
+        registry=CollectorRegistry(),
+        request_memory=request_memory,
+    )
+    return Gateway(store, engine, request_memory)
+
+
+def run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a test's coroutine; it must end within 30 seconds."""
+
+    async def bounded() -> None:
+        async with asyncio.timeout(30):
+            await work()
+
+    asyncio.run(bounded())
