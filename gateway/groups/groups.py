@@ -17,15 +17,18 @@ from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
 from gateway.finishing.pending_offsets import PendingOffsets
 from gateway.groups.bounds import DELETED_TIMES_MAX, HEARTBEAT_MS_MAX
-from gateway.groups.committed import Committed, unknown_group
-from gateway.groups.coordinator import Coordinator
-from gateway.groups.deadlines import SessionDeadlines
-from gateway.groups.lag_watch import LagWatch
-from gateway.groups.live_group import Joined, LiveGroup
+from gateway.groups.membership.coordinator import Coordinator
+from gateway.groups.membership.deadlines import SessionDeadlines
+from gateway.groups.membership.live_group import Joined, LiveGroup
+from gateway.groups.membership.upkeep import Upkeep
 from gateway.groups.metrics import GroupMetrics
+from gateway.groups.offsets.committed import Committed, unknown_group
+from gateway.groups.offsets.incarnations import Incarnations
+from gateway.groups.offsets.lag import Lag
+from gateway.groups.offsets.lag_watch import LagWatch
+from gateway.groups.offsets.reset import Reset
 from gateway.groups.polling import Polling
-from gateway.groups.subscription import SubscribedTopics
-from gateway.groups.upkeep import Upkeep
+from gateway.groups.subscription.subscribed_topics import SubscribedTopics
 from gateway.tables.groups import GroupsTable
 from log_format.errors import BackOff
 from log_format.groups.changes import CoordinatorFenced, not_empty
@@ -94,7 +97,10 @@ class Groups:
         parts = (table, self._subscribed, deadlines)
         self.coordinator = Coordinator(*parts, clock=clock, coordinator_id=access.new_id(), metrics=metrics)
         self.upkeep = Upkeep(self.coordinator, *parts, ownership=ownership, clock=clock, metrics=metrics)
-        self.committed = Committed(table, self.coordinator, pending, topics, reading, clock=clock, metrics=metrics)
+        incarnations = Incarnations(topics, clock=clock)
+        self.committed = Committed(table, self.coordinator, pending, incarnations, metrics=metrics)
+        self.reset = Reset(self.committed, incarnations, reading)
+        self.lag = Lag(self.committed, incarnations, topics, reading, clock=clock)
         self.lag_watch = LagWatch(table, ownership, topics, reading, clock=clock, registry=registry)
         self.polling = Polling(self.coordinator, self.committed, fetching, topics, clock=clock)
 

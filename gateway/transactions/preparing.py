@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gateway.engine.registry import TopicRegistry
-from gateway.groups.committed import Committed, NextOffset
+from gateway.groups.offsets.committed import Committed, NextOffset
 from gateway.tables.groups import GroupsTable
 from log_format.clock import Clock
 from log_format.errors import BackOff, OutcomeUnknown, RequestRefused

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 from unittest import mock
 
-import gateway.groups.upkeep
+import gateway.groups.membership.upkeep
 import gateway.tables.groups
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peers
@@ -122,7 +122,7 @@ class World:
             mock.patch.object(limits, "CHECKPOINT_INTERVAL_MIN", 3),
             mock.patch.object(limits, "CHECKPOINT_INTERVAL_MAX", 5),
             mock.patch.object(gateway.tables.groups, "FILES_MIN", 10),
-            mock.patch.object(gateway.groups.upkeep, "COMPACTION_MS", 5 * SECOND_MS),
+            mock.patch.object(gateway.groups.membership.upkeep, "COMPACTION_MS", 5 * SECOND_MS),
         ]
 
     def run(self) -> None:

@@ -13,10 +13,10 @@ from prometheus_client import CollectorRegistry
 from gateway.app import create_app
 from gateway.cluster.membership import Membership
 from gateway.cluster.peers import Peers
-from gateway.groups import upkeep as upkeep_module
 from gateway.groups.groups import Groups, Joining
-from gateway.groups.live_group import LiveGroup
-from gateway.groups.upkeep import Upkeep
+from gateway.groups.membership import upkeep as upkeep_module
+from gateway.groups.membership.live_group import LiveGroup
+from gateway.groups.membership.upkeep import Upkeep
 from gateway.process.server import GatewayServer, server_config
 from gateway.settings import Settings
 from gateway.supervised import supervised

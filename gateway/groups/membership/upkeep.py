@@ -25,11 +25,11 @@ from gateway.groups.bounds import (
     TICK_MS,
     TOPICS_WATCHED_MS,
 )
-from gateway.groups.coordinator import Coordinator
-from gateway.groups.deadlines import SessionDeadlines
-from gateway.groups.live_group import LiveGroup
+from gateway.groups.membership.coordinator import Coordinator
+from gateway.groups.membership.deadlines import SessionDeadlines
+from gateway.groups.membership.live_group import LiveGroup
 from gateway.groups.metrics import GroupMetrics
-from gateway.groups.subscription import SubscribedTopics
+from gateway.groups.subscription.subscribed_topics import SubscribedTopics
 from gateway.supervised import supervised
 from gateway.tables.groups import GroupsTable
 from log_format.clock import Clock

@@ -26,7 +26,7 @@ from prometheus_client.registry import Collector
 
 from gateway.cluster.ownership import Ownership
 from gateway.engine.open_topic import OpenTopic
-from gateway.engine.reading import Reading, ReadLimits
+from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
 from gateway.groups.bounds import (
     LAG_FRESH_MS,
@@ -38,6 +38,7 @@ from gateway.groups.bounds import (
     LAG_WAIT_MS,
     LOOKS_AT_ONCE,
 )
+from gateway.groups.offsets.lag import written_ms
 from gateway.tables.groups import GroupsTable
 from log_format.clock import Clock
 from log_format.errors import TidelogError
@@ -208,15 +209,6 @@ class LagWatch(Collector):
             return await written_ms(self._reading, one.topic, one.state, partition, offset)
         except TidelogError:
             return None
-
-
-async def written_ms(reading: Reading, topic: OpenTopic, state: TopicState, partition: int, offset: int) -> int | None:
-    """The timestamp of the first record from ``offset`` on, milliseconds; None without one. Raises as ``Reading.read``."""
-    records = await reading.read(topic, state, partition, offset, ReadLimits(records_max=1, bytes_max=1))
-    if not records.record_count:
-        return None
-    microseconds: int = records.tables[0].column("timestamp")[0].value
-    return microseconds // 1000
 
 
 def _ended(task: asyncio.Task[None]) -> None:

@@ -12,13 +12,13 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 import gateway.engine  # noqa: F401 - the engine and its groups import each other, and this is the way in
-from gateway.groups import upkeep as module
+from gateway.groups.assignment.next_row import Subscriptions
 from gateway.groups.bounds import LEASE_MS, OFFSETS_RETENTION_MS
-from gateway.groups.coordinator import Coordinator
-from gateway.groups.deadlines import SessionDeadlines
+from gateway.groups.membership import upkeep as module
+from gateway.groups.membership.coordinator import Coordinator
+from gateway.groups.membership.deadlines import SessionDeadlines
+from gateway.groups.membership.upkeep import Upkeep
 from gateway.groups.metrics import GroupMetrics
-from gateway.groups.regrouping import Subscriptions
-from gateway.groups.upkeep import Upkeep
 from log_format.errors import TidelogError
 from log_format.groups.changes import Claim, GroupDecision, Regroup
 from log_format.groups.row import GroupChanges, GroupRow, MemberRow, OffsetRow, PendingOffsets

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 
 from gateway.call import unasked
 from gateway.groups.bounds import GROUPS_MAX, LEASE_MS
-from gateway.groups.deadlines import SessionDeadlines
-from gateway.groups.live_group import LiveGroup
+from gateway.groups.membership.deadlines import SessionDeadlines
+from gateway.groups.membership.live_group import LiveGroup
 from gateway.groups.metrics import GroupMetrics
-from gateway.groups.subscription import SubscribedTopics
+from gateway.groups.subscription.subscribed_topics import SubscribedTopics
 from gateway.problem import overloaded
 from gateway.tables.groups import GroupsTable
 from log_format.clock import Clock

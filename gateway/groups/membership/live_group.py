@@ -19,6 +19,7 @@ from typing import TypeVar
 from gateway.call import stands
 from gateway.engine.group_commit import AtOnce, Group, GroupCommit
 from gateway.engine.waiting import Wakeup
+from gateway.groups.assignment.next_row import Happened, Subscriptions, frozen, members_after, next_row
 from gateway.groups.bounds import (
     CHANGES_WAITING_MAX,
     GROUP_PARTITIONS_MAX,
@@ -26,11 +27,10 @@ from gateway.groups.bounds import (
     LEASE_MS,
     MEMBERS_MAX,
 )
-from gateway.groups.deadlines import SessionDeadlines
+from gateway.groups.membership.deadlines import SessionDeadlines
+from gateway.groups.membership.session import Session
 from gateway.groups.metrics import GroupMetrics
-from gateway.groups.regrouping import Happened, Subscriptions, frozen, members_after, next_row
-from gateway.groups.session import Session
-from gateway.groups.subscription import SeenTopics, SubscribedTopics
+from gateway.groups.subscription.subscribed_topics import SeenTopics, SubscribedTopics
 from gateway.problem import overloaded
 from gateway.tables.groups import GroupsTable
 from log_format.clock import Clock

@@ -9,11 +9,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 import gateway.engine  # noqa: F401 - the engine and its groups import each other, and this is the way in
-from gateway.groups import live_group as module
-from gateway.groups.deadlines import SessionDeadlines
-from gateway.groups.live_group import LiveGroup
+from gateway.groups.assignment.next_row import Subscriptions
+from gateway.groups.membership import live_group as module
+from gateway.groups.membership.deadlines import SessionDeadlines
+from gateway.groups.membership.live_group import LiveGroup
 from gateway.groups.metrics import GroupMetrics
-from gateway.groups.regrouping import Subscriptions
 from gateway.problem import overloaded
 from log_format.clock import SystemClock
 from log_format.errors import BackOff
