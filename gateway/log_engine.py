@@ -33,7 +33,6 @@ from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
 from gateway.engine.tail_cache import TailCache
 from gateway.engine.waiting import Draining, WaitingPlaces
-from gateway.engine.writer import Acknowledgement, PendingBatch
 from gateway.finishing.finisher import Finisher
 from gateway.finishing.pending_offsets import PendingOffsets
 from gateway.finishing.staging import Staging
@@ -51,7 +50,8 @@ from log_format.records.schema import RECORD_SCHEMA
 from log_format.segments.reader import SegmentReader
 from log_format.segments.segment import decode_footer, decode_row_group, encode_segment
 from log_format.store import ObjectStore
-from log_format.topic.append import Batch
+from log_format.topic.producer_id import TRANSACTIONAL, kind_of
+from log_format.topic.producers import ProducerStamp
 
 _log = logging.getLogger("gateway.engine")
 
@@ -202,9 +202,25 @@ class LogEngine:
         if not self.draining:
             await self.groups.lag_watch.look()
 
-    async def open_topic(self, name: str) -> OpenTopic:
-        """The topic as it is known here, to append records to it. Raises as ``TopicRegistry.growing``."""
-        return await self.topics.growing(name, self.clock.monotonic_ms())
+    async def open_topic(self, name: str, partition: int | None = None) -> OpenTopic:
+        """The topic as it is known here, to append records to it, or to one of its partitions.
+
+        Raises ``UnknownPartition``, and as ``TopicRegistry.growing``.
+        """
+        topic = await self.topics.growing(name, self.clock.monotonic_ms())
+        if partition is not None and partition >= topic.state.partition_count:
+            await topic.fresh()
+            topic.existing_with(partition)
+        return topic
+
+    async def check_producer(self, stamp: ProducerStamp | None) -> None:
+        """Raise ``RequestRefused`` unless the producer that stamped a request was given its id here, and is not fenced."""
+        if stamp is None:
+            return
+        if kind_of(stamp.producer_id) == TRANSACTIONAL:
+            await self.transactions.check(stamp)
+        else:
+            await self.producer_ids.check(stamp)
 
     async def turn_of(self, length_bytes: int) -> Reservation:
         """Wait until a request's body of this length may be read; release what is returned when the request is over.
@@ -216,25 +232,6 @@ class LogEngine:
         return await self._large_bodies.reserve_in_turn(
             length_bytes, wait_ms=LARGE_BODY_WAIT_MS_MAX, waiting_max=LARGE_BODIES_WAITING_MAX
         )
-
-    def append(self, topic: OpenTopic, batch: Batch, reservation: Reservation | None) -> PendingBatch:
-        """Begin to append a batch that was routed for the topic's present incarnation.
-
-        The reservation is released when it is settled. Raises ``BackOff`` (``DRAINING``): then it stays the caller's.
-        """
-        self._draining.check()
-        pending = topic.writer.submit(batch, reservation)
-        if batch.stamp is not None:
-            topic.sequencing.under_way(batch.stamp, pending.settled)
-        return pending
-
-    async def acknowledged(self, topic: OpenTopic, pending: PendingBatch) -> Acknowledgement:
-        """Where the batch's records are, once the commit that holds them stands.
-
-        Raises ``UnknownTopic``, ``TopicReplaced``, ``RequestRefused`` (too large now), ``BackOff`` (nothing happened),
-        ``OutcomeUnknown``.
-        """
-        return await topic.writer.acknowledged(pending)
 
     def _ask_store(self) -> None:
         # A listing that ends at its first answer: neither topics nor a certain object need be there.

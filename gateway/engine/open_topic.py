@@ -14,9 +14,11 @@ from gateway.engine.open_table import OpenTable, TableAccess
 from gateway.engine.sequencing import Sequencing
 from gateway.engine.tail_cache import TailCache
 from gateway.engine.waiting import Draining, Waiters
-from gateway.engine.writer import Writer
+from gateway.engine.writer import PendingBatch, Writer
+from gateway.memory_budget import Reservation
 from log_format.checkpoints.topic_log import topic_table
 from log_format.errors import BackOff, TidelogError, UnknownPartition, UnknownTopic
+from log_format.topic.append import Batch
 from log_format.topic.state import TopicState
 
 _log = logging.getLogger("gateway.topic")
@@ -80,6 +82,31 @@ class OpenTopic(OpenTable[TopicState]):
         if not 0 <= partition < state.partition_count:
             raise UnknownPartition(self.name, partition, state.partition_count)
         return state
+
+    async def submit_in_order(self, batch: Batch, reservation: Reservation, deadline_ms: int) -> PendingBatch:
+        """As ``submit``, once it is the turn of the request's sequence: until ``deadline_ms`` (monotonic) at the latest.
+
+        The reservation is released also when this raises. Raises as ``submit`` and ``Sequencing.turn``.
+        """
+        try:
+            if batch.stamp is not None:
+                await self.sequencing.turn(batch.stamp, deadline_ms)
+            return self.submit(batch, reservation)
+        except BaseException:
+            reservation.release()
+            raise
+
+    def submit(self, batch: Batch, reservation: Reservation | None = None) -> PendingBatch:
+        """Begin to append a batch that was routed for the topic's present incarnation.
+
+        The reservation is released when it is settled. Raises ``BackOff`` (``DRAINING``, ``OVERLOADED``): then it stays the
+        caller's.
+        """
+        self._parts.draining.check()
+        pending = self.writer.submit(batch, reservation)
+        if batch.stamp is not None:
+            self.sequencing.under_way(batch.stamp, pending.settled)
+        return pending
 
     def moved(self, before: TopicState) -> None:
         """Wake those who wait for what happened since."""

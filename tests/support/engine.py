@@ -79,7 +79,7 @@ class Gateway:
         *,
         keys: list[bytes] | None = None,
     ) -> PendingBatch:
-        return self.engine.append(topic, batch_of(topic, values, partitions, keys=keys), None)
+        return topic.submit(batch_of(topic, values, partitions, keys=keys), None)
 
     async def append(
         self,
@@ -89,7 +89,7 @@ class Gateway:
         *,
         keys: list[bytes] | None = None,
     ) -> Any:
-        return await self.engine.acknowledged(topic, self.submit(topic, values, partitions, keys=keys))
+        return await topic.writer.acknowledged(self.submit(topic, values, partitions, keys=keys))
 
     async def fetch_all(
         self,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.engine.group_commit import AT_ONCE, AtOnce, Group, GroupCommit, Pace, Pending, TokenBucket, Waiting
-from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, TidelogError
+from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused
 
 Numbers = Group[int, int]
 
@@ -386,18 +386,5 @@ def test_what_comes_as_a_run_ends_is_taken_by_the_next() -> None:
             late.append(numbers.submit(len(late) + 2))
             await asyncio.sleep(0)
         assert await settled(late) == [10 * number for number in range(2, 8)]
-
-    run(scenario)
-
-
-def test_errors_are_of_the_formats_kind() -> None:
-    """Whatever an item is settled with, a route can answer it."""
-
-    async def scenario() -> None:
-        store = Store()
-        store.defect = Planted()
-        (outcome,) = await settled([commits(store.commit).submit(1)])
-        assert isinstance(outcome, TidelogError)
-        assert outcome.may_have_happened
 
     run(scenario)
