@@ -1,1 +1,1 @@
-"""Measurements of the whole line, each beside a floor measured in the same run. ``python -m benchmarks --help``."""
+"""End-to-end measurements, each beside a floor measured in the same run. ``python -m benchmarks --help``."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks [NAME …]``: run, print, and with ``--write`` replace these results in benchmarks/README.md."""
+"""``python -m benchmarks [NAME …]``: measure and print; with ``--write`` also replace the results in benchmarks/README.md."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _on_minio(seconds: float, names: set[str]) -> Iterator[Table]:
 
 
 def main() -> int:
-    """Run what was asked for."""
+    """Run the chosen benchmarks."""
     usual = ["produce", "ack", "fetch", "startup", "memory", "gateways", "groups", "requests", "sdk", "spark"]
     known = [*usual, "maintenance", "maintenance-memory"]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)

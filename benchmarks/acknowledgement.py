@@ -1,4 +1,4 @@
-"""Time to an acknowledgement at low load, beside its floor: ``flush.ms`` and two raw PUTs of the same sizes in the same run."""
+"""Time to an acknowledgement at low load, beside its floor: ``flush.ms`` and two raw PUTs of the same sizes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FLUSH_MS = (0, 10, 50, 250)
 
 
 def two_puts_ms(store: ObjectStore, rounds: int) -> list[float]:
-    """What two raw PUTs, of a small segment and its commit, took in each of so many rounds."""
+    """The time of two raw PUTs, of a small segment and its commit, in each round."""
     took = []
     for number in range(rounds):
         started = time.perf_counter()
@@ -31,7 +31,7 @@ def two_puts_ms(store: ObjectStore, rounds: int) -> list[float]:
 
 
 def measure(gateway: Server, raw: ObjectStore, seconds: float, store: str) -> Iterator[Table]:
-    """Low load: 4 connections, one record a request, 20 ms pause."""
+    """Low load: 4 connections, one record a request, 20 ms between requests."""
     table = Table(
         f"Acknowledgement at low load, {store}",
         [

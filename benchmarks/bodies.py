@@ -1,4 +1,4 @@
-"""Request bodies: records of a given size, keyed so that they spread over the partitions, the same at every run."""
+"""Request bodies: records of a given size, with keys spread over the partitions; the same in every run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _path(topic: str) -> str:
 
 
 def log_lines(count: int, value_bytes: int, seed: int) -> list[str]:
-    """Text with about the redundancy of a log line: words out of a small vocabulary and a few random digits."""
+    """Text about as redundant as a log line: words of a small vocabulary and a few random digits."""
     rng = random.Random(seed)
     words = ["".join(rng.choices(string.ascii_lowercase, k=rng.randint(3, 9))) for _ in range(200)]
     values = []
@@ -32,7 +32,7 @@ def log_lines(count: int, value_bytes: int, seed: int) -> list[str]:
 
 
 def json_requests(records: int, value_bytes: int, variants: int = 8, topics: Sequence[str] = ("bench",)) -> list[bytes]:
-    """Requests of so many JSON records, with a key each: every variant to every topic."""
+    """Requests of ``records`` JSON records with keys: every variant to every topic."""
     made = []
     for variant in range(variants):
         values = log_lines(records, value_bytes, variant)
@@ -49,7 +49,7 @@ def json_requests(records: int, value_bytes: int, variants: int = 8, topics: Seq
 
 
 def arrow_requests(records: int, value_bytes: int, variants: int = 4) -> list[bytes]:
-    """Requests of one Arrow table of so many records, with a key each."""
+    """Requests of one Arrow table of ``records`` records with keys."""
     made = []
     for variant in range(variants):
         table = pa.table(

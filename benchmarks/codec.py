@@ -1,7 +1,7 @@
 """The codec by itself: ``python -m benchmarks.codec``.
 
-CPU per record of decoding request bodies and of writing answers, each beside the floor that the same run gives: a parse or a
-copy of the same bytes that does nothing of what the contract asks.
+CPU per record to decode request bodies and to write answers. Each figure stands beside its floor of the same run: a parse or a
+copy of the same bytes, without the work that the contract asks for.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _ShapeBody(msgspec.Struct):
 
 
 def cpu_seconds(run: Callable[[], object]) -> float:
-    """CPU seconds of one call: the best of several rounds, since others share the machine."""
+    """CPU seconds of one call: the best of several rounds, since other work shares the machine."""
     run()
     started = time.process_time()
     run()
@@ -57,7 +57,7 @@ def cpu_seconds(run: Callable[[], object]) -> float:
 
 
 def decoding(records: int, value_bytes: int) -> list[tuple[str, Callable[[], object], Callable[[], object]]]:
-    """Name, what decodes, and its floor."""
+    """Name, decoding, and its floor."""
     texts = log_lines(records, value_bytes, 1)
     keys = [f"key-{index % 5000}" for index in range(records)]
     plain = [{"key": key, "value": text} for key, text in zip(keys, texts, strict=True)]
@@ -101,7 +101,7 @@ def _routed(incoming: IncomingRecords) -> object:
 
 
 def answers(records: int, value_bytes: int) -> list[tuple[str, Callable[[], object], Callable[[], object]]]:
-    """Name, what writes an answer, and its floor: msgspec writing the same strings, or a copy of the table."""
+    """Name, writing of an answer, and its floor: msgspec writing the same strings, or a copy of the table."""
     texts = log_lines(records, value_bytes, 2)
     cases: list[tuple[str, Callable[[], object], Callable[[], object]]] = []
     escaped = [json.dumps({"id": index, "text": text}) for index, text in enumerate(texts)]

@@ -1,7 +1,7 @@
 """``python -m benchmarks.collect``: files into a topic by ``tidelog collect`` beside ``cat file | tidelog produce``.
 
-MB of log lines per second, and per CPU second of the client alone and of client and gateway together. ``cat`` alone is printed as
-the floor: the same bytes read and written, with nothing done to them.
+MB of log lines per second, per CPU second of the client alone, and per CPU second of client and gateway together. The floor is
+``cat`` alone: it reads and writes the same bytes and does nothing else.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FILES = 8
 
 
 def _measured(run: Callable[[], object]) -> tuple[float, float]:
-    """Seconds and CPU seconds of the children that ``run`` waits for."""
+    """Seconds of ``run``, and CPU seconds of the child processes that it waits for."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
     run()
@@ -73,7 +73,7 @@ def measure(server: Server, directory: Path, megabytes: int) -> Table:
 
 
 def main() -> int:
-    """Run it."""
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.collect", description=__doc__)
     parser.add_argument("--megabytes", type=int, default=400)
     arguments = parser.parse_args()

@@ -1,6 +1,6 @@
-"""``python -m benchmarks.collect_kills``: rotating files into a topic while agent and gateway are killed again and again.
+"""``python -m benchmarks.collect_kills``: rotating files into a topic, with repeated kills of agent and gateway.
 
-Prints one JSON object, and exits 0 when the lines in the topic are the lines that were written, once and in order in each file.
+Prints one JSON object. Exits with 0 when the topic has exactly the lines written, once and in order in each file.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Victim:
             return subprocess.Popen(self._command, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
 
     def kill_and_start(self, pause_s: float) -> None:
-        """SIGKILL, and a new process after a while."""
+        """SIGKILL, and after a pause a new process."""
         self.process.kill()
         self.process.wait()
         self.kills += 1
@@ -52,7 +52,7 @@ class Victim:
         self.process = self._start()
 
     def wait_told(self, text: bytes) -> None:
-        """Until the process has written ``text``."""
+        """Return when the process has written ``text``."""
         deadline = time.monotonic() + START_SECONDS_MAX
         while text not in self._log.read_bytes()[self._log_start :]:
             assert time.monotonic() < deadline, f"{text!r} was not told"
@@ -101,7 +101,7 @@ def _stored(directory: Path) -> list[pa.Array]:
 
 
 def run(arguments: argparse.Namespace, directory: Path) -> dict[str, object]:
-    """One history; ``problems`` in the answer is empty when it is right."""
+    """One history; ``problems`` in the result is empty when the topic is right."""
     rng = random.Random(arguments.seed)
     (directory / "logs").mkdir()
     port = free_port()
@@ -166,7 +166,7 @@ def run(arguments: argparse.Namespace, directory: Path) -> dict[str, object]:
 
 
 def main() -> int:
-    """Run one history and print what came of it."""
+    """Run one history and print its result."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.collect_kills", description=__doc__)
     parser.add_argument("--megabytes", type=int, default=1_000)
     parser.add_argument("--files", type=int, default=50)

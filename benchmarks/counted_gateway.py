@@ -1,7 +1,7 @@
 """``python -m benchmarks.counted_gateway COUNTS [option …]``: a gateway that counts its requests to the store for topics.
 
-``COUNTS`` is a file of eight bytes, one integer, which whoever measures reads (``requests_so_far``). A listing counts once for
-each thousand keys, as S3 bills it; what gateways say to each other is not counted.
+``COUNTS`` is a file of eight bytes, one integer, for the measuring process (``requests_so_far``). A listing counts once for each
+thousand keys, as S3 bills it. Requests for objects that gateways write for each other are not counted.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ KEYS_PER_LISTING: Final = 1_000
 
 
 def requests_so_far(counts: Path) -> int:
-    """How many requests there were."""
+    """The number of requests so far."""
     return int(np.memmap(counts, np.int64, "r", shape=(1,))[0])
 
 
 class CountedStore:
-    """Another store, with its requests counted in ``counts[0]``."""
+    """Another store whose requests are counted in ``counts[0]``."""
 
     def __init__(self, store: ObjectStore, counts: Any) -> None:
         self._store = store
@@ -86,7 +86,7 @@ class CountedStore:
 
 
 def main() -> int:
-    """Serve."""
+    """Run the gateway."""
     counts = np.memmap(Path(sys.argv[1]), np.int64, "w+", shape=(1,))
 
     def opened(uri: str, **options: Any) -> CountedStore:

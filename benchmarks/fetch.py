@@ -1,4 +1,4 @@
-"""Reading over HTTP: from the tail cache and from the store, beside plain pyarrow over the same segments."""
+"""Reads over HTTP, from the tail cache and from the store, beside plain pyarrow over the same segments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ JSON = "application/json"
 
 
 def _read_all(port: int, accept: str, seconds: float) -> tuple[int, float]:
-    """Records read from every partition from its start, in turn, until the end or the time is over; and the seconds."""
+    """Records read, and seconds: every partition from its start, in turn, until the end or ``seconds``."""
     topic = call(port, "GET", "/v1/topics/bench")
     read = 0
     started = time.perf_counter()
@@ -39,7 +39,7 @@ def _read_all(port: int, accept: str, seconds: float) -> tuple[int, float]:
 
 
 def measure(store: str, seconds: float) -> Iterator[Table]:
-    """Fill a topic on a directory, read it while it is in memory, then by a gateway that has just started."""
+    """Fill a topic in a directory; read it while it is in memory, then through a newly started gateway."""
     table = Table(
         "Fetch by one client, 100 B values, directory store",
         ["where from", "answer", "records/s", "CPU us/record (gateway)", "floor records/s (pyarrow over the segments)"],

@@ -1,4 +1,4 @@
-"""The floor of every request: the same server stack, which reads the body, counts it, and answers as much as produce does."""
+"""The floor of every request: the same server stack reads the body, counts it, and sends an answer as long as produce's."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ ANSWER = b'{"topic":"bench","partitions":[{"partition":0,"base_offset":0,"last_o
 
 @app.get("/readyz")
 async def ready() -> Response:
-    """Listening."""
+    """Answers once the server listens."""
     return Response(b"{}", media_type="application/json")
 
 
 @app.post("/v1/topics/{topic}/records")
 async def produce(request: Request) -> Response:
-    """Read and forget."""
+    """Read the body and drop it."""
     size = 0
     async for chunk in request.stream():
         size += len(chunk)

@@ -1,8 +1,8 @@
-"""One, two and three gateways under the same load, on one directory store: what the second and the third do to it.
+"""One, two and three gateways under the same load, on one directory store: the effect of the second and the third.
 
-The clients know nothing of owners: each connection sends to one topic, through whichever gateway it was given, so that what
-arrives at the wrong one is passed on; every topic has as many connections to each gateway, as far as their number goes. Every
-row has topics of its own, so that no log is longer than another's.
+The clients know nothing of owners. Each connection sends to one topic through one gateway, so requests at the wrong gateway are
+passed on. Every topic has equally many connections to each gateway, as far as their number allows. Every row has its own
+topics, so that no log is longer than another.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from log_format.topic.config import TopicConfig
 GATEWAYS = (1, 2, 3)
 TOPICS = (1, 8, 64)
 CONNECTIONS = 128
-"""Half of them at the wrong gateway are fewer than it passes on to a peer at once (half of ``connections_max``)."""
+"""Half of them are at the wrong gateway: fewer than it passes on to a peer at once (half of ``connections_max``)."""
 RECORDS = 300
 VALUE_BYTES = 100
 SECONDS_MAX = 3.0
-"""Of each load: nine of them, with all starts, stay below a minute."""
+"""Seconds of each load: nine loads, with all starts, stay below a minute."""
 MEET_SECONDS_MAX = 30
 _SETTINGS = ("--heartbeat-ms", "500")
 _PASSED_ON = re.compile(r'^tidelog_forwarded_requests_total\{outcome="answered"\} (\S+)$', re.MULTILINE)
 
 
 def measure(store: str, seconds: float) -> Iterator[Table]:
-    """One table: rows by number of gateways and of topics. The default ``flush.ms``."""
+    """One table: a row for each number of gateways and topics. The default ``flush.ms``."""
     flush_ms = TopicConfig.parse({}).integer("flush.ms")
     table = Table(
         f"Several gateways, directory store, JSON x {RECORDS:,} of {VALUE_BYTES} B over {CONNECTIONS} connections",
@@ -69,7 +69,7 @@ def _row(servers: Sequence[Server], store: str, topics: Sequence[str], seconds: 
     for topic in topics:
         make_topic(servers[0].port, topic)
     requests = json_requests(RECORDS, VALUE_BYTES, variants=1, topics=topics)
-    # Of each topic's connections the first goes to one gateway, the second to the next, and so on.
+    # A topic's first connection goes to one gateway, the second to the next, and so on.
     places = range(len(servers) * len(topics))
     ports = [servers[(place % len(topics) + place // len(topics)) % len(servers)].port for place in places]
     commits, passed_on, cpu_seconds = _commits(store, topics), _passed_on(servers), _cpu_seconds(servers)
@@ -90,7 +90,7 @@ def _row(servers: Sequence[Server], store: str, topics: Sequence[str], seconds: 
 
 
 def _meet(servers: Sequence[Server]) -> None:
-    """Wait until each gateway knows of all."""
+    """Wait until each gateway knows all others."""
     deadline = time.monotonic() + MEET_SECONDS_MAX
     while any(_known(server) < len(servers) for server in servers):
         if time.monotonic() > deadline:
@@ -105,14 +105,14 @@ def _known(server: Server) -> int:
 
 
 def _commits(store: str, topics: Sequence[str]) -> int:
-    """Commits in the logs of all of the topics."""
+    """Commits in the logs of these topics."""
     opened = open_store(store)
     keys = (info.key for topic in topics for info in opened.list(log_prefix(topic)))
     return sum(commit_version(key) is not None for key in keys)
 
 
 def _passed_on(servers: Sequence[Server]) -> float:
-    """Requests that were answered by another gateway than the one that they were sent to."""
+    """Requests that another gateway answered than the one that the client asked."""
     total = 0.0
     for server in servers:
         with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=60) as answer:

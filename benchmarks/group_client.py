@@ -1,7 +1,7 @@
-"""Members of consumer groups that cost little: JSON over raw asyncio connections, from a process of their own.
+"""Cheap members of consumer groups: JSON over raw asyncio connections, in a process of their own.
 
-Each scenario is a coroutine that returns plain values. Latencies are in milliseconds, from when a request was due, so that one
-that had to wait for a connection counts with its waiting.
+Each scenario is a coroutine that returns plain values. Latencies are in milliseconds from the time when a request was due. They
+include the wait for a connection.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ COMMIT_EVERY_SECONDS = 5.0
 
 @dataclass(slots=True)
 class Answers:
-    """What requests of one kind were answered."""
+    """The answers to requests of one kind."""
 
     latencies_ms: list[float] = field(default_factory=list)
     others: int = 0
-    """Answers that were no success."""
+    """Answers without success."""
 
 
 class Gateway:
-    """So many connections to one gateway; a request takes a free one."""
+    """Some connections to one gateway; a request takes a free one."""
 
     def __init__(self, port: int, connections: int) -> None:
         self._port = port
@@ -44,7 +44,7 @@ class Gateway:
         self.answers: dict[str, Answers] = {}
 
     async def call(self, kind: str, method: str, path: str, body: Any = None, *, due: float | None = None) -> Any:
-        """The answer of a success; None for another, which is counted."""
+        """The answer if successful; None for another one, which is counted."""
         due = time.perf_counter() if due is None else due
         connection = await self._free.get()
         try:
@@ -72,7 +72,7 @@ class Gateway:
         return json.loads(data) if data else {}
 
     async def close(self) -> None:
-        """All of them."""
+        """Close all connections."""
         while not self._free.empty():
             connection = self._free.get_nowait()
             if connection is not None:
@@ -94,7 +94,7 @@ class Member:
     interval: float = 3.0
 
     async def join(self) -> None:
-        """Until it is in."""
+        """Return when the gateway has taken the member in."""
         body = {"topics": [self.topic], "session_timeout_ms": self.session_timeout_ms, "assignor": self.assignor}
         while True:
             answer = await self.gateway.call("join", "POST", f"/v1/groups/{self.group}/members", body)
@@ -105,7 +105,7 @@ class Member:
             await asyncio.sleep(0.5)
 
     async def beat(self, *, due: float | None = None) -> bool:
-        """Heartbeat; whether that told of nothing new."""
+        """Heartbeat; whether the answer brought nothing new."""
         path = f"/v1/groups/{self.group}/members/{self.member_id}/heartbeat"
         answer = await self.gateway.call("heartbeat", "POST", path, {"generation": self.generation}, due=due)
         if answer is None:
@@ -115,13 +115,13 @@ class Member:
         return before == self.generation
 
     async def commit(self, *, due: float | None = None) -> None:
-        """Of all its partitions."""
+        """Commit offsets of all its partitions."""
         offsets = [{"topic": self.topic, "partition": number, "offset": 0} for number in self.partitions]
         body = {"offsets": offsets, "member_id": self.member_id, "generation": self.generation}
         await self.gateway.call("commit", "PUT", f"/v1/groups/{self.group}/offsets", body, due=due)
 
     async def leave(self) -> None:
-        """Out."""
+        """Leave the group."""
         await self.gateway.call("leave", "DELETE", f"/v1/groups/{self.group}/members/{self.member_id}")
 
     def _take(self, answer: Any) -> None:
@@ -131,7 +131,7 @@ class Member:
 
 
 async def settle(members: Sequence[Member], partition_count: int) -> float:
-    """Heartbeat without rest until all have acknowledged one generation and hold all partitions; the seconds that took."""
+    """Heartbeat without pause until all have acknowledged one generation and hold all partitions; the seconds that it took."""
     started = time.perf_counter()
 
     async def one(member: Member) -> None:
@@ -150,7 +150,7 @@ async def settle(members: Sequence[Member], partition_count: int) -> float:
 
 
 async def steady(members: Sequence[Member], seconds: float, *, commits: bool) -> None:
-    """Each member heartbeats in its interval, and commits every so often; spread evenly."""
+    """Each member heartbeats in its interval, and commits every ``COMMIT_EVERY_SECONDS`` if asked; spread evenly."""
     started = time.perf_counter()
 
     async def repeat(first: float, pause: Callable[[], float], act: Callable[[float], Awaitable[Any]]) -> None:
@@ -190,29 +190,29 @@ class Running:
         theirs.close()
 
     def mark(self) -> dict[str, Any]:
-        """What it sends next. Raises ``EOFError`` when it has failed."""
+        """The next mark. Raises ``EOFError`` when the scenario failed."""
         found: dict[str, Any] = self._ours.recv()
         return found
 
     def result(self) -> dict[str, Any]:
-        """Its last word."""
+        """The scenario's result, sent last."""
         try:
             return self.mark()
         finally:
             self.join()
 
     def join(self) -> None:
-        """Once it has said its last word."""
+        """Wait for the end of the process after its result."""
         self._process.join(TIMEOUT_SECONDS)
 
 
 def percentile_ms(latencies_ms: Sequence[float], fraction: float) -> str:
-    """For a table."""
+    """A percentile as text for a table."""
     ordered = sorted(latencies_ms)
     return f"{ordered[min(len(ordered) - 1, int(len(ordered) * fraction))]:.1f}" if ordered else ""
 
 
 def counted(answers: dict[str, Answers]) -> dict[str, Any]:
-    """What a scenario returns of its requests: latencies by kind, and how many were no success."""
+    """The result of a scenario about its requests: latencies by kind, and the number of failures."""
     others = Counter({kind: found.others for kind, found in answers.items()})
     return {"latencies_ms": {kind: found.latencies_ms for kind, found in answers.items()}, "others": others.total()}

@@ -1,7 +1,7 @@
 """Consumer groups: rebalancing, commits, a thousand members in one group, ten thousand groups on one gateway.
 
-Beside each figure stands its floor of the same run: what the commits behind it cost as raw PUTs to the same store. The table of
-offsets takes a few commits a second at most, whatever waits shares the next: that is its own floor for many groups.
+Beside each figure is its floor of the same run: the cost of its commits as raw PUTs to the same store. The table of offsets
+takes a few commits a second at most, and all waiting decisions share the next one. That is the floor for many groups.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GROUP_PARTITIONS = 8
 CONNECTIONS = 400
 FLOOR_ROUNDS = 50
 SETTINGS = ("--groups-bytes-max", str(128 * 1024 * 1024))
-"""Ten thousand groups take some 90 MB."""
+"""Room for ten thousand groups, which take some 90 MB."""
 
 
 def measure(seconds: float) -> Iterator[Table]:
@@ -90,7 +90,7 @@ async def _rebalance(_channel: Any, port: int, assignor: str) -> dict[str, Any]:
 
 
 class _Poller:
-    """A member that polls without rest, and commits what it got with the next poll."""
+    """A member that polls without pause, and commits the records of a poll with the next one."""
 
     def __init__(self, connections: Gateway, group: str, assignor: str) -> None:
         self._gateway = connections
@@ -101,7 +101,7 @@ class _Poller:
         self.partitions: set[int] = set()
 
     async def run(self) -> None:
-        """For ever."""
+        """Poll for ever."""
         wish: dict[str, Any] = {"topics": ["rebalanced"], "assignor": self._assignor}
         while True:
             body = {**wish, "max_wait_ms": POLL_WAIT_MS, "max_records": 10_000}

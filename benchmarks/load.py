@@ -1,7 +1,7 @@
-"""A bounded HTTP/1.1 load generator that costs little: prepared request bytes over raw asyncio connections.
+"""A bounded, cheap HTTP/1.1 load generator: prepared request bytes over raw asyncio connections.
 
-It is run as a process of its own (``run_load``), so that its CPU is not counted as the gateway's. Each connection sends a
-request, waits for the whole answer, and sends the next, until the time is over.
+It runs in a process of its own (``run_load``), so that its CPU is not counted as the gateway's. Each connection sends a request,
+waits for the whole answer, and sends the next, until the time is over.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TIMEOUT_SECONDS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadResult:
-    """What a load did: answers by status, seconds it took, latency of each answer in ms, CPU seconds of the generator."""
+    """A load's result: answers by status, its seconds, latency of each answer in ms, CPU seconds of the generator."""
 
     statuses: dict[int, int]
     seconds: float
@@ -34,7 +34,7 @@ class LoadResult:
         return self.statuses.get(200, 0)
 
     def percentile_ms(self, fraction: float) -> float:
-        """The latency below which this fraction of the answers stayed."""
+        """The latency that this fraction of the answers did not exceed."""
         ordered = sorted(self.latencies_ms)
         return ordered[min(len(ordered) - 1, int(len(ordered) * fraction))] if ordered else float("nan")
 
@@ -47,7 +47,7 @@ def request(method: str, path: str, body: bytes = b"", headers: dict[str, str] |
 
 
 class _Connection(asyncio.Protocol):
-    """Sends one request at a time; ``ask`` gives status and size of the answer's body."""
+    """Sends one request at a time; ``ask`` gives the status and body size of the answer."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -113,7 +113,7 @@ async def _load(
         nonlocal answer_bytes
         index = first
         while time.perf_counter() < deadline:
-            if not connection.is_open:  # an overloaded gateway answers, then closes, so as not to read the body
+            if not connection.is_open:  # an overloaded gateway answers and closes, without reading the body
                 connection = await connect(first)
             sent = time.perf_counter()
             try:
@@ -151,7 +151,7 @@ def run_load(
     seconds: float,
     pause_s: float = 0.0,
 ) -> LoadResult:
-    """Send the requests in turn over so many connections for so many seconds, from a process of its own.
+    """Send the requests in turn over ``connections`` connections for ``seconds`` seconds, from a process of its own.
 
     Connection ``i`` goes to ``ports[i modulo their number]`` and begins with ``requests[i modulo their number]``.
     """

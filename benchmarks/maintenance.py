@@ -1,6 +1,6 @@
-"""What a long history costs, looked after and not; how fast maintenance is, and in how much memory.
+"""The cost of a long history, maintained and not; the speed of maintenance, and its memory.
 
-``python -m benchmarks maintenance`` takes some minutes, most of them to make the history; ``maintenance-memory`` is its last
+``python -m benchmarks maintenance`` takes some minutes, most of them to make the history. ``maintenance-memory`` is its last
 table with ten times as much input.
 """
 
@@ -37,12 +37,12 @@ def measure(commits: int = COMMITS) -> Iterator[Table]:
 
 
 def large() -> Iterator[Table]:
-    """Ten times the input, in the heap that a local session has."""
+    """Ten times the input, in the default heap of a local session."""
     yield from maintenance_memory.measure(10, "1g")
 
 
 def flat_cost(commits: int, *, draws: bool) -> Iterator[Table]:
-    """A short history, a long one that is looked after, and one that is not; ``draws``: with their picture."""
+    """A short history, a long maintained one, and a long one without maintenance; ``draws``: with the picture."""
     directory = Path(tempfile.mkdtemp(prefix="tidelog-bench-"))
     try:
         histories = build(directory, commits, FEW, lambda progress: print(f"  {progress}", flush=True))
@@ -74,7 +74,7 @@ def flat_cost(commits: int, *, draws: bool) -> Iterator[Table]:
 
 
 def main() -> None:
-    """Print what a shorter history costs: ``python -m benchmarks.maintenance 20000``."""
+    """Print the cost of a shorter history: ``python -m benchmarks.maintenance 20000``."""
     commits = int(sys.argv[1].replace("_", "")) if len(sys.argv) > 1 else COMMITS
     for table in flat_cost(commits, draws=False):
         print(table.markdown())

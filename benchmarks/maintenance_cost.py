@@ -1,7 +1,7 @@
-"""What each operation costs on a topic with a long history, looked after and not, beside one with 100 commits.
+"""The cost of each operation on a topic with a long history, maintained and not, beside a topic with 100 commits.
 
-A gateway for each history, all running at once and asked in turn, so that what else the machine does falls on all of them alike;
-what is asked for once in a gateway's life is asked of several that have just started.
+Each history has a gateway. All gateways run at once and are asked in turn, so that other work on the machine affects all alike.
+Operations that a gateway does once in its life are measured on several new gateways.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from benchmarks.report import Table
 
 STARTS: Final = 3
 HOT: Final = 200
-"""Produce requests, and fetches at the end: so many of each for each history."""
+"""Produce requests, and as many fetches at the end, for each history."""
 COLD: Final = 30
-"""Fetches of old records, each from another place."""
+"""Fetches of old records, each from another offset."""
 
 ANSWER_SECONDS_MAX: Final = 120
 RECORDS_PER_FETCH: Final = 500
@@ -37,7 +37,7 @@ TARGET: Final = 1.5
 
 @dataclass(slots=True)
 class Measured:
-    """Of one operation on one history: milliseconds of each time, requests to the store and CPU seconds over all of them."""
+    """One operation on one history: milliseconds of each time; requests to the store and CPU seconds of all times."""
 
     ms: list[float] = field(default_factory=list)
     requests: int = 0
@@ -52,11 +52,11 @@ class Measured:
 
 
 Costs = dict[str, dict[str, Measured]]
-"""Operation -> history -> what was measured."""
+"""Operation -> history -> measurement."""
 
 
 class CountedGateway:
-    """A running gateway, one connection to it, and its counts."""
+    """A running gateway, one connection to it, and its count of requests."""
 
     def __init__(self, store: Path, counts: Path) -> None:
         self._counts = counts
@@ -73,7 +73,7 @@ class CountedGateway:
         return requests_so_far(self._counts)
 
     def ask(self, method: str, path: str, body: bytes | None = None) -> dict[str, object]:
-        """The answer; it must be 200, if need be when asked again: a log may take longer to load than a request may wait."""
+        """The answer with status 200. Asks again if need be: a log may take longer to load than a request may wait."""
         deadline = time.monotonic() + ANSWER_SECONDS_MAX
         while True:
             self._connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
@@ -92,7 +92,7 @@ class CountedGateway:
 
 
 def measure(histories: Histories, names: Mapping[str, Path], scratch: Path) -> Costs:
-    """Every operation of a gateway, on every history."""
+    """Every operation of a gateway on every history."""
     costs: Costs = {}
 
     def of(operation: str, name: str) -> Measured:
@@ -132,7 +132,7 @@ def _measure_one(measured: Measured, gateway: CountedGateway, act: Callable[[], 
 
 
 def _operations(histories: Histories, gateways: Mapping[str, CountedGateway]) -> Iterator[tuple[str, Act, int]]:
-    """Name, what to do with which history at which turn, and how often."""
+    """Name; act on one history in one turn; number of turns."""
     rng = random.Random(1)
     places = rng.sample(histories.read_from, min(2 * COLD, len(histories.read_from)))
     offsets = {name: [place + rng.randrange(2 * RECORDS) for place in places] for name in gateways}
@@ -166,7 +166,7 @@ def _operations(histories: Histories, gateways: Mapping[str, CountedGateway]) ->
 
 
 def _first_timestamp(gateway: CountedGateway) -> int:
-    """That of the first record; the others follow from it."""
+    """The timestamp of the first record; those of the others follow from it."""
     record = gateway.ask("GET", f"{_RECORDS_PATH}?offset=0&max_records=1")["records"][0]  # type: ignore[index]
     milliseconds: int = record["timestamp"]
     return milliseconds
@@ -180,7 +180,7 @@ def _check_full(answer: dict[str, object]) -> None:
 
 
 def tables(costs: Costs, names: Sequence[str], facts: Mapping[str, Mapping[str, str]], title: str) -> Iterator[Table]:
-    """Medians beside those of the first history; and requests and CPU, with what ``facts`` say of each history."""
+    """Medians, and ratios to the first history; then requests and CPU, with the ``facts`` about each history."""
     first = names[0]
     table = Table(f"{title}: median ms, and beside {first}", ["", *names])
     for operation, measured in costs.items():

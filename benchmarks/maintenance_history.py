@@ -1,13 +1,13 @@
-"""A topic with a long history, looked after by maintenance and not, laid down as directories.
+"""A topic with a long history, with maintenance and without, written as directories.
 
-1. Each flush is made once. Its commit goes, byte for byte as a gateway writes it (compared with the committer's own at the start
-   of each build), into the log of a topic that maintenance looks after, in memory, on a clock that moves 250 ms with it and ends
-   now; and into the log of a topic that nobody looks after, under the next version there.
-2. Of the flushes that are merged long since only the log is made: nobody reads their segments, and ``SegmentWriter`` gets their
-   records directly, as it would from them. The merge is a commit of ``log_format.topic.rewrite`` like any other. Merges of
-   merges, checkpoints, the last merge, clean-up and collection are maintenance's own.
-3. Everything is laid down without fsync, each object with the time at which it was put. Left out are segments that left the
-   table, and those of the topic that is not looked after but in the windows of ``Histories.read_from``.
+1. Each flush is made once. Its commit goes, byte for byte as a gateway writes it, into two logs. (Each build first compares one
+   with the committer's own.) One log is that of a maintained topic in memory, on a clock that moves 250 ms with each commit and
+   ends now. The other is that of a topic without maintenance, where the commit gets the next version.
+2. Of flushes merged long ago only the log is made. Their segments are never read: ``SegmentWriter`` gets their records directly,
+   as it would from them. The merge is an ordinary commit of ``log_format.topic.rewrite``. Merges of merges, checkpoints, the last
+   merge, clean-up and collection are done by maintenance itself.
+3. Everything is written without fsync, each object with the time of its put. Segments that left the table are left out. So are
+   those of the topic without maintenance, except in the windows of ``Histories.read_from``.
 """
 
 from __future__ import annotations
@@ -55,36 +55,36 @@ from log_format.version import __version__
 TOPIC: Final = "t"
 FLUSH_MS: Final = 250
 RECORDS: Final = 20
-"""Of a flush."""
+"""Records of a flush."""
 VALUE_BYTES: Final = 100
 ROUND_COMMITS: Final = 1_200
-"""Between two rounds of maintenance: five minutes."""
+"""Commits between two rounds of maintenance: five minutes."""
 FRESH_COMMITS: Final = 120
-"""Since the last round, at the end: half of the minute between two rounds."""
+"""Commits since the last round, at the end: half of the minute between two rounds."""
 TIER_ROUNDS: Final = 16
 """Rounds until merged segments are merged again."""
 CHECKPOINT_AGE_COMMITS: Final = 50
-"""Gateways write one every 100: on average it is so old."""
+"""The average age of a checkpoint: gateways write one every 100 commits."""
 CHECKPOINT_AGE_COMMITS_LARGE: Final = 250
-"""Of a table with many segments: every 500."""
+"""The same for a table with many segments, where they write one every 500."""
 WINDOW_COMMITS: Final = 30
 WINDOWS: Final = 64
 HOUR_MS: Final = 3_600_000
 _FOOTER_BYTES: Final = 1_100
-"""Of a segment that is not made; so large are those of such a flush."""
+"""Of a segment that is not made: the usual size for such a flush."""
 
 
 @dataclass(frozen=True, slots=True)
 class Histories:
-    """Directories, each a store with one topic ``TOPIC``, by what became of it."""
+    """Directories, each a store with one topic ``TOPIC``."""
 
     few: Path
     an_hour: Path
-    """Looked after, with what was removed kept for an hour."""
+    """Maintained, with removed files kept for an hour."""
     a_day: Path
     unmaintained: Path
     read_from: tuple[int, ...]
-    """Offsets from which on ``WINDOW_COMMITS`` flushes can be read everywhere but in ``few``."""
+    """Offsets that start windows of ``WINDOW_COMMITS`` flushes, readable in all stores except ``few``."""
     few_records: int
     rewrites_per_record: float
     rewrites_max: int
@@ -92,7 +92,7 @@ class Histories:
 
 
 def build(directory: Path, commits: int, few: int, told: Callable[[str], None]) -> Histories:
-    """Four stores below ``directory``; ``told`` is told how far it is. ``commits`` is a few rounds at least."""
+    """Four stores below ``directory``; calls ``told`` with its progress. ``commits`` is at least a few rounds."""
     began = time.monotonic()
     paths = {name: directory / name for name in ("few", "an_hour", "a_day", "unmaintained")}
     short = _Writer(few, paths["few"], few)
@@ -137,7 +137,7 @@ def build(directory: Path, commits: int, few: int, told: Callable[[str], None]) 
 
 
 class HistoryClock:
-    """Moves with each commit."""
+    """A clock that moves with each commit."""
 
     def __init__(self, now_ms: int) -> None:
         self.ms = now_ms
@@ -153,7 +153,7 @@ class HistoryClock:
 
 
 class _Writer:
-    """One topic in memory, looked after when asked; and its twin below ``twin``, which nobody looks after."""
+    """One topic in memory, maintained on request; and its twin below ``twin``, without maintenance."""
 
     def __init__(self, commits: int, twin: Path, window_every: int) -> None:
         self.window_every = window_every
@@ -177,7 +177,7 @@ class _Writer:
         self._copy_commit(self._store.get(layout.table_commit_key(layout.topic_root(TOPIC), 0)))
 
     def flush(self, *, is_read: bool) -> None:
-        """The next flush; ``is_read``: with its segment, as in a window."""
+        """Write the next flush; ``is_read``: with its segment, as in a window."""
         self._clock.ms += FLUSH_MS
         segment_data = None
         path = layout.segment_path(_new_id())
@@ -203,7 +203,7 @@ class _Writer:
         self._unmerged_times.append(self._clock.ms)
 
     def merge(self) -> None:
-        """What maintenance makes of the flushes since the last time: one segment and its commit."""
+        """Merge the flushes since the last time as maintenance would: one segment and its commit."""
         writer = SegmentWriter(compression="zstd")
         writer.add(self._records(self._unmerged_times, self._next_offset - RECORDS * len(self._unmerged)))
         written = writer.finish()
@@ -227,30 +227,30 @@ class _Writer:
         self._unmerged, self._unmerged_times = [], []
 
     def maintain(self, *, collect: bool) -> None:
-        """One round of maintenance itself."""
+        """Run one round of maintenance itself."""
         totals = self._job.run_round(collect=collect)
         if totals.failed_topics:
             raise RuntimeError("maintenance of the history failed")
         self._log.refresh()
 
     def checkpoint(self, age: int) -> None:
-        """The checkpoint that a gateway wrote so many commits ago."""
+        """Write the checkpoint that a gateway wrote ``age`` commits ago."""
         checkpoint.write_checkpoint(self._store, TOPIC, self._log.refresh().version - age, self._clock.now_ms())
 
     def checkpoint_twin(self, age: int) -> None:
-        """The same of the twin."""
+        """The same for the twin."""
         twin = LocalStore(self._twin, fsync=False)
         checkpoint.write_checkpoint(twin, TOPIC, self._twin_version - age, self._clock.now_ms())
 
     def keep_for(self, retention_ms: int) -> None:
-        """Removed files and old commits are kept for so long from now on; a round of maintenance lets go of the others."""
+        """Keep removed files and old commits for this long from now on; a round of maintenance deletes older ones."""
         config = {"deleted.file.retention.ms": str(retention_ms)}
         self._committer.commit(AlterTopic(partition_count=None, config=config))
         self.maintain(collect=True)
         self._unmerged, self._unmerged_times = [], []
 
     def rewrites(self) -> tuple[float, int]:
-        """How often a record was written anew on average, and at most, by the whole log."""
+        """How often a record was rewritten on average, and at most, by the whole log."""
         written, flushed, most = 0, 0, 0
         for version in range(self._log.state.version + 1):
             key = layout.table_commit_key(layout.topic_root(TOPIC), version)
@@ -264,7 +264,7 @@ class _Writer:
         return written / flushed, most
 
     def lay_down(self, directory: Path) -> None:
-        """Every object as a file, but for segments that left the table; commits that the twin has too are the same file."""
+        """Write every object as a file, except segments that left the table. Commits shared with the twin are the same file."""
         live = {f"{layout.topic_root(TOPIC)}{segment.path}" for segment in self._log.state.manifest.segments()}
         for info in list(self._store.list("")):
             if info.key.endswith(".parquet") and layout.log_prefix(TOPIC) not in info.key and info.key not in live:
@@ -278,7 +278,7 @@ class _Writer:
                 _write(path, data, info.modified_at_ms)
 
     def check_that_it_writes_as_gateways_do(self) -> None:
-        """Compare a flush of ours with one of the committer's, on a log of its own."""
+        """Compare one of our flushes with the committer's, on a log of its own."""
         clock, ids = HistoryClock(self._clock.ms), ["0" * 32, "1" * 32]
         log = TopicLog(MemoryStore(clock=clock), TOPIC, clock)
         config = TopicConfig.parse({"retention.ms": -1})
@@ -304,7 +304,7 @@ class _Writer:
             raise RuntimeError(f"a flush of the history is not as a gateway writes it:\n{ours!r}\n{theirs!r}")
 
     def _records(self, times_ms: list[int], base_offset: int) -> pa.Table:
-        """The records of so many flushes: ``RECORD_SCHEMA``."""
+        """The records of flushes at these times: ``RECORD_SCHEMA``."""
         count = RECORDS * len(times_ms)
         columns = [
             pa.array(np.zeros(count, np.int32)),
@@ -347,7 +347,7 @@ def _new_id() -> str:
 
 
 def describe(path: Path) -> dict[str, str]:
-    """What is in a store's topic: segments in the table, objects in the log, bytes of the newest checkpoint."""
+    """A store's topic: segments in the table, objects in the log, bytes of the newest checkpoint."""
     store = LocalStore(path, fsync=False)
     log = list(store.list(layout.log_prefix(TOPIC)))
     sizes = [info.size_bytes for info in log if layout.checkpoint_version(info.key) is not None]

@@ -1,8 +1,8 @@
-"""``python -m benchmarks.maintenance_memory [GIB] [HEAP]``: maintenance of a topic of so many GiB with so small a heap.
+"""``python -m benchmarks.maintenance_memory [GIB] [HEAP]``: maintenance of a topic of GIB with a Java heap of HEAP.
 
-GiB are of stored bytes: values are random, so that neither zstd nor the store makes less of them. First the flushes are merged,
-tier by tier; then the topic is set to ``cleanup.policy=compact`` and its keys are compacted. Each is one round of a process of
-its own with Spark's workers, on all cores. The directory has three times as many bytes at the end, and is removed.
+GIB is stored bytes: values are random, so that neither zstd nor the store makes them smaller. First the flushes are merged, tier
+by tier. Then the topic is set to ``cleanup.policy=compact`` and its keys are compacted. Each is one round in a process of its
+own, with Spark's workers on all cores. The directory grows to three times as many bytes, and is removed at the end.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ TOPIC: Final = "t"
 PARTITIONS: Final = 8
 VALUE_BYTES: Final = 1024
 FLUSH_RECORDS: Final = 8 * 1024
-"""8 MiB, as large as a gateway's flushes get."""
+"""Records of 8 MiB: a gateway's largest flushes."""
 GIBIBYTE: Final = 1024**3
 MEBIBYTE: Final = 1024**2
 ROUND_SECONDS_MAX: Final = 3_600
 
 
 def measure(gibibytes: float, heap: str) -> Iterator[Table]:
-    """One table; a row for merging and one for compacting keys."""
+    """One table: a row for merging and one for compacting keys."""
     table = Table(
         f"Memory of maintenance over {gibibytes:g} GiB of stored records, Java heap {heap}",
         [
@@ -90,7 +90,7 @@ def _round(table: Table, store: str, heap: str, name: str) -> None:
 
 
 def _fill(store: str, stored_bytes: int) -> TopicLog:
-    """Flushes as of a gateway under full load; the log is told what is in it."""
+    """Write flushes as a gateway under full load does; the log has their commits."""
     clock = SystemClock()
     log = TopicLog(open_store(store, fsync=False), TOPIC, clock)
     committer = Committer(log, new_id=_new_id)
@@ -116,7 +116,7 @@ def _fill(store: str, stored_bytes: int) -> TopicLog:
 
 
 def _records(keys: npt.NDArray[np.int64], noise: bytes, start: int, clock: SystemClock) -> pa.Table:
-    """Values are a stretch of the noise from ``start`` on: other ones in each flush, and in it no byte twice."""
+    """Records whose values are a stretch of the noise from ``start`` on: in each flush another one, without a repeated byte."""
     offsets = pa.py_buffer((np.arange(FLUSH_RECORDS + 1) * VALUE_BYTES).astype(np.int32))
     data = pa.py_buffer(memoryview(noise)[start : start + FLUSH_RECORDS * VALUE_BYTES])
     columns = [

@@ -1,4 +1,4 @@
-"""The flat cost as a picture: each operation on a long history, beside the same on a topic with 100 commits."""
+"""The cost of a long history as a picture: each operation beside the same on a topic with 100 commits."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _COLOURS: Final = ("#2a6f97", "#89c2d9", "#bc4749")
 
 
 def draw(costs: Costs, names: Sequence[str], path: Path = PICTURE) -> None:
-    """Write the PNG: bars of the medians of ``names[1:]`` in multiples of ``names[0]``, on a logarithmic scale."""
-    import matplotlib as mpl  # noqa: PLC0415 - slow to import, and only now is there something to draw
+    """Write the PNG: medians of ``names[1:]`` as bars, in multiples of ``names[0]``, on a logarithmic scale."""
+    import matplotlib as mpl  # noqa: PLC0415 - slow to import, and needed only to draw
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""``python -m compaction`` as a process: what it says of its rounds, its CPU and its memory, with everything that it started."""
+"""``python -m compaction`` as a process: its reports, and CPU and memory of all its processes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ END_SECONDS_MAX: Final = 60
 
 @dataclass(slots=True)
 class Memory:
-    """Largest resident sizes in bytes, each over the whole time, and of all together at one moment."""
+    """Largest resident sizes in bytes: of each kind over the whole time, and of all together at one moment."""
 
     java: int = 0
     workers: int = 0
-    """Python processes that Java started, together. What they share after their fork is counted for each."""
+    """Python processes started by Java, together. Pages that they share after their fork count for each."""
     driver: int = 0
     all: int = 0
 
@@ -36,7 +36,7 @@ class Memory:
 
 
 class Maintenance:
-    """Started at once; ``heap`` as Java's ``-Xmx`` (``1g`` is the default of a local session)."""
+    """A process started at construction; ``heap`` as Java's ``-Xmx`` (``1g`` is the default of a local session)."""
 
     def __init__(self, store: str, options: Sequence[str], heap: str = "1g") -> None:
         self.memory = Memory()
@@ -52,11 +52,11 @@ class Maintenance:
 
     @property
     def cpu_seconds(self) -> float:
-        """User and system time so far, of all its processes, those that ended included as far as they were seen."""
+        """User and system time so far of all its processes, including ended ones as far as they were seen."""
         return sum(self._cpu_seconds.values())
 
     def wait(self, seconds: float) -> None:
-        """Until it has ended by itself. Raises ``RuntimeError`` when it failed, ``TimeoutExpired`` when it has not."""
+        """Wait until it ends by itself. Raises ``RuntimeError`` when it failed, ``TimeoutExpired`` when it has not ended."""
         try:
             status = self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -78,7 +78,7 @@ class Maintenance:
         self._end()
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        """What it has said so far under this name."""
+        """The reports so far with this event's name."""
         self._log.seek(0)
         lines = self._log.read().splitlines()
         found = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]

@@ -1,7 +1,7 @@
 """Spark's first query of a topic with a long history: by ``format("tidelog")`` and by Delta's own reader.
 
-What a job pays that has just started: Delta's memory of tables is emptied before each query. A query reads 20 records of a known
-place, so that its time is planning and the floor that every query has.
+This is what a new job pays: Delta's cache of tables is cleared before each query. A query reads 20 records from a known offset,
+so its time is planning and the floor of every query.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from benchmarks.maintenance_cost import Costs, Measured
 from benchmarks.maintenance_history import RECORDS, TOPIC, Histories
@@ -25,9 +25,9 @@ from spark_pipeline import Way, read_topic, session
 WARM_UPS: Final = 3
 RUNS: Final = 5
 QUERY_SECONDS_MAX: Final = 60
-"""Then a query is given up."""
+"""A query is given up after that."""
 HISTORY_SECONDS_MAX: Final = 60
-"""When the queries of one history have taken so long it is not asked again."""
+"""A history whose queries have taken so long is not queried again."""
 
 Query = Callable[[SparkSession, str, int], int]
 
@@ -64,7 +64,7 @@ def measure(histories: Histories, names: Mapping[str, Path]) -> Costs:
 
 
 def _timed(query: Query, spark: SparkSession, store: str, place: int) -> float | None:
-    """Milliseconds; None when it was given up."""
+    """Milliseconds; None when the query was given up."""
     spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
     found: list[int] = []
     failed: list[PySparkException | Py4JError] = []

@@ -47,7 +47,7 @@ LAST_ROUNDS_SECONDS_MAX: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class Flushes:
-    """So many flushes to merge, of so many records with these values."""
+    """Flushes to merge: their number, and the values of each one's records."""
 
     name: str
     count: int
@@ -55,7 +55,7 @@ class Flushes:
 
 
 def merging() -> Iterator[Table]:
-    """Merges in this process, from memory to memory: the processor's time alone."""
+    """Merges in this process, from memory to memory: CPU time alone."""
     table = Table(
         "Merging, one core, by CPU time",
         [
@@ -124,14 +124,14 @@ def _merged(flushes: Flushes) -> tuple[Totals, float]:
 
 @dataclass(slots=True)
 class _Backlog:
-    """Flushes that wait to be merged: the most in either half of the load, and what there is at the end."""
+    """Flushes waiting to be merged: the most in each half of the load, and the number at the end."""
 
     most: list[int]
     now: int = 0
 
 
 def keeping_up(seconds: float) -> Iterator[Table]:
-    """One producer at full speed for so many seconds beside a gateway and maintenance; before it without maintenance."""
+    """One producer at full speed for ``seconds``, first without maintenance, then beside it."""
     table = Table(
         f"A gateway at full speed beside maintenance --every {EVERY}, one producer, Arrow x {LOAD_RECORDS:,} of "
         f"{LOAD_VALUE_BYTES} B, {LOAD_CONNECTIONS} connections, directory store",
@@ -143,7 +143,7 @@ def keeping_up(seconds: float) -> Iterator[Table]:
         alone, alone_cpu, _ = _loaded(server, requests, min(seconds, BARE_SECONDS), bare)
     with directory() as store, gateway(store) as server:
         make_topic(server.port)
-        # Its first round finds something to merge, so that Java has started when the measurement begins.
+        # Its first round has something to merge, so that Java is started before the measurement.
         log = TopicLog(open_store(store), "bench", SystemClock())
         while _waiting(log) < Policy().flushed_min:
             run_load(server.port, requests, connections=LOAD_CONNECTIONS, seconds=WARM_UP_SECONDS)
@@ -175,7 +175,7 @@ def keeping_up(seconds: float) -> Iterator[Table]:
 
 
 def _loaded(server: Server, requests: list[bytes], seconds: float, store: str) -> tuple[float, float, _Backlog]:
-    """Records/s, the gateway's CPU us/record, and what waited meanwhile."""
+    """Records/s, the gateway's CPU us/record, and the backlog meanwhile."""
     backlog = _Backlog([0, 0])
     ended = threading.Event()
 
@@ -210,7 +210,7 @@ def _wait_for_round(maintenance: Maintenance) -> None:
 
 
 def _drained(store: str) -> int:
-    """What still waits once maintenance has had its next rounds: fewer than are worth a merge."""
+    """The flushes still waiting after further rounds of maintenance: fewer than justify a merge."""
     log = TopicLog(open_store(store), "bench", SystemClock())
     deadline = time.monotonic() + LAST_ROUNDS_SECONDS_MAX
     while (left := _waiting(log)) >= Policy().flushed_min:

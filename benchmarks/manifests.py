@@ -1,9 +1,9 @@
-"""``python -m benchmarks.manifests [SEGMENTS]``: what knowing a topic costs a process, by segments that nobody has merged.
+"""``python -m benchmarks.manifests [SEGMENTS]``: the cost of a topic's state to a process, by number of unmerged segments.
 
-A checkpoint of so many segments is written once; each line is a process of its own that loads the topic from it, as a gateway
-does at a start or takeover, from a store in memory. What stays is its resident size afterwards, what it took the largest on the
-way; the checkpoint's own bytes are in neither. The floor is pyarrow reading the columns that a load needs. Below is what it costs
-to write the next checkpoint: its bytes are in what it took, those of the one before are not.
+A checkpoint of SEGMENTS segments is written once. For each line a new process loads the topic from it, from a store in memory, as
+a gateway does at a start or takeover. The table shows the resident size that stays and the largest on the way; the checkpoint's
+own bytes are in neither. The floor is pyarrow reading the columns that a load needs. A second table shows the cost of writing the
+next checkpoint: the largest size includes its bytes, not those of the previous one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ COLUMNS: Final = ("add.path", "add.size", "add.modificationTime", "add.tags", "t
 
 
 class StandingClock:
-    """Time does not matter here."""
+    """A clock that stands still: time does not matter here."""
 
     def now_ms(self) -> int:
         return 1_763_683_200_000
@@ -52,7 +52,7 @@ class StandingClock:
         return 0
 
     def sleep_ms(self, duration_ms: int) -> None:
-        raise AssertionError(f"nobody waits {duration_ms} ms")
+        raise AssertionError(f"no caller may wait {duration_ms} ms")
 
 
 def _flush(number: int, partitions: int) -> Action:
@@ -62,7 +62,7 @@ def _flush(number: int, partitions: int) -> Action:
 
 
 def log_of(segments: int, partitions: int) -> dict[str, bytes]:
-    """The objects of a log with so many segments of one run for each partition, behind one checkpoint."""
+    """The objects of a log: ``segments`` segments, each with a run for each partition, under one checkpoint."""
     store = MemoryStore(clock=StandingClock())
     create = CreateTopic(name="t", partition_count=partitions, config=TopicConfig.parse({}), topic_id="bench")
     actions: Sequence[Action] = create.propose(TopicState.absent("t"), 0).actions
@@ -103,17 +103,17 @@ def _resident_bytes() -> int:
 
 
 def _measured(act: Callable[[MemoryStore], Any], objects: dict[str, bytes], answer: Any) -> None:
-    """Seconds of the processor; bytes that stay; bytes at most."""
+    """Send CPU seconds, bytes that stay, and the largest bytes."""
     pa.set_memory_pool(pa.system_memory_pool())
     small = MemoryStore(clock=StandingClock())
     for key, data in log_of(100, 1).items():
         small.put(key, data)
-    act(small)  # what is loaded with the first use is not the topic's
+    act(small)  # modules loaded at first use do not count as the topic's
     store = MemoryStore(clock=StandingClock())
     for key, data in objects.items():
         store.put(key, data)
     before = _resident_bytes()
-    Path("/proc/self/clear_refs").write_text("5")  # the largest resident size begins anew
+    Path("/proc/self/clear_refs").write_text("5")  # resets the largest resident size
     started = time.process_time()
     kept = act(store)
     seconds = time.process_time() - started
@@ -135,7 +135,7 @@ def measured(act: Callable[[MemoryStore], Any], objects: dict[str, bytes]) -> tu
 
 
 def loads(segments: int) -> Iterator[Table]:
-    """Loading such a topic, by runs in a segment."""
+    """Loading such a topic, by number of runs in a segment."""
     table = Table(
         f"A topic with {segments:,} segments, loaded from its checkpoint",
         ["partitions", "checkpoint, MiB", "CPU, s", "stays, MiB", "a segment, bytes", "at most, MiB", "floor: CPU, s"],
@@ -151,7 +151,7 @@ def loads(segments: int) -> Iterator[Table]:
 
 
 def writes(segments: int) -> Iterator[Table]:
-    """Writing the next checkpoint of such a topic, by runs in a segment."""
+    """Writing the next checkpoint of such a topic, by number of runs in a segment."""
     table = Table(
         f"The next checkpoint of a topic with {segments:,} segments",
         ["partitions", "checkpoint, MiB", "CPU, s", "at most, MiB", "floor: CPU to read the one before, s"],

@@ -1,7 +1,7 @@
-"""A client that is measured as a process of its own, so that its CPU is counted apart from the servers'.
+"""A client measured as a process of its own, so that its CPU is counted apart from the servers'.
 
-The client warms up, prints ``ready``, waits for a line, works, and prints a line of JSON with ``seconds`` and
-``cpu_seconds``; what the servers use between the line and the answer is theirs.
+The client warms up, prints ``ready``, waits for a line, works, and prints a line of JSON with ``seconds`` and ``cpu_seconds``.
+The servers' CPU between that line and the answer counts as theirs.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class Sent:
 
 
 def values(value_bytes: int) -> list[str]:
-    """Random capital letters, which is what Kafka's own ProducerPerformance sends; the same at every run."""
+    """Random capital letters, as Kafka's ProducerPerformance sends them; the same in every run."""
     rng = random.Random(1)
     return ["".join(rng.choices(string.ascii_uppercase, k=value_bytes)) for _ in range(DIFFERENT_VALUES)]
 
 
 def run(system: str, command: Sequence[str], servers: Sequence[Server], *, records: int, value_bytes: int) -> Sent:
-    """Run a client that gets its values as one line of JSON strings, separated by tabs. Raises ``RuntimeError`` when it fails."""
+    """Run a client, whose values are one line of JSON strings, separated by tabs. Raises ``RuntimeError`` when it fails."""
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as client:
         assert client.stdin is not None
         assert client.stdout is not None

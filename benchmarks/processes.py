@@ -1,4 +1,4 @@
-"""The processes that are measured: started on 127.0.0.1, their CPU and memory read from the system, ended by pid."""
+"""The measured processes: started on 127.0.0.1, their CPU and memory read from the system, ended by pid."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ START_SECONDS_MAX = 60
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on now."""
+    """A port of 127.0.0.1 on which no process listens now."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]
@@ -35,7 +35,7 @@ class Server:
     def __init__(
         self, command: list[str], port: int, ready_path: str | None, environment: dict[str, str] | None = None
     ) -> None:
-        """Started, and waited for until ``ready_path`` answers; None: until the port takes connections."""
+        """Start it, and wait until ``ready_path`` answers; None: until the port takes connections."""
         self.port = port
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self._process = subprocess.Popen(
@@ -94,7 +94,7 @@ def call(port: int, method: str, path: str, body: object | None = None) -> dict[
 
 @contextlib.contextmanager
 def gateway(store: str, environment: dict[str, str] | None = None, settings: Sequence[str] = ()) -> Iterator[Server]:
-    """A gateway on a store, with default settings but for ``settings``."""
+    """A gateway on a store, with default settings except ``settings``."""
     port = free_port()
     command = [sys.executable, "-m", "gateway", "--store", store, "--host", "127.0.0.1", "--port", str(port)]
     server = Server([*command, *settings], port, "/readyz", environment)
@@ -106,7 +106,7 @@ def gateway(store: str, environment: dict[str, str] | None = None, settings: Seq
 
 @contextlib.contextmanager
 def floor_server() -> Iterator[Server]:
-    """FastAPI and uvicorn alone: reads each body and answers, see ``floor_server.py``."""
+    """FastAPI and uvicorn alone: reads each body and answers (``floor_server.py``)."""
     port = free_port()
     server = Server([sys.executable, "-m", "benchmarks.floor_server", str(port)], port, "/readyz")
     try:

@@ -23,7 +23,7 @@ class Shape:
     arrow: bool = False
 
     def requests(self) -> list[bytes]:
-        """Prepared bytes."""
+        """The prepared bytes of its requests."""
         make = arrow_requests if self.arrow else json_requests
         return make(self.records, self.value_bytes)
 
@@ -36,12 +36,12 @@ CONNECTIONS = (1, 16, 64)
 
 
 def make_topic(port: int, name: str = "bench", **config: object) -> None:
-    """A topic with the default settings, unless given."""
+    """Create a topic with default settings except ``config``."""
     call(port, "POST", "/v1/topics", {"name": name, "partition_count": PARTITIONS, "config": config})
 
 
 def measure(gateway: Server, stores: list[Server], floor: Server, seconds: float, store: str) -> Iterator[Table]:
-    """One table for each store; ``stores`` are processes whose CPU counts as well (a MinIO)."""
+    """One table for one store; ``stores`` are processes whose CPU counts too (a MinIO)."""
     table = Table(
         f"Produce, {store}, {PARTITIONS} partitions, default settings",
         [

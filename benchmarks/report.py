@@ -1,4 +1,4 @@
-"""Tables for people: printed as they come, and as Markdown."""
+"""Tables for people: printed row by row, and as Markdown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Table:
     notes: list[str] = field(default_factory=list)
 
     def add(self, *cells: object) -> None:
-        """One row; it is printed at once, so that a long run shows where it is."""
+        """Add a row, and print it at once, so that a long run shows its progress."""
         row = [str(cell) for cell in cells]
         if not self.rows:
             print(f"\n{self.title}\n  " + " | ".join(self.columns), flush=True)
@@ -37,9 +37,9 @@ class Table:
 
 
 def with_results(document: str, about: str, tables: Sequence[Table]) -> str:
-    """The document with these tables between ``START`` and ``END``: in place of those with their titles, new ones at the end.
+    """The document with these tables between ``START`` and ``END``. They replace tables of the same title; new ones come last.
 
-    ``about`` is of this run: tables that it did not measure say in their last line when they were.
+    ``about`` describes this run. Tables that it did not measure name their own run in their last line.
     """
     head, rest = document.split(START)
     before, tail = rest.split(END)

@@ -1,7 +1,7 @@
-"""Files that grow and are rotated in every usual way, and what must be in a topic that collected them.
+"""Files that grow and are rotated in every usual way, and the check of a topic that collected them.
 
-Every line is as long as every other: file, generation of the file and number of the line in it, and padding. So millions of them
-are checked as one array.
+Every line is equally long: file, generation of the file, number of the line in it, and padding. So millions of lines are
+checked as one array.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RotatingLogs:
 
     def __init__(self, directory: Path, count: int, rng: random.Random) -> None:
         self.written: Counter[tuple[int, int]] = Counter()
-        """How many lines each generation of each file has."""
+        """The number of lines in each generation of each file."""
         self.rotations: Counter[str] = Counter()
         self._directory = directory
         self._count = count
@@ -48,7 +48,7 @@ class RotatingLogs:
         return self._directory / f"service-{file:03}.log"
 
     def write(self, total_bytes: int, rotate_at_bytes: int, bytes_per_second: float, stop: threading.Event) -> None:
-        """Write so much to all files together, at no more than so much a second. ``stop`` also paces it."""
+        """Write ``total_bytes`` to all files together, at most ``bytes_per_second``. ``stop`` ends it early."""
         left = total_bytes // LINE_BYTES
         while left > 0 and not stop.is_set():
             file = self._rng.randrange(self._count)
@@ -56,7 +56,7 @@ class RotatingLogs:
             left -= count
             with self.path(file).open("ab", buffering=0) as log:
                 data = make_lines(file, self._generations[file], self._numbers[file], count)
-                # In two pieces, so that lines are seen without their ends.
+                # In two pieces, so that the reader meets lines without their ends.
                 cut = self._rng.randrange(len(data))
                 log.write(data[:cut])
                 log.write(data[cut:])
@@ -96,7 +96,7 @@ def _number(path: Path) -> int:
 
 
 def problems(values: list[pa.Array], written: Counter[tuple[int, int]]) -> list[str]:
-    """What is wrong with the values of each partition, in their order: missing, doubled, out of order, not as written."""
+    """What is wrong with each partition's values, in order: lines missing, repeated, out of order, or changed."""
     found: list[str] = []
     counted: Counter[tuple[int, int]] = Counter()
     for partition, column in enumerate(values):

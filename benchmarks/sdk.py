@@ -1,7 +1,7 @@
 """Our SDK beside Kafka's clients: records per second, and CPU per record over client, gateway or broker, and store, in one run.
 
-Kafka's broker keeps records in the page cache and does not compress by default; ours has them in the store before it
-acknowledges, and compresses by default. So both of our settings are measured.
+By default Kafka's broker keeps records in the page cache and does not compress. Ours stores them before it acknowledges, and
+compresses. So both our settings of compression are measured.
 """
 
 from __future__ import annotations

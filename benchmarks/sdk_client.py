@@ -43,7 +43,7 @@ def _tables(producer: Producer, topic: str, values: list[bytes]) -> Callable[[in
 
 
 def main() -> None:
-    """Warm up, wait to be told, send, and see that all of it is there."""
+    """Warm up, wait for the signal, send, and check that all records are there."""
     form, address, topic, records, value_bytes = sys.argv[1:]
     values = [json.loads(line).encode() for line in sys.stdin.readline().split("\t")]
     if any(len(value) != int(value_bytes) for value in values):

@@ -1,7 +1,7 @@
-"""What a segment costs to encode and decode, as it is written and in the ways that were rejected.
+"""The cost of encoding and decoding a segment, in the chosen way and in the rejected ones.
 
-``python -m benchmarks.segment_encoding`` prints the figures of docs/decisions/002-segment-encoding.md: processor time of one
-core (the best of several runs; the machine may be shared), records per second of it, and stored bytes. The floor of each
+``python -m benchmarks.segment_encoding`` prints the figures of docs/decisions/002-segment-encoding.md: CPU time of one core (the
+best of several runs, since other work may share the machine), records per second of it, and stored bytes. The floor of each
 block is the same records written uncompressed by the bare Parquet writer, without checksums.
 """
 
@@ -66,7 +66,7 @@ COMPRESSIONS = ("zstd", "lz4", "snappy", "gzip", "uncompressed")
 
 
 def make_records(record_count: int, *, kind: str, distinct_keys: int = 5_000) -> pa.Table:
-    """Records of 100-byte values over eight partitions; ``kind`` is ``json`` or ``random`` (can't be compressed)."""
+    """Records of 100-byte values over eight partitions; ``kind`` is ``json`` or ``random`` (incompressible)."""
     generator = np.random.default_rng(1)
     partitions = np.sort(np.arange(record_count, dtype=np.int32) % PARTITION_COUNT)
     offsets = np.concatenate([np.arange(count) for count in np.bincount(partitions)])
@@ -96,7 +96,7 @@ def make_records(record_count: int, *, kind: str, distinct_keys: int = 5_000) ->
 
 
 def cpu_seconds(work: Callable[[], object], *, rounds: int) -> float:
-    """The processor time of this process that ``work`` takes, at best."""
+    """The least CPU time of this process for ``work``."""
     best = float("inf")
     for _ in range(rounds):
         start = time.process_time()
@@ -106,7 +106,7 @@ def cpu_seconds(work: Callable[[], object], *, rounds: int) -> float:
 
 
 def bare(records: pa.Table, options: dict[str, Any], *, sink: Any = None) -> Any:
-    """The records as Parquet with a row group a partition, and nothing of ours: the sink, pyarrow's own unless given."""
+    """The records as Parquet with a row group a partition, without Tidelog's additions. ``sink``: pyarrow's own by default."""
     sink = pa.BufferOutputStream() if sink is None else sink
     changes = np.flatnonzero(np.diff(records.column("partition").to_numpy(), prepend=-1)).tolist()
     with pq.ParquetWriter(sink, RECORD_SCHEMA, **(CHOSEN | options)) as writer:
@@ -116,7 +116,7 @@ def bare(records: pa.Table, options: dict[str, Any], *, sink: Any = None) -> Any
 
 
 def line(name: str, record_count: int, seconds: float, size_bytes: int | None = None) -> None:
-    """One figure."""
+    """Print one figure."""
     size = f"{size_bytes:>11,} B" if size_bytes is not None else ""
     print(f"  {name:<34}{seconds * 1e3:>9.2f} ms {record_count / seconds / 1e6:>7.2f} M records/s {size}")
 
@@ -149,7 +149,7 @@ def measure(record_count: int, kind: str, *, distinct_keys: int) -> None:
 
 
 def measure_partitioner() -> None:
-    """Keys hashed a second."""
+    """Keys hashed per second."""
     generator = np.random.default_rng(1)
     print("\npartition_for_keys, 200,000 keys")
     for name, template in (("6 bytes", "N{:05d}"), ("5 to 11 bytes", "user-{}"), ("36 bytes", "{:036d}")):
@@ -160,7 +160,7 @@ def measure_partitioner() -> None:
 
 
 def measure_beside_a_busy_thread() -> None:
-    """Wall time while another thread never rests: what giving the interpreter's lock away and back costs."""
+    """Wall time beside a thread that never pauses: the cost of giving up the interpreter's lock and getting it back."""
     records = make_records(80_000, kind="json")
     print("\n80,000 records, wall time beside a thread that never rests (median of 10)")
     stop = threading.Event()

@@ -1,4 +1,4 @@
-"""Spark reading the same records from a topic and from Kafka, in one run: batch, AvailableNow stream, micro-batch latency."""
+"""Spark reading the same records from a topic and from Kafka: batch, AvailableNow stream, micro-batch latency."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from benchmarks.spark_sources import COUNTS, FEW, MANY, PARTITIONS, Source, copy
 LATENCY_RECORDS = 300
 TUNED = {"kafka.fetch.max.wait.ms": "10"}
 TABLE_SECONDS_MAX = 150
-"""No further turn of a table begins after that: the whole stays below twelve minutes, on a busy machine too."""
+"""No further turn of a table begins after that: the whole stays below twelve minutes, even on a busy machine."""
 _COPIED: Final = ("partition", "offset", "timestamp", "key", "value")
 NOTE: Final = (
     "Medians of turns that the sources take. `before the first record` and `then rows/s` are the line through both sizes. CPU: "
@@ -32,7 +32,7 @@ NOTE: Final = (
 
 
 def measure() -> Iterator[Table]:
-    """Five tables; one that says why there are none when Kafka's source is not there to compare with."""
+    """Five tables; or one that says why there are none, without Kafka's source to compare with."""
     if not (kept() / "spark" / "complete").exists():
         missing = f"Not measured: no Spark source for Kafka in {kept()}; run scripts/kafka.sh spark."
         print(missing, flush=True)

@@ -1,7 +1,8 @@
-"""What a query, a segment and a record cost each way of ``read_topic``: the figures of ``spark_pipeline/way.py``.
+"""The cost of a query, a segment and a record in each way of ``read_topic``: the figures of ``spark_pipeline/way.py``.
 
-Three topics: next to nothing, many small segments, and many records in large ones. Seconds of CPU over all processes are linear
-in segments and records, so the three give the three costs; the time before an answer on the smallest is what a query waits for.
+Three topics: a nearly empty one, one of many small segments, and one of many records in large ones. CPU seconds over all
+processes are linear in segments and records, so the three topics give the three costs. The time of an answer from the smallest
+topic is the fixed wait of a query.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ RUNS: Final = 3
 SECONDS_MAX: Final = 60
 """No further turn begins after that."""
 NEEDED: Final = ("count(key)", "sum(length(value))", "max(partition)", "max(offset)", "max(timestamp)")
-"""Every column but the headers, of which there are none here."""
+"""Every column except the headers: these records have none."""
 
 
 def costs(spark: SparkSession, store: str, records: pa.Table) -> Table:
-    """Measured on the topic ``MANY``, which is there, and on two that are made of the first of ``records``."""
+    """Measures the existing topic ``MANY``, and two made of the first of ``records``."""
     for topic, segments in ((TINY, 1), (SCATTERED, SCATTERED_SEGMENTS)):
         copy(records.slice(0, segments * SEGMENT_RECORDS_FEW), store, topic, segment_records=SEGMENT_RECORDS_FEW)
     shape = {
@@ -63,6 +64,6 @@ def costs(spark: SparkSession, store: str, records: pa.Table) -> Table:
 
 
 def _least(taken: list[tuple[float, float]]) -> tuple[float, float]:
-    """What others do on the machine, and what the JVM still compiles, only adds."""
+    """The least of each: other work on the machine, and the JVM's compiler, only add."""
     seconds, cpu = zip(*taken[WARM_UPS:], strict=True)
     return min(seconds), min(cpu)

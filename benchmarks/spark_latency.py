@@ -1,4 +1,4 @@
-"""How long after its acknowledgement a record is a row in a micro-batch: ours by a gateway, Kafka's by its client."""
+"""The time from a record's acknowledgement to its row in a micro-batch: ours through a gateway, Kafka's through its client."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from benchmarks.processes import call
 
 PAUSE_SECONDS = 0.05
 WARM_UP_SHARE = 0.4
-"""Of the records, the first ones: the JVM compiles while they come."""
+"""The share of records sent first, while the JVM compiles; they are not counted."""
 ARRIVAL_SECONDS_MAX = 60
 
 Send = Callable[[int], Mapping[int, int]]
-"""Sends so many records with their number as value; when each was acknowledged, in nanoseconds since the epoch."""
+"""Sends records whose values are their numbers; returns when each was acknowledged, in nanoseconds since the epoch."""
 
 
 def measure(stream: DataFrame, checkpoint: Path, send: Send, records: int) -> tuple[list[float], dict[str, float]]:
-    """Milliseconds from acknowledgement to row, p50, p90 and p99; and the median parts of a micro-batch, in milliseconds."""
+    """Milliseconds from acknowledgement to row (p50, p90, p99), and the median milliseconds of a micro-batch's parts."""
     rows: dict[int, int] = {}
     with _running(stream, checkpoint, rows) as query:
         acknowledged = send(records)
@@ -46,7 +46,7 @@ def measure(stream: DataFrame, checkpoint: Path, send: Send, records: int) -> tu
 
 
 def by_gateway(port: int, topic: str) -> Send:
-    """Ours: one record a request, four clients that take turns, so that a flush does not set the pace."""
+    """Ours: one record a request, from four clients in turn, so that a flush does not set the pace."""
 
     def send(count: int) -> Mapping[int, int]:
         acknowledged: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""How fast sources are, and what a query costs before its first record: topics of two sizes, and a line through both."""
+"""The speed of sources, and the cost of a query before its first record: topics of two sizes, and a line through both."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ WARM_UPS: Final = 2
 RUNS: Final = 3
 
 Run = Callable[[], int]
-"""Reads all and says how many records that were."""
+"""Reads all records and returns their number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """A source, and how to read ``few`` and ``many`` records by it."""
+    """A source, and how to read ``few`` and ``many`` records from it."""
 
     name: str
     few: Run
@@ -32,10 +32,10 @@ class Measured:
 def rated(
     title: str, sources: Sequence[Measured], counts: tuple[int, int], seconds_max: float, *, notes: Sequence[str] = ()
 ) -> Table:
-    """Medians of each source, the first being what the others are compared with; ``counts``: the records of ``few`` and ``many``.
+    """Medians of each source; the first is what the others are compared with. ``counts``: the records of ``few`` and ``many``.
 
-    All take turns, so that what else the machine does falls on all of them, and all are warmed by the same records. After
-    ``seconds_max`` no further turn begins, but for the first two.
+    All sources take turns, so that other work on the machine affects all alike, and all are warmed by the same records. After
+    ``seconds_max`` no turn begins except the first two.
     """
     columns = [f"{counts[1]:,} records: rows/s", "beside Kafka's source", f"{counts[0]:,} records: rows/s"]
     columns += ["before the first record, s", "then rows/s", "CPU us/row"]
@@ -85,7 +85,7 @@ def _medians(seconds: Mapping[str, Sequence[tuple[float, float, float]]]) -> dic
 
 
 def cpu_seconds() -> float:
-    """CPU time of all processes below this one, those that have ended too: the JVM, Python's, the broker."""
+    """CPU time of all processes below this one, ended ones included: the JVM, Python's, the broker."""
     seconds = 0.0
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):

@@ -1,7 +1,7 @@
-"""Requests to the store by ``format("tidelog")``, the driver's and the executors', against the commits in the topic's history.
+"""Requests to the store by ``format("tidelog")``, of driver and executors, by the commits in the topic's history.
 
-The history is written straight by the format, with a checkpoint near its end, in a store in memory that counts. The readers are
-those that Spark calls, called here.
+The history is written by the format itself, with a checkpoint near its end, into a counting store in memory. The readers are
+those that Spark calls; here they are called directly.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ class _Counting:
         return counted
 
     def taken(self) -> int:
-        """Requests since this was asked last."""
+        """Requests since the last call."""
         count = self.calls.total()
         self.calls.clear()
         return count
 
 
 def requests() -> Table:
-    """A stream from the end on, over a million rows in ten commits, each a micro-batch of its own."""
+    """A stream from the end on, over a million rows in ten commits, each a micro-batch."""
     table = Table(
         f'Requests to the store by format("tidelog"), commits of {ROWS:,} records in {PARTITIONS} partitions',
         [
@@ -112,7 +112,7 @@ def requests() -> Table:
 
 
 def _with_history(store: Any, commits: int) -> tuple[Committer[Any], str]:
-    """The topic with so many commits, which nobody reads, and a checkpoint as gateways keep it; its committer and id."""
+    """Make a topic with ``commits`` unread commits, and a checkpoint as gateways keep it; its committer and id."""
     log = TopicLog(store, TOPIC, SystemClock())
     committer = Committer(log, new_id=_new_id)
     config = TopicConfig.parse({})

@@ -1,7 +1,7 @@
 """The sources that are compared, all reading the same records: Kafka's, ``format("tidelog")``, and Delta on the same topic.
 
-The records are produced to a Kafka broker by Kafka's own program, read back, and written to a topic with the same partitions
-and order by the format's own committer, in segments as large as a gateway's under full load.
+The records are produced to a Kafka broker by Kafka's own program and read back. The format's own committer then writes them to a
+topic with the same partitions and order, in segments as large as a gateway's under full load.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from spark_pipeline.read import table_path
 FEW = "few"
 MANY = "many"
 COUNTS = {FEW: 500_000, MANY: 5_000_000}
-"""Topics, and how many records they have."""
+"""Topics, and their numbers of records."""
 PARTITIONS = 8
 VALUE_BYTES = 100
 SEGMENT_RECORDS = 100_000
@@ -41,7 +41,7 @@ SEGMENT_RECORDS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A way to a topic's records: ``batch`` gives all of them, ``stream`` the same from the earliest on; None: not measured."""
+    """A way to a topic's records: ``batch`` gives all, ``stream`` the same from the earliest on; None: not measured."""
 
     name: str
     batch: Callable[[str], DataFrame]
@@ -49,7 +49,7 @@ class Source:
 
 
 def started(store: str) -> SparkSession:
-    """A session with two cores, and Kafka's source when it is installed; our code compiled, as pip leaves it."""
+    """A session with two cores, with Kafka's source if installed, and with our code compiled, as pip installs it."""
     for package in (log_format, spark_pipeline):
         compileall.compile_dir(package.__path__[0], quiet=1)
     return session(
@@ -65,7 +65,7 @@ def started(store: str) -> SparkSession:
 
 
 def kafka(spark: SparkSession, broker: Broker, options: Mapping[str, str], name: str = "Kafka's source") -> Source:
-    """Spark's Kafka source, with its defaults but for ``options``."""
+    """Spark's Kafka source, with its defaults except ``options``."""
     given = {"kafka.bootstrap.servers": broker.address, "startingOffsets": "earliest", **options}
     return Source(
         name,
@@ -75,7 +75,7 @@ def kafka(spark: SparkSession, broker: Broker, options: Mapping[str, str], name:
 
 
 def ours(spark: SparkSession, store: str) -> list[Source]:
-    """``format("tidelog")`` with every column and with the value alone, Delta's reader, what picks one of them, and Parquet's."""
+    """``format("tidelog")`` with every column and with values only, Delta's reader, ``read_topic``, and Parquet's reader."""
     given = {"store": store, "startingOffsets": "earliest"}
 
     def source(name: str, schema: str | None) -> Source:
@@ -99,7 +99,7 @@ def ours(spark: SparkSession, store: str) -> list[Source]:
 
 
 def fill_kafka(broker: Broker, topic: str) -> None:
-    """The topic's records, by Kafka's own program."""
+    """Produce the topic's records, by Kafka's own program."""
     broker.make_topic(topic)
     arguments = [
         "--topic",
@@ -122,13 +122,13 @@ def fill_kafka(broker: Broker, topic: str) -> None:
 
 
 def copy(records: pa.Table, store: str, topic: str, *, segment_records: int = SEGMENT_RECORDS) -> None:
-    """Records (``partition, offset, timestamp, key, value``), as Kafka has them, to our topic, each at its place."""
+    """Copy Kafka's records (``partition, offset, timestamp, key, value``) to our topic, each to its place."""
     log = TopicLog(open_store(store), topic, SystemClock())
     committer = Committer(log, new_id=_new_id)
     committer.commit(
         CreateTopic(name=topic, partition_count=PARTITIONS, config=TopicConfig.parse({}), topic_id=_new_id())
     )
-    # Partitions side by side, as they were produced: each segment has a piece of every partition.
+    # Partitions side by side, as produced: each segment has a piece of every partition.
     ordered = records.sort_by([("offset", "ascending"), ("partition", "ascending")])
     for first in range(0, ordered.num_rows, segment_records):
         part = ordered.slice(first, segment_records).combine_chunks()

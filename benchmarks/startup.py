@@ -1,4 +1,4 @@
-"""Start-up and first read against the number of commits in a topic's log, and memory and store requests under load."""
+"""Start-up and first read by the number of commits in a topic's log; memory and store requests under load."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from log_format.topic.config import TopicConfig
 
 COMMITS = (10, 1_000, 5_000)
 METRICS_KEPT_SECONDS = 12
-"""MinIO answers with counts that are up to ten seconds old."""
+"""MinIO's counts are up to ten seconds old."""
 
 
 def _new_id() -> str:
@@ -54,7 +54,7 @@ def _fill(store: Any, name: str, commits: int) -> None:
 
 
 def startup(store: str) -> Iterator[Table]:
-    """A new gateway, and the first description of a topic with so many commits."""
+    """A new gateway, and its first description of a topic, by the number of commits."""
     table = Table(
         "Start-up against commits in the log, directory store",
         ["commits", "start to ready, s", "first look at the topic, ms", "floor: a topic with one commit, ms"],
@@ -78,7 +78,7 @@ def _look_ms(server: Server, topic: str) -> float:
 
 
 def memory(gateway_server: Server, seconds: float) -> Iterator[Table]:
-    """Largest resident size while large and small requests come over 64 connections."""
+    """Largest resident size under large and small requests over 64 connections."""
     table = Table(
         "Memory of the gateway under load, default settings", ["load", "largest resident size, MiB", "floor: idle, MiB"]
     )

@@ -1,18 +1,18 @@
-"""Maintenance: small segments into large ones, retention, key compaction, log clean-up, collection of unused objects.
+"""Maintenance: merges of small segments, retention, key compaction, log clean-up, collection of unneeded objects.
 
 ::
 
     topic_upkeep    one topic, one round: plan, do, commit
     merge_plan      which segments become one (pure)
-    key_plan        which segments to rid of superseded keys (pure)
-    collection      which objects are unused (pure)
-    log_cleanup     which commits are superseded (pure)
-    rewrite         segments in, segments out: what a worker does
-    workers         where it runs: this process, or Spark's executors (spark_workers)
-    job, __main__   all topics, again and again
+    key_plan        which segments to clear of superseded keys (pure)
+    collection      which objects to delete (pure)
+    log_cleanup     which commits and checkpoints to delete (pure)
+    rewrite         segments in, segments out: a worker's task
+    workers         where tasks run: in this process, or in Spark's executors (spark_workers)
+    job, __main__   all topics, round after round
 
-Every commit goes through ``log_format.delta.committer`` and is validated against the head; nothing here holds a lock, so any
-number of these may run at once, and each may be killed at any time. It meets the gateways only as bytes in the store.
+Every commit goes through ``log_format.delta.committer`` and is validated against the head. Nothing here holds a lock. So any
+number of these processes may run at once, and each may be killed at any time. They meet the gateways only as bytes in the store.
 """
 
 __all__: list[str] = []

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Final
 
 if __name__ == "__main__":
-    # Nothing has begun: Ctrl-C ends it at once, without a traceback from some import.
+    # Nothing has begun yet, so Ctrl-C may end the process at once, without a traceback from an import.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from rich.console import Console
@@ -33,16 +33,16 @@ _MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run; the exit code is 0 when every topic was looked after, 1 when one was not, 2 for wrong options."""
+    """Run maintenance; exit code 0 when every topic was maintained, 1 when one was not, 2 for wrong options."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.metrics_port is not None and options.every is None:
-        parser.error("--metrics-port needs --every: a single round has ended before anybody asks")
+        parser.error("--metrics-port needs --every: a single round ends before it can be scraped")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     logging.getLogger("py4j").setLevel(logging.ERROR)
 
     def stop(number: int, frame: FrameType | None) -> None:
-        # At once: whatever is under way is either committed or will be collected.
+        # At once: work under way is either committed or collected later.
         del frame
         raise SystemExit(0 if options.every is not None else 128 + number)
 
@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
         signal.signal(number, stop)
     workers: Workers | None = None
     try:
-        # One that goes on and on may be there before its gateway.
+        # With --every it may start before its gateway has made the store.
         store = open_store(options.store, must_exist=options.every is None)
         workers = _workers(options.workers, options.store)
         with _reporting(options) as report:
@@ -73,7 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _reporting(options: argparse.Namespace) -> AbstractContextManager[Reporter]:
-    """Where it is said what is done. Raises ``ValueError`` when metrics can't be served."""
+    """The reporter by the options. Raises ``ValueError`` when metrics can't be served."""
     report: Reporter = JsonReporter() if options.json else LogReporter()
     if options.metrics_port is None:
         return nullcontext(report)
@@ -119,7 +119,7 @@ def _round(job: Job, *, collect: bool, show: bool) -> Totals:
 def _workers(name: str, store_uri: str) -> Workers:
     if name == "local":
         return InThisProcess(open_store(store_uri))
-    from compaction.spark_workers import OnSpark  # noqa: PLC0415 - only Spark's workers need it
+    from compaction.spark_workers import OnSpark  # noqa: PLC0415 - only Spark needs it
 
     return OnSpark(store_uri)
 
@@ -138,16 +138,21 @@ def _port(text: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m compaction", description="Look after the topics of a store.")
+    parser = argparse.ArgumentParser(prog="python -m compaction", description="Maintain the topics of a store.")
     parser.add_argument("--store", required=True, help="a directory, file:///directory or s3://bucket/prefix")
     parser.add_argument("--topic", action="append", default=[], help="only this topic; may be given several times")
     often = parser.add_mutually_exclusive_group()
     often.add_argument("--once", action="store_true", help="one round, then exit (the default)")
-    often.add_argument("--every", type=_milliseconds, metavar="60s", help="a round so often, until SIGTERM or Ctrl-C")
+    often.add_argument(
+        "--every", type=_milliseconds, metavar="60s", help="a round at this interval, until SIGTERM or Ctrl-C"
+    )
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
     parser.add_argument("--json", action="store_true", help="one JSON object a line on standard output")
     parser.add_argument(
-        "--workers", choices=("spark", "local"), default="spark", help="who rewrites segments: Spark, or this process"
+        "--workers",
+        choices=("spark", "local"),
+        default="spark",
+        help="where segments are rewritten: Spark, or this process",
     )
     parser.add_argument(
         "--metrics-port", type=_port, metavar="9102", help="serve metrics for Prometheus there; with --every"

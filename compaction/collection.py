@@ -1,12 +1,14 @@
-"""Which objects are unused. Pure: what was listed, what the log says, and the time give the plan.
+"""Which objects to delete. Pure: the listing, the log and the time give the plan.
 
-A segment that left the table stays for ``deleted.file.retention.ms``: readers of the table may lag, or travel back, so far.
+A segment removed from the table stays for ``deleted.file.retention.ms``: readers of the table may lag, or go back in time, so
+far.
 
-An object that no commit names and no tombstone is an orphan: a flush or a rewrite that never came to its commit, or did not
-find the head as it needed it. It is collected only when it is older than ``ORPHAN_GRACE_MS`` by the store's clock. The other side
-of that grace is the committer's, which refuses a segment whose upload began more than ``SEGMENT_AGE_MAX_MS`` ago: so what is
-collected can't be on its way into a commit, as long as clocks differ by less than the rest. A committer that slept between
-that look and its put is stopped by a fence (``log_format.delta.fence``), which the collector commits before it deletes orphans.
+An object that no commit and no tombstone names is an orphan: its flush or rewrite failed before the commit. It is deleted only
+when it is older than ``ORPHAN_GRACE_MS`` by the store's clock. A committer in turn refuses a segment whose upload began more than
+``SEGMENT_AGE_MAX_MS`` ago. So a deleted orphan can't be about to be committed while clocks differ by less than the difference.
+
+A committer may sleep between that check and its put. A fence stops it (``log_format.delta.fence``), which maintenance commits
+before it deletes orphans.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from log_format.store import ObjectInfo
 
 
 class Why(StrEnum):
-    """The reason of a deletion, as it is logged."""
+    """The reason of a deletion, as logged."""
 
     REMOVED = "its segment left the table longer ago than deleted.file.retention.ms"
     ORPHAN = "no commit names it, and it is too old to be on its way into one"
@@ -48,9 +50,9 @@ def plan_segments(
     now_ms: int,
     grace_ms: int = limits.ORPHAN_GRACE_MS,
 ) -> list[Deletion]:
-    """Segments of the table below ``root`` that may go. ``live`` and ``removed_at_ms`` by path in the table.
+    """Segments of the table below ``root`` to delete. ``live`` and ``removed_at_ms`` are by path in the table.
 
-    ``stored`` must have been listed before the log was read: what came into the table in between is then in ``live``.
+    ``stored`` must be listed before the log is read, so that ``live`` has the segments committed in between.
     """
     deletions = []
     for info in stored:
@@ -66,7 +68,7 @@ def plan_segments(
 
 
 def plan_staged(stored: Iterable[ObjectInfo], *, committing: Collection[str], now_ms: int) -> list[Deletion]:
-    """Staged objects of transactions that have ended. ``committing``: those whose records may still be on their way."""
+    """Staged objects of ended transactions. ``committing``: transactions whose records may not be in their topics yet."""
     prefix = f"{layout.TRANSACTIONS_ROOT}staged/"
     return [
         Deletion(key=info.key, size_bytes=info.size_bytes, why=Why.STAGED)
@@ -77,7 +79,7 @@ def plan_staged(stored: Iterable[ObjectInfo], *, committing: Collection[str], no
 
 
 def plan_probes(stored: Iterable[ObjectInfo], *, now_ms: int) -> list[Deletion]:
-    """A probe of the store whose process died before it deleted it."""
+    """Probes of the store that a crash left behind."""
     return [
         Deletion(key=info.key, size_bytes=info.size_bytes, why=Why.PROBE)
         for info in stored

@@ -1,4 +1,4 @@
-"""Deleting for good: first every reason is said, then each object goes."""
+"""Deletes objects for good. Every reason is reported before the objects go."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def delete_all(
     at_once: int,
     is_dry_run: bool,
 ) -> None:
-    """Delete in the order given, in waves of ``at_once`` (1 and up); with ``is_dry_run`` only say what would be.
+    """Delete in the order given, in waves of ``at_once`` (1 and up); with ``is_dry_run`` only report.
 
-    With one at once no thread is started. Raises ``StoreUnavailable``; then no later wave was begun.
+    With ``at_once`` 1 no thread is started. Raises ``StoreUnavailable``, and begins no later wave then.
     """
     for deletion in deletions:
         report.event(

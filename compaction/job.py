@@ -1,4 +1,4 @@
-"""All topics, round after round, and what lies beside them."""
+"""All topics, round after round, and the system tables beside them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from log_format.errors import StoreError, TidelogError
 from log_format.store import ObjectStore
 
 TOPICS_REMEMBERED_MAX: Final = 512
-"""Topics whose state is kept between rounds; others are loaded anew."""
+"""Topics whose state is kept between rounds; others are loaded again."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Job:
-    """Maintenance of one store. ``only``: these topics and nothing else, when given."""
+    """Maintenance of one store. ``only``: when given, just these topics, and no system tables."""
 
     store: ObjectStore
     workers: Workers
@@ -41,9 +41,10 @@ class Job:
     _topics: OrderedDict[str, TopicUpkeep] = field(default_factory=OrderedDict)
 
     def run_round(self, *, collect: bool, on_topic: Callable[[int, int], None] | None = None) -> Totals:
-        """Every topic once, those with the most segments first. A topic that fails is told of, and the others go on.
+        """Maintain every topic once, those with the most segments first. A failed topic is reported, and the others go on.
 
-        ``on_topic`` is told how many topics are done, of how many. Raises ``StoreUnavailable`` when topics can't be listed.
+        ``on_topic`` is called with how many topics are done, and of how many. Raises ``StoreUnavailable`` when topics can't be
+        listed.
         """
         totals = Totals()
         names = list(self.only) or list(self.store.list_directories(layout.TOPICS))
@@ -90,7 +91,7 @@ class Job:
         return known
 
     def _collect_system(self, totals: Totals) -> None:
-        """What transactions left behind, and what the tables beside the topics need no more."""
+        """Delete the leftovers of transactions, and old files and commits of the system tables."""
         now_ms = self.clock.now_ms()
         staged = list(self.store.list(f"{layout.TRANSACTIONS_ROOT}staged/"))
         if staged:

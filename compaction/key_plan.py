@@ -1,10 +1,10 @@
-"""Which segments to rid of superseded keys: ``cleanup.policy`` with ``compact``, as Kafka's log cleaner means it. Pure.
+"""Which segments to clear of superseded keys: ``cleanup.policy`` with ``compact``, as in Kafka's log cleaner. Pure.
 
-Of a partition its merged segments are compactable, from the oldest on, up to the first one that is the partition's newest
-segment, or was not merged yet, or holds a record younger than ``min.compaction.lag.ms``. Those whose keys were compacted before
-are clean, the others dirty. All are looked at when enough is dirty, or when tombstones have waited for ``delete.retention.ms``
-since the first compaction that kept them (KIP-534): by then every reader that had read a value before had the time to read
-its end.
+Compactable are a partition's oldest segments, up to the first one that is its newest segment, is not merged yet, or holds a
+record younger than ``min.compaction.lag.ms``. Segments whose keys were compacted before are clean, the others dirty.
+
+All of them are compacted when enough is dirty. They also are when tombstones have waited for ``delete.retention.ms`` since the
+first compaction that kept them (KIP-534). By then every reader that had read a value has had the time to read its tombstone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from log_format.topic.live_segments import LiveSegment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyGroup:
-    """Adjacent segments of one partition that become one, and of which of them tombstones may go."""
+    """Adjacent segments of one partition that become one, and for each whether its tombstones may go."""
 
     sources: tuple[LiveSegment, ...]
     tombstones_go: tuple[bool, ...]
@@ -27,7 +27,7 @@ class KeyGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyCompaction:
-    """One partition's compactable segments, all of them, in groups in order of offset."""
+    """All compactable segments of one partition, in groups in order of offset."""
 
     partition: int
     groups: tuple[KeyGroup, ...]
@@ -41,7 +41,7 @@ def plan_key_compactions(
     min_compaction_lag_ms: int,
     now_ms: int,
 ) -> list[KeyCompaction]:
-    """Which partitions to compact now."""
+    """The partitions to compact now."""
     plans = []
     for partition, row in sorted(by_partition(segments).items()):
         compactable = _compactable(row, now_ms - min_compaction_lag_ms if min_compaction_lag_ms > 0 else None)
@@ -74,7 +74,7 @@ def _has_expired(segment: LiveSegment, oldest_ms: int) -> bool:
 
 
 def _groups(compactable: Sequence[LiveSegment], expired: Sequence[bool], policy: Policy) -> list[KeyGroup]:
-    """Adjacent ones, clean or dirty, of at most the target size together."""
+    """Adjacent segments, all clean or all dirty, of at most the target size together."""
     groups: list[KeyGroup] = []
     sources: list[LiveSegment] = []
     flags: list[bool] = []

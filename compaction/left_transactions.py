@@ -1,7 +1,7 @@
-"""Transactions that were decided and left: a job's that died before it had brought them to their end.
+"""Transactions that were decided and not finished, such as those of a job that crashed in between.
 
-Gateways finish what fits their memory; a job's may be larger, and there may be no gateway. Finishing one that somebody else is
-about to finish does no harm (``log_format.transactions.finishing``).
+Gateways finish transactions that fit their memory. A job's may be larger, and there may be no gateway. Finishing one at the same
+time as another process does no harm (``log_format.transactions.finishing``).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from log_format.transactions.state import TransactionsState
 from log_format.transactions.without_gateway import TransactionFinishing
 
 LEFT_ALONE_MS: Final = 60_000
-"""How long a decided one is left to the process that decided it, and to gateways."""
+"""How long a decided transaction is left to its own process, and to gateways."""
 
 
 def finish_left(
     store: ObjectStore, clock: Clock, new_id: NewId, report: Reporter, *, is_dry_run: bool
 ) -> TransactionsState:
-    """Bring them to their end; the state of the transactions then. One that can't be is told of.
+    """Finish them, reporting each that can't be; returns the state of the transactions then.
 
     Raises ``StoreUnavailable``, ``CorruptData``.
     """

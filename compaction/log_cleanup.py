@@ -1,9 +1,8 @@
-"""Which commits and checkpoints of a log are superseded. Pure.
+"""Which commits and checkpoints of a log to delete. Pure.
 
-A *keeper* is chosen: the newest checkpoint that was written at least ``LOG_KEPT_MS_MIN`` ago and whose version was committed
-before every moment that a reader may still travel back to. What lies below it goes, oldest first, so that a crash in between
-leaves no hole above it, and below it only among the few that were being deleted side by side. By that every rule of
-docs/format.md, "Checkpoints and log clean-up", is kept.
+A *keeper* is chosen: the newest checkpoint that was written at least ``LOG_KEPT_MS_MIN`` ago, of a version committed before every
+moment that readers may go back to. What lies below it is deleted, oldest first. So a crash leaves no hole above the keeper, and
+below it only among the few objects that were being deleted together. This follows the rules of docs/format.md, section 9.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from log_format import layout, limits
 from log_format.store import ObjectInfo
 
 CHECKPOINTS_APART_MIN: Final = 5_000
-"""Versions between two checkpoints that lie behind us: twenty minutes of flushes, seconds to replay."""
+"""Versions between two kept old checkpoints: twenty minutes of flushes, seconds to replay."""
 
 
 def plan_log(stored: Iterable[ObjectInfo], *, retention_ms: int, now_ms: int) -> list[Deletion]:
-    """What of a listed ``_delta_log`` may go, in the order in which it must. ``retention_ms``: how far readers may go back."""
+    """The objects of a listed ``_delta_log`` to delete, in that order. ``retention_ms``: how far readers may go back."""
     entries: list[tuple[int, ObjectInfo]] = []
     checkpoints: dict[int, int] = {}
     committed_at_ms: dict[int, int] = {}
@@ -48,13 +47,13 @@ def plan_log(stored: Iterable[ObjectInfo], *, retention_ms: int, now_ms: int) ->
 
 
 def cleaned_below(deletions: Iterable[Deletion]) -> int:
-    """The version below which these take every commit; 0 when they take none."""
+    """The version below which ``deletions`` have every commit; 0 when they have none."""
     versions = (layout.commit_version(deletion.key) for deletion in deletions)
     return max((version + 1 for version in versions if version is not None), default=0)
 
 
 def _thinned(checkpoints: Mapping[int, int], keeper: int, now_ms: int) -> Iterator[int]:
-    """Versions of checkpoints from ``keeper`` on (-1: of all) that are not needed beside their neighbours."""
+    """Versions of old checkpoints from ``keeper`` on (-1: of all) that are too close to a kept one."""
     old = sorted(
         version
         for version, written_at_ms in checkpoints.items()

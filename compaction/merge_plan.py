@@ -1,13 +1,13 @@
 """Which segments become one. Pure.
 
-1. Flushed segments, oldest first, become one segment for each partition in them: when enough have come together, in number or
-   in bytes, or the first of them has waited long enough.
-2. Merged segments of one partition and one tier, adjacent in offset, become one of the next tier: when there are enough, or
-   nothing has come to the partition for long, and so what there is waits in vain for more. After ``merges_max`` merges, or at
-   half the target size, a segment is left alone. So no record is merged more often than that.
-3. A segment that holds records below a log start beside others, since a user deleted them, is rewritten without them.
+1. Flushed segments, oldest first, become one segment for each of their partitions. They do when there are enough, in number or
+   in bytes, or when the first has waited long enough.
+2. Merged segments of one partition and one tier, adjacent in offset, become one of the next tier when there are enough. Fewer
+   are enough in a partition that has been quiet for long, where waiting for more is in vain. A segment is left alone after
+   ``merges_max`` merges, or at half the target size, so no record is merged more often than that.
+3. A segment with records below a log start and others is rewritten without the former: a user deleted them.
 
-The segments of a merge have, in each partition, no other segment's offsets between theirs.
+In each partition no other segment has offsets between those of one merge.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge:
-    """Segments to be rewritten together, in order of offset in every partition."""
+    """Segments to rewrite together, in order of offset in every partition."""
 
     sources: tuple[LiveSegment, ...]
     reason: Reason
@@ -49,7 +49,7 @@ def plan_merges(
     retention_ms: int,
     now_ms: int,
 ) -> list[Merge]:
-    """What to rewrite now. ``segments``: all that are live, by modification time; ``retention_ms``: -1 without."""
+    """What to rewrite now. ``segments``: all live ones, by modification time; ``retention_ms``: -1 for no limit."""
     span_ms = int(retention_ms * policy.span_per_retention) if retention_ms >= 0 else None
     merges = [*_of_flushed(segments, policy, span_ms, now_ms), *_of_tiers(segments, policy, span_ms, now_ms)]
     used = {source.segment.path for merge in merges for source in merge.sources}
@@ -71,7 +71,7 @@ def _of_flushed(segments: Sequence[LiveSegment], policy: Policy, span_ms: int | 
 
 
 def _adjacent_in_time(segments: Sequence[LiveSegment]) -> Iterator[list[LiveSegment]]:
-    """Flushed segments between which, in time and so in offset, there is none that was rewritten of the same partitions."""
+    """Flushed segments in groups whose runs, in each partition, follow each other without another segment between."""
     group: list[LiveSegment] = []
     ends: dict[int, int] = {}
     for segment in segments:
@@ -125,7 +125,7 @@ def _are_alike(one: LiveSegment, other: LiveSegment) -> bool:
 def _chunks(
     segments: Sequence[LiveSegment], bytes_max: int, count_max: int, span_ms: int | None
 ) -> Iterator[tuple[list[LiveSegment], bool]]:
-    """The segments in pieces of at most ``bytes_max``, and whether each is full: only the last one may not be."""
+    """The segments in pieces of at most ``bytes_max``, and whether each is full: all but perhaps the last one are."""
     chunk: list[LiveSegment] = []
     size_bytes = 0
     for segment in segments:
@@ -148,6 +148,6 @@ def _span_ms(segments: Sequence[LiveSegment]) -> int:
 
 
 def _holds_deleted_records(segment: LiveSegment, log_starts: Mapping[int, int]) -> bool:
-    """Whether it has records below a log start, and others."""
+    """Whether the segment has records below a log start, and others."""
     has_deleted = any(run.base_offset < log_starts.get(run.partition, 0) for run in segment.runs)
     return has_deleted and any(run.end_offset > log_starts.get(run.partition, 0) for run in segment.runs)

@@ -1,8 +1,8 @@
-"""What maintenance has done, as Prometheus has it: ``--metrics-port``. No label names a topic: their number is not bounded.
+"""Prometheus metrics of maintenance: ``--metrics-port``. No label names a topic, since their number is not bounded.
 
-Rewrites count as they are committed, since the first round over a store without maintenance takes long; all else counts at
-the end of its round. Names begin with ``tidelog_maintenance_``; the gateway's ``tidelog_topics_behind_maintenance`` and
-``tidelog_manifest_…`` say the same from the other side.
+Rewrites count as they are committed: a first round over a large backlog takes long. All else counts at the end of its round.
+Names begin with ``tidelog_maintenance_``. The gateway's ``tidelog_topics_behind_maintenance`` and ``tidelog_manifest_…`` show the
+same backlog.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OF_ROUNDS: Final = ("failed_topics", "expired_segments", "checkpoints", "delete
 
 
 class Metrics:
-    """One registry of one process. Safe from any thread."""
+    """One registry of one process. Thread-safe."""
 
     def __init__(self, clock: Clock) -> None:
         self.registry = CollectorRegistry()
@@ -31,14 +31,14 @@ class Metrics:
         self._round_seconds = Histogram(
             "tidelog_maintenance_round_seconds", "How long a round took.", buckets=_SECONDS, registry=self.registry
         )
-        self._rewrites = self._counter("rewrites", "Merges and other rewrites, by what became of them.", ("outcome",))
+        self._rewrites = self._counter("rewrites", "Merges and other rewrites, by outcome.", ("outcome",))
         self._counters = {
             "segments_in": self._counter("read_segments", "Segments that were replaced by others."),
-            "segments_out": self._counter("written_segments", "Segments that took their place."),
+            "segments_out": self._counter("written_segments", "Segments that replaced them."),
             "bytes_in": self._counter("read_bytes", "Stored bytes of the segments that were replaced."),
-            "bytes_out": self._counter("written_bytes", "Stored bytes of the segments that took their place."),
-            "failed_topics": self._counter("failed_topics", "Topics that could not be looked after, once a round."),
-            "expired_segments": self._counter("expired_segments", "Segments that retention let go of."),
+            "bytes_out": self._counter("written_bytes", "Stored bytes of the segments that replaced them."),
+            "failed_topics": self._counter("failed_topics", "Topics whose maintenance failed, once a round."),
+            "expired_segments": self._counter("expired_segments", "Segments that retention removed."),
             "checkpoints": self._counter("checkpoints", "Checkpoints written."),
             "deleted_objects": self._counter("deleted_objects", "Objects deleted for good."),
             "deleted_bytes": self._counter("deleted_bytes", "Bytes of these objects."),
@@ -50,12 +50,12 @@ class Metrics:
         self._waiting_bytes = self._gauge("waiting_bytes", "Stored bytes of these segments.")
         self._succeeded_at = self._gauge(
             "last_success_timestamp_seconds",
-            "When a round ended in which no topic failed, since the epoch; until there was one, when this process began.",
+            "When the last round without a failed topic ended, since the epoch; before the first, when this process began.",
         )
         self._succeeded_at.set(clock.now_ms() / 1000)
 
     def note(self, event: str, fields: dict[str, str | float]) -> None:
-        """Count what a ``Reporter`` is told."""
+        """Count an event of a ``Reporter``."""
         if event == "rewrite":
             self._rewrites.labels(fields["outcome"]).inc()
             if fields["outcome"] == "committed":
@@ -82,20 +82,20 @@ class Metrics:
 
 
 class CountingReporter:
-    """Another reporter, and metrics of what it is told."""
+    """Forwards events to another reporter, and counts them."""
 
     def __init__(self, report: Reporter, metrics: Metrics) -> None:
         self._report = report
         self._metrics = metrics
 
     def event(self, event: str, **fields: str | float) -> None:
-        """Note it in both."""
+        """Forward and count the event."""
         self._report.event(event, **fields)
         self._metrics.note(event, fields)
 
 
 def serve(report: Reporter, clock: Clock, *, host: str, port: int) -> AbstractContextManager[Reporter]:
-    """``report``, counted, with ``GET /metrics`` on ``host``:``port`` (0: any free one; it is reported) until the exit.
+    """``report``, counted, with ``GET /metrics`` on ``host``:``port`` (0: a free port, which is reported) until the exit.
 
     Raises ``ValueError`` when nothing can listen there.
     """

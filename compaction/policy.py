@@ -1,4 +1,4 @@
-"""When maintenance acts: thresholds that no user has asked to change, but tests must."""
+"""When maintenance acts: thresholds that no user has asked to change, but tests change."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Bytes are stored bytes, as segments have them."""
+    """Bytes are stored bytes of segments."""
 
     target_bytes: int = 256 * 1024 * 1024
-    """A merge stops taking segments here. One that is half as large is left alone."""
+    """A merge stops taking segments here. A segment of half this size is left alone."""
     sources_max: int = 2_000
-    """Segments in one merge: its commit names each, with about 200 bytes."""
+    """Segments in one merge: its commit names each, in about 200 bytes."""
     flushed_min: int = 32
-    """Flushed segments that are worth a merge."""
+    """Flushed segments that justify a merge."""
     flushed_bytes_min: int = 64 * 1024 * 1024
-    """So are two or more of so many bytes together: a fourth of the target, which reading and writing them once is worth."""
+    """Bytes with which two flushed segments justify one: a fourth of the target, worth reading and writing once."""
     fan_in: int = 16
-    """Merged segments of one tier that become one of the next."""
+    """Merged segments of one tier that become one of the next tier."""
     merges_max: int = 3
-    """How often a record is merged in its life: 32 to 2,000 flushes, then 16, then 16 of these."""
+    """How often a record is merged at most: 32 to 2,000 flushes, then 16 of these, then 16 again."""
     idle_ms: int = 15 * 60_000
-    """Two flushed segments are enough when the older one has waited so long."""
+    """The age of a flushed segment from which two justify a merge."""
     quiet_ms: int = 6 * 3_600_000
-    """A partition that nothing came to for so long is quiet."""
+    """A partition without new records for so long is quiet."""
     quiet_fan_in: int = 4
-    """Merged segments of one tier that become one of the next in a quiet partition, which else would keep up to 15 of each."""
+    """``fan_in`` in a quiet partition, which would otherwise keep up to 15 segments of each tier."""
     span_per_retention: float = 0.1
-    """A merged segment spans at most this part of ``retention.ms``, since it expires as a whole."""
+    """The part of ``retention.ms`` that a merged segment spans at most, since it expires as a whole."""
     dirty_ratio: float = 0.5
-    """Part of a partition's compactable bytes that must be new before its keys are compacted (Kafka's default)."""
+    """The part of a partition's compactable bytes that must be new before its keys are compacted (Kafka's default)."""
     deletes_at_once: int = 16
-    """Objects that are deleted side by side: a bucket takes its time for each, and an hour of flushes leaves 29,000. Half of
-    the connections that a store keeps."""
+    """Objects deleted side by side, half of the connections that a store keeps. A bucket is slow at each deletion, and an hour of
+    flushes leaves 29,000."""
 
     def __post_init__(self) -> None:
-        """Refuse what would merge for ever."""
+        """Refuse a policy that would merge for ever."""
         assert self.flushed_min >= 2
         assert self.fan_in >= 2
         assert self.quiet_fan_in >= 2

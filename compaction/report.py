@@ -1,4 +1,4 @@
-"""What maintenance says of what it does: a line for each step, before it is done where it can't be undone."""
+"""Reports of maintenance: a line for each step. An irreversible step is reported before it is done."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _log = logging.getLogger("compaction")
 
 @dataclass(slots=True)
 class Totals:
-    """Of one round over all topics."""
+    """Counts of one round over all topics."""
 
     topics: int = 0
     failed_topics: int = 0
@@ -28,24 +28,24 @@ class Totals:
     deleted_objects: int = 0
     deleted_bytes: int = 0
     waiting_segments: int = 0
-    """Flushed segments that were not merged yet when their topic's turn was over; and their stored bytes."""
+    """Flushed segments not merged yet at the end of their topic's turn; and their stored bytes."""
     waiting_bytes: int = 0
 
     def deleted(self, size_bytes: int) -> None:
-        """Count one object."""
+        """Count one deleted object."""
         self.deleted_objects += 1
         self.deleted_bytes += size_bytes
 
     def as_dict(self) -> dict[str, int]:
-        """By name."""
+        """The counts by name."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 class Reporter(Protocol):
-    """Is told of each step. ``event`` is a word; ``fields`` are text and numbers."""
+    """Called at each step. ``event`` is a word; ``fields`` are text and numbers."""
 
     def event(self, event: str, **fields: str | float) -> None:
-        """Note it."""
+        """Report the step."""
         ...
 
 
@@ -54,7 +54,7 @@ class LogReporter:
     """One line of text for each step, by ``logging``."""
 
     def event(self, event: str, **fields: str | float) -> None:
-        """Note it."""
+        """Report the step."""
         _log.info("%s %s", event, " ".join(f"{name}={value}" for name, value in fields.items()))
 
 
@@ -63,6 +63,6 @@ class JsonReporter:
     """One JSON object a line, on standard output."""
 
     def event(self, event: str, **fields: str | float) -> None:
-        """Note it."""
+        """Report the step."""
         sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
         sys.stdout.flush()

@@ -1,8 +1,7 @@
-"""Segments in, segments out: what a worker does, in this process or in one of Spark's executors.
+"""Segments in, segments out: a worker's task, in this process or in one of Spark's executors.
 
-Memory: the encoded segments that come out (about the target size together), one span of row groups, and at most
-``WAITING_BYTES_MAX`` of records that wait to be encoded. Nothing is visible by it until the driver commits; a worker that dies
-leaves orphans.
+Memory: the encoded new segments (about the target size together), one span of row groups, and at most ``WAITING_BYTES_MAX`` of
+records that wait to be encoded. Readers see nothing of it until the driver commits. A worker that crashes leaves orphans.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from log_format.topic.rewrite import NewSegment
 from log_format.topic.segment_tags import Rewritten
 
 WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Records of all partitions that wait for more company in their row groups; beyond it the largest row group is ended."""
+"""Records of all partitions that wait until their row group is full; beyond it the largest row group is ended."""
 
 KEYS_SCHEMA: Final = pa.schema([("partition", pa.int32()), ("key", pa.binary()), ("offset", pa.int64())])
 
@@ -37,7 +36,7 @@ Offsets = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One rewrite. ``log_starts`` as the plan knew them; ``tombstones_go``: of which sources, only with ``Reason.KEYS``."""
+    """One rewrite. ``log_starts``: those of the plan. ``tombstones_go``: for each source, only with ``Reason.KEYS``."""
 
     number: int
     topic: str
@@ -50,24 +49,24 @@ class Task:
 
     @property
     def record_count(self) -> int:
-        """Of the sources, those below a log start included."""
+        """Of the sources, including those below a log start."""
         return sum(run.record_count for source in self.sources for run in source.runs)
 
     @property
     def partition(self) -> int:
-        """The only one, where keys are compacted."""
+        """The one partition, where keys are compacted."""
         (partition,) = {run.partition for source in self.sources for run in source.runs}
         return partition
 
     @property
     def end_offset(self) -> int:
-        """Behind the last record, where keys are compacted."""
+        """The offset after the last record, where keys are compacted."""
         return max(run.end_offset for source in self.sources for run in source.runs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What came of a task: the new segments, in the store. ``is_unchanged``: nothing had to go, so there are none."""
+    """The result of a task: the new segments, in the store. ``is_unchanged``: no record had to go, so there are none."""
 
     number: int
     added: tuple[NewSegment, ...]
@@ -75,7 +74,7 @@ class Done:
 
 
 def rewrite(store: ObjectStore, task: Task, newest: Offsets | None = None) -> Done:
-    """Do one task. ``newest``: with ``Reason.KEYS`` the offsets, in order, of the records that no later one supersedes.
+    """Do one task. ``newest``: with ``Reason.KEYS`` the sorted offsets of the records that no later one supersedes.
 
     Records without a key stay. Raises ``CorruptData`` when a source is missing or damaged, ``StoreUnavailable``.
     """
@@ -99,14 +98,14 @@ def rewrite(store: ObjectStore, task: Task, newest: Offsets | None = None) -> Do
 
 
 def keys(store: ObjectStore, task: Task) -> Iterator[pa.Table]:
-    """Partition, key and offset (``KEYS_SCHEMA``) of all records of a task that have a key. Raises as ``rewrite``."""
+    """Partition, key and offset (``KEYS_SCHEMA``) of all records of a task with a key. Raises as ``rewrite``."""
     for source in task.sources:
         for table in _scan(store, task, source):
             yield table.select(KEYS_SCHEMA.names).filter(pc.is_valid(table.column("key")))
 
 
 def _scan(store: ObjectStore, task: Task, source: LiveSegment) -> Iterator[pa.Table]:
-    """The source's records from the log starts on. Raises ``CorruptData`` when they are not as many as the log says."""
+    """The source's records from the log starts on. Raises ``CorruptData`` when their number is not the log's."""
     count = 0
     for table in scan_segment(store, task.topic, source.segment):
         count += table.num_rows

@@ -1,9 +1,9 @@
 """Spark's executors as workers.
 
-Executors open the store by its URI and read and write segments by ``log_format``, checksums included; so a session needs neither
-Delta's jars nor Hadoop's for S3, and credentials come from each executor's own environment. They must have this package and its
-dependencies installed. What goes through Spark is what Spark is for: the work's distribution, and the grouping of keys, which
-spills to disk and is as wide as the cluster.
+Executors open the store by its URI, and read and write segments by ``log_format``, checksums included. So a session needs neither
+Delta's jars nor Hadoop's for S3, and credentials come from each executor's environment. Executors must have this package and its
+dependencies installed. Spark itself only distributes the work and groups the keys, which spills to disk and is as wide as the
+cluster.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from py4j.protocol import Py4JError
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from compaction.rewrite import Done, Task, keys, rewrite
 from compaction.workers import Compactor
@@ -33,7 +33,7 @@ from log_format.stores import open_store
 _KEYS: Final = "number int, partition int, key binary, offset long"
 _DONE: Final = "done binary"
 _NO_OFFSET: Final = -1
-"""A row of each task, so that one without any surviving key is done all the same."""
+"""A row of each task, so that a task without a surviving key is done, too."""
 
 
 def session() -> SparkSession:
@@ -67,7 +67,7 @@ _LOCAL: Final = {
 
 
 class OnSpark:
-    """Starts its session with the first task: what needs no Spark does not wait for it."""
+    """Starts its session with the first task, so that a round without tasks needs no Spark."""
 
     def __init__(self, store_uri: str, start: Callable[[], SparkSession] = session) -> None:
         self._store_uri = store_uri
@@ -76,7 +76,7 @@ class OnSpark:
 
     @property
     def parallelism(self) -> int:
-        """As many as the session runs at once."""
+        """As many tasks as the session runs at once."""
         return int(self._spark().sparkContext.defaultParallelism)
 
     def rewrite(self, tasks: Sequence[Task]) -> Iterator[Done]:
@@ -88,7 +88,7 @@ class OnSpark:
 
     @contextmanager
     def compact_keys(self, tasks: Sequence[Task]) -> Iterator[Compactor]:
-        """As ``Workers.compact_keys``. What stays of each task is kept on the executors' disks meanwhile."""
+        """As ``Workers.compact_keys``. The executors' disks keep the surviving offsets of each task meanwhile."""
         spark = self._spark()
         pickled = {task.number: pickle.dumps(task) for task in tasks}
         newest = _newest(_tasks(spark, pickled), self._store_uri).persist(StorageLevel.DISK_ONLY)
@@ -113,7 +113,7 @@ class OnSpark:
             newest.unpersist()
 
     def stop(self) -> None:
-        """End the session, if it was started."""
+        """End the session if it was started."""
         if self._session is not None:
             self._session.stop()
 
@@ -125,7 +125,7 @@ class OnSpark:
 
 @contextmanager
 def _failing() -> Iterator[None]:
-    """What Spark raises for a job that failed, as an error of ours: the next round tries again."""
+    """Turn Spark's error about a failed job into ``BackOff``: the next round tries again."""
     try:
         yield
     except (PySparkException, Py4JError) as problem:
@@ -139,7 +139,7 @@ def _tasks(spark: SparkSession, pickled: dict[int, bytes]) -> DataFrame:
 
 
 def _newest(tasks: DataFrame, store_uri: str) -> DataFrame:
-    """Number of the task and offset of the newest record of each key of each partition."""
+    """The task's number and the offset of the newest record of each key, by partition."""
     found = tasks.mapInArrow(partial(_keys, store_uri), _KEYS)
     newest = found.groupBy("partition", "key").agg(F.max(F.struct("offset", "number")).alias("newest"))
     return newest.select("newest.number", "newest.offset")

@@ -1,8 +1,7 @@
-"""What is unused of the tables beside the topics: files that left the table, files that no commit names, and the
-beginnings of their logs.
+"""Deletes from the system tables: files that left the table, files that no commit names, and the beginnings of their logs.
 
-The gateways compact these tables and write their checkpoints; nothing is deleted there. Their commits go through the committer
-that topics have, so the grace of orphans has the same two sides and the same fence (``compaction.collection``).
+Gateways compact these tables and write their checkpoints, but delete nothing. Their commits go through the same committer as
+those of topics. So orphans have the same grace, with the same two sides and the same fence (``compaction.collection``).
 """
 
 from __future__ import annotations
@@ -30,25 +29,25 @@ TABLES: Final[tuple[tuple[Table[Any], tuple[str, ...]], ...]] = (
     (transactions_table(), ("decisions/", "compacted/")),
     (consumer_offsets_table(), ("offsets/", "compacted/")),
 )
-"""Each with the folders of its data files."""
+"""The tables, each with the folders of its data files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePlan:
-    """What of a table may go, in the order in which it must; ``prepare`` must have returned before."""
+    """The objects of a table to delete, in that order; ``prepare`` must have returned before."""
 
     deletions: tuple[Deletion, ...] = ()
     prepare: Callable[[], None] = lambda: None
-    """Commits a fence, where there are orphans among it, and notes how much of the log goes."""
+    """Commits a fence when there are orphans among them, and notes how much of the log goes."""
 
 
 def plan_table(
     store: ObjectStore, table: Table[Any], folders: tuple[str, ...], clock: Clock, new_id: Callable[[], str]
 ) -> TablePlan:
-    """Look at the table. Raises ``StoreUnavailable``, ``CorruptData``; ``prepare`` raises ``TidelogError``."""
+    """The plan for one table. Raises ``StoreUnavailable``, ``CorruptData``; ``prepare`` raises ``TidelogError``."""
     log = TableLog(store, table, clock)
     before = log.refresh().version
-    # Listed before the log is read: what comes into the table meanwhile is then seen to be in it.
+    # Listed before the log is read, so that the log names the files committed meanwhile.
     stored = [info for folder in folders for info in store.list(f"{table.root}{folder}")]
     commits = list(store.list(layout.table_log_prefix(table.root)))
     state = log.refresh()
@@ -57,7 +56,7 @@ def plan_table(
         return TablePlan()
     reconciled = checkpoint.reconciled_table(store, table.root, state.version, now_ms)
     if reconciled is None:
-        return TablePlan()  # a later checkpoint was written meanwhile: the next round looks again
+        return TablePlan()  # another process wrote a later checkpoint meanwhile: the next round looks again
     files = plan_segments(
         stored,
         table.root,

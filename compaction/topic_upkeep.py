@@ -1,9 +1,9 @@
-"""One topic, one round: a checkpoint, retention, merges, key compaction; then unused objects are deleted.
+"""One topic, one round: a checkpoint, retention, merges, key compaction; then the deletion of unneeded objects.
 
-1. What is planned is planned from one version of the log and validated again by each commit (``log_format.topic.rewrite``).
-2. Each rewrite is a commit of its own: a round that is killed has done what it has committed, and the next one goes on.
-3. Of one partition's keys the older segments are committed first, and nothing behind one that was overtaken: a tombstone
-   never goes before what it ends.
+1. A plan is made from one version of the log, and each of its commits is validated again (``log_format.topic.rewrite``).
+2. Each rewrite is a commit of its own. A killed round keeps what it has committed, and the next one goes on.
+3. Keys of one partition are committed oldest segments first, and not past one that was overtaken. So a tombstone never goes
+   before the records that it deletes.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from log_format.topic.rewrite import Rewrite, RewriteOutcome, Uploaded
 from log_format.topic.state import TopicState
 
 PASSES_MAX: Final = 4
-"""Merges make further merges possible; so often in a round, tier by tier."""
+"""Merges per round, tier by tier: each makes further merges possible."""
 
 TASKS_PER_WORKER: Final = 4
-"""Of one wave of rewrites; each takes some seconds, and its result is committed when the wave has ended."""
+"""Tasks in one wave of rewrites. Each takes some seconds, and its result is committed when the wave ends."""
 
 _NOTHING: Final[Mapping[int, int]] = MappingProxyType({})
 
 
 class TopicUpkeep:
-    """Keeps the topic's state between rounds. Every call raises ``TidelogError`` or ``StoreError`` when the round can't go on."""
+    """Keeps the topic's state between rounds. Every call raises ``TidelogError`` or ``StoreError`` when it can't go on."""
 
     def __init__(
         self,
@@ -73,11 +73,11 @@ class TopicUpkeep:
         self._log = TopicLog(store, topic, clock)
         self._committer = Committer(self._log, new_id=new_id, engine="tidelog-maintenance")
         self._settled: tuple[int, int] | None = None
-        """The version at which nothing was left to rewrite, and when that was."""
+        """The version at which nothing was left to rewrite, and the time then."""
 
     @property
     def segment_count(self) -> int:
-        """As last seen: how much the topic needs looking after."""
+        """As last seen: a measure of the topic's need of maintenance."""
         return self._log.state.manifest.segment_count()
 
     def count_waiting(self, totals: Totals) -> None:
@@ -88,9 +88,9 @@ class TopicUpkeep:
                 totals.waiting_bytes += segment.size_bytes
 
     def run(self, totals: Totals, *, collect: bool) -> None:
-        """One round; ``collect``: with the deletion of unused objects, which costs listings."""
+        """One round; ``collect``: delete unneeded objects, too, which costs listings."""
         state = self._log.refresh()
-        # First, so that what follows has little to replay.
+        # First, so that the later steps replay little.
         self._write_checkpoint(totals)
         if state.exists:
             self._retain(state, totals)
@@ -99,7 +99,7 @@ class TopicUpkeep:
             self._collect(totals)
 
     def _retain(self, state: TopicState, totals: Totals) -> None:
-        """As many commits as it takes: each lets go of a bounded number of segments."""
+        """Apply retention, in as many commits as it takes: each removes a bounded number of segments."""
         while state.topic_id is not None and needs_retention(state, self._clock.now_ms()):
             if self._is_dry_run:
                 expired = expired_offsets(state, self._clock.now_ms())
@@ -113,7 +113,7 @@ class TopicUpkeep:
             state = committed.state
 
     def _rewrite(self, totals: Totals) -> None:
-        """Merges, as long as there are any; then keys."""
+        """Merge while there is anything to merge; then compact keys."""
         state, now_ms = self._log.state, self._clock.now_ms()
         if self._settled is not None and self._settled[0] == state.version:
             waited_ms = now_ms - self._settled[1]
@@ -127,7 +127,7 @@ class TopicUpkeep:
         self._settled = (self._log.state.version, now_ms)
 
     def _merge(self, totals: Totals) -> bool:
-        """Rewrite what should be now. Whether anything was committed."""
+        """Merge once. Returns whether anything was committed."""
         state, reconciled = self._look()
         config = state.config
         merges = plan_merges(
@@ -170,7 +170,7 @@ class TopicUpkeep:
         if self._is_dry_run:
             self._tell_plan(tasks)
             return
-        # With the first commit already: what supersedes its records may lie in segments that are committed later.
+        # From the first commit on: records that supersede its own may be in segments that are committed later.
         compacted = {plan.partition: tasks[-1].end_offset}
         with self._workers.compact_keys(tasks) as compact:
             for some in _waves(tasks, lambda: self._workers.parallelism):
@@ -212,7 +212,7 @@ class TopicUpkeep:
         *,
         keys_compacted: Mapping[int, int] = _NOTHING,
     ) -> RewriteOutcome:
-        """Put the new segments in the place of the old ones, if these are still there."""
+        """Replace the old segments by the new ones, if they are still in the table."""
         assert state.topic_id is not None
         if done.is_unchanged:
             return RewriteOutcome.COMMITTED
@@ -227,7 +227,7 @@ class TopicUpkeep:
         try:
             outcome = self._committer.commit(change).result
         except BackOff as problem:
-            # The gateways' commits were faster each time: the next round tries again.
+            # Other committers were faster each time: the next round tries again.
             self._report.event("rewrite not committed", topic=self.topic, problem=problem.detail)
             outcome = RewriteOutcome.OVERTAKEN
         bytes_in = sum(source.segment.size_bytes for source in task.sources)
@@ -262,10 +262,10 @@ class TopicUpkeep:
         totals.checkpoints += 1
 
     def _collect(self, totals: Totals) -> None:
-        """Delete unused segments, and the log's beginning."""
+        """Delete unneeded segments, and the log's beginning."""
         root = layout.topic_root(self.topic)
         before = self._log.refresh().version
-        # Listed before the log is read: what comes into the table meanwhile is then seen to be in it.
+        # Listed before the log is read, so that the log names the segments committed meanwhile.
         stored = [info for below in (layout.SEGMENTS, layout.COMPACTED) for info in self._store.list(f"{root}{below}")]
         state, reconciled = self._look()
         if state.version == NO_LOG:
@@ -322,7 +322,7 @@ def _log_starts(state: TopicState) -> Mapping[int, int]:
 
 
 def _waves(tasks: Sequence[Task], size: Callable[[], int]) -> Iterator[Sequence[Task]]:
-    """A few for each worker at once: what they upload must be committed before it is too old."""
+    """A few tasks for each worker at once: uploads must be committed before they are too old."""
     if not tasks:
         return
     step = TASKS_PER_WORKER * size()

@@ -1,4 +1,4 @@
-"""Where segments are rewritten: this process, or Spark's executors (``spark_workers``). The same work, the same bytes."""
+"""Where rewrites run: in this process, or in Spark's executors (``spark_workers``). The same work, the same bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from compaction.rewrite import Done, Task, keys, rewrite
 from log_format.store import ObjectStore
 
 Compactor = Callable[[Sequence[Task]], Iterator[Done]]
-"""Does tasks whose keys are known; in any order."""
+"""Does tasks once their newest keys are known; in any order."""
 
 
 class Workers(Protocol):
@@ -29,12 +29,12 @@ class Workers(Protocol):
         ...
 
     def compact_keys(self, tasks: Sequence[Task]) -> AbstractContextManager[Compactor]:
-        """Find the newest record of each key in all tasks, by partition; then do some of them. Raises as ``rewrite``."""
+        """Find the newest record of each key, by partition, in all tasks; the result does some of them. Raises as ``rewrite``."""
         ...
 
 
 class InThisProcess:
-    """One task after the other. Compacting keys takes memory for those of one partition."""
+    """Runs one task after another. Compacting keys takes memory for the keys of one partition."""
 
     parallelism = 1
 

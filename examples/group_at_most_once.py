@@ -1,4 +1,4 @@
-"""Each record is dealt with at most once: commit before it. After a crash the last ones may be missing, and none comes twice.
+"""Each record is processed at most once: commit before it. After a crash the last ones may be missing, and none comes twice.
 
 ``python examples/group_at_most_once.py results.txt`` writes a line for each record of ``orders``. Start it several times: the
 processes share the partitions. Ctrl-C ends it.
@@ -29,13 +29,13 @@ def main(results: str, session_timeout_ms: int = 45_000) -> None:
             try:
                 consumer.commit()
             except (StaleGeneration, UnknownMember):
-                continue  # another member has the partitions since, and these records: the next poll tells
+                continue  # another member has the partitions and these records now: the next poll shows it
             for record in records:
                 write_down(file, record)
 
 
 def write_down(file: FileIO, record: Record) -> None:
-    """What this example does with a record."""
+    """The processing of a record in this example."""
     file.write(b"%d@%d %s\n" % (record.partition, record.offset, record.value))
 
 

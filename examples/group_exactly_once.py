@@ -1,7 +1,7 @@
-"""From topic to topic, exactly once: what is read, what is written, and how far it came are one transaction.
+"""From topic to topic, exactly once: records read, records written and the group's offsets are one transaction.
 
 ``python examples/group_exactly_once.py one`` reads ``orders`` and writes ``invoices``. Start it several times, under other names:
-the processes share the partitions. Whatever is killed, every order has one invoice. Ctrl-C ends it.
+the processes share the partitions. Whichever process is killed, every order has one invoice. Ctrl-C ends it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def main(name: str, session_timeout_ms: int = 45_000) -> None:
         ) as consumer,
         contextlib.suppress(KeyboardInterrupt),
     ):
-        # What an earlier process of this name left open can't be committed any more.
+        # Aborts what an earlier process of this name left open.
         producer.init_transactions()
         while True:
             records = consumer.poll(timeout_ms=1_000, max_records=25)
@@ -36,7 +36,7 @@ def main(name: str, session_timeout_ms: int = 45_000) -> None:
                         producer.send("invoices", b"invoice for " + record.value, key=record.key)
                     producer.send_offsets_to_transaction(consumer.positions(), consumer.group_metadata())
             except (StaleGeneration, UnknownMember, TransactionNotOpen):
-                # Another member has the partitions since, or it took too long: nothing of it is in the log.
+                # Another member has the partitions now, or the transaction took too long: nothing of it is in the log.
                 consumer.seek_to_committed()
 
 

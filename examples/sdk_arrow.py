@@ -1,4 +1,4 @@
-"""Arrow in, Arrow out: columns instead of records, for when there are millions.
+"""Arrow in, Arrow out: columns instead of records, for millions of them.
 
 Start a gateway first (``tidelog serve --store ./log``), then ``python examples/sdk_arrow.py``. Needs pyarrow.
 """
@@ -16,7 +16,7 @@ ROWS = 1_000_000
 
 
 def main() -> None:
-    """Send a table, read it back, ask something of it."""
+    """Send a table, read it back, query it."""
     numbers = pa.array(range(ROWS))
     table = pa.table(
         {

@@ -17,7 +17,7 @@ def main() -> None:
         topic = admin.create_topic("orders", partition_count=4, exist_ok=True)
         print(f"{topic.name} has {topic.partition_count} partitions and lies in {topic.table_uri}")
 
-    # Values may be bytes, text, or whatever a serializer makes bytes or text of.
+    # Values may be bytes or text, or anything that a serializer turns into one of these.
     with Producer(value_serializer=json.dumps) as producer:
         futures = [
             producer.send("orders", {"amount": amount}, key=f"user-{amount % 3}", headers={"source": "example"})
@@ -31,7 +31,7 @@ def main() -> None:
             else:
                 print(f"stored in partition {stored.partition} at offset {stored.offset}")
 
-    # Records of one key are in one partition, in the order in which they were sent.
+    # Records of one key are in one partition, in the order of sending.
     with Consumer("orders", consumer_timeout_ms=500) as consumer:
         for record in consumer:
             print(record.partition, record.offset, record.key, record.value)

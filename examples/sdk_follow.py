@@ -1,4 +1,4 @@
-"""Follow a topic from a moment on, and remember how far it came.
+"""Follow a topic from a moment on, and remember the position.
 
 ``python examples/sdk_follow.py orders 2025-01-31T08:00:00+00:00``: positions are kept in ``orders.positions.json``, so that a
 second run goes on where the first ended. Ctrl-C ends it.
@@ -35,7 +35,7 @@ def main(topic: str, since: str) -> None:
             while True:
                 for record in consumer.poll(timeout_ms=5_000):
                     print(record.partition, record.offset, record.key, record.value, flush=True)
-                # Behind the records that are dealt with: after a crash the last few come again, and none is missing.
+                # Once the records are processed: after a crash the last few come again, and none is missing.
                 positions = {place.partition: consumer.position(place) for place in places}
                 file.write_text(json.dumps(positions))
 

@@ -1,4 +1,4 @@
-"""Ask a topic with SQL: ``python examples/spark_sql.py STORE TOPIC ["SELECT … FROM topic"]``.
+"""Query a topic with SQL: ``python examples/spark_sql.py STORE TOPIC ["SELECT … FROM topic"]``.
 
 STORE is a directory, file:///directory or s3://bucket/prefix. The view ``topic`` has the columns of Spark's Kafka source.
 """

@@ -1,6 +1,6 @@
 """Follow a topic with Structured Streaming: ``python examples/spark_stream.py STORE TOPIC``; Ctrl-C ends it.
 
-Prints each record as it arrives, from the topic's beginning. A real query names a checkpoint that is kept, and goes on there.
+Prints each record as it arrives, from the topic's beginning. A real query names a permanent checkpoint, and goes on from there.
 """
 
 import sys

@@ -1,7 +1,7 @@
-"""Copy records that have a text from topic to topic, each once.
+"""Copy records that contain a text from topic to topic, each once.
 
-``python examples/spark_topic_to_topic.py STORE FROM TO TEXT CHECKPOINT`` takes what is there and ends. Run it again and it
-goes on where it was, also when it was killed. Both topics must exist.
+``python examples/spark_topic_to_topic.py STORE FROM TO TEXT CHECKPOINT`` copies the present records and ends. Run it again and
+it goes on, even after a kill. Both topics must exist.
 """
 
 import sys

@@ -15,7 +15,7 @@ what is known of topics          ``manifest_bytes_max``          idle ones forgo
 consumer groups                  ``groups_bytes_max``            then no group, member or offset more is taken
 transactions                     ``TRANSACTIONS_BYTES_MAX``      ended ones forgotten; then none begins
 transactional ids                ``TRANSACTIONAL_IDS_BYTES_MAX`` then no new one is taken
-lists of partitions              ``FETCH_LISTS_BYTES_MAX``       long ones of fetches wait their turn
+lists of partitions              ``bounds.FETCH_LISTS_BYTES_MAX``       long ones of fetches wait their turn
 connections                      ``connections_max`` x 32 KiB    what the protocol buffers; the operations' ones likewise
 their TLS, with ``tls_cert``     ``connections_max`` x 64 KiB    OpenSSL's state and buffers, above the 600 MiB
 ===============================  ==============================  =====================================================
@@ -34,7 +34,7 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from gateway.engine.bounds import FETCH_LISTS_BYTES_MAX
+from gateway.engine import bounds
 from gateway.hosts import HOST_NAMES_PATTERN, URL_PATTERN, is_loopback
 from log_format import limits
 
@@ -159,7 +159,7 @@ class Settings(BaseModel):
         "Largest request body, compressed and decompressed alike. More memory per request in flight.",
     )
     in_flight_bytes_max: int = _count(
-        40 * MEBIBYTE,
+        bounds.IN_FLIGHT_BYTES,
         MEBIBYTE,
         1 << 40,
         "Bytes of request bodies received and not yet answered. Past it 503 OVERLOADED. Lower: less memory, earlier refusals.",
@@ -172,20 +172,23 @@ class Settings(BaseModel):
         " A third is kept for clients (by their address) that hold less than that, and for small answers.",
     )
     tail_cache_bytes_max: int = _count(
-        24 * MEBIBYTE, 0, 1 << 40, "Newest records kept in memory for tail reads. Lower: more reads from the store."
+        bounds.TAIL_CACHE_BYTES,
+        0,
+        1 << 40,
+        "Newest records kept in memory for tail reads. Lower: more reads from the store.",
     )
     footer_cache_bytes_max: int = _count(
-        12 * MEBIBYTE, 0, 1 << 40, "Segment footers kept in memory. Lower: more requests per cold read."
+        bounds.FOOTER_CACHE_BYTES, 0, 1 << 40, "Segment footers kept in memory. Lower: more requests per cold read."
     )
     manifest_bytes_max: int = _count(
-        48 * MEBIBYTE,
+        bounds.MANIFEST_BYTES,
         MEBIBYTE,
         1 << 40,
         "What the segments of loaded topics take in memory. Past it 503 OVERLOADED for records until maintenance has merged some;"
         " one topic may take three quarters. The same in all gateways.",
     )
     groups_bytes_max: int = _count(
-        20 * MEBIBYTE,
+        bounds.GROUPS_BYTES,
         MEBIBYTE,
         1 << 40,
         "What consumer groups, their members and offsets take in memory: about 8 KiB for a group of one member and 8 partitions."
@@ -324,7 +327,7 @@ class Settings(BaseModel):
             + self.groups_bytes_max
             + limits.TRANSACTIONS_BYTES_MAX
             + limits.TRANSACTIONAL_IDS_BYTES_MAX
-            + FETCH_LISTS_BYTES_MAX
+            + bounds.FETCH_LISTS_BYTES_MAX
             + (self.connections_max + OPERATIONS_CONNECTIONS_MAX) * CONNECTION_BYTES
             + (0 if self.tls_cert is None else self.connections_max * TLS_CONNECTION_BYTES)
         )

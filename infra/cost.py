@@ -1,7 +1,7 @@
-"""Makes docs/cost.md: what a month costs on AWS, beside Kafka on three brokers. ``python infra/cost.py``
+"""Makes docs/cost.md: the cost of a month on AWS, beside Kafka on three brokers. ``python infra/cost.py``
 
-Requests are counted from what ``benchmarks/README.md`` measured; prices and assumptions are the constants below, and all of
-them are in the document. Both sides get the same load, retention and readers, and nothing for those who look after them.
+Requests per flush come from ``benchmarks/README.md``. Prices and assumptions are the constants below, and the document has all of
+them. Both sides get the same load, retention and readers. The people who operate them are not counted.
 """
 # ruff: noqa: INP001 - a program of its own
 
@@ -55,26 +55,26 @@ SEEN_IN: Final = {
     "m5.xlarge": "estimates that infracost made of others' plans",
     "m5.2xlarge": "twice m5.xlarge, as sizes of one family go",
 }
-"""Where the prices that begin so were found, by ``CHECKED``. Infracost's own tests hold what it made of AWS's price list:
-``internal/providers/terraform/aws/testdata`` of its repository. AWS's pages and price list themselves could not be asked."""
+"""The sources of the prices whose names begin so, as of ``CHECKED``. Infracost's own tests have its results from AWS's price
+list: ``internal/providers/terraform/aws/testdata`` of its repository. AWS's own pages and price list were not reachable."""
 
 FLUSH_MS: Final = 250
 FLUSHES_MS: Final = (50, 250, 1_000, 5_000)
 FLUSH_MIB: Final = 8
 GATEWAY_MIB_PER_SECOND: Final = 25
-"""Below half of what one gateway and MinIO took on two shared cores, JSON x 1,000, 1 KiB (benchmarks/README.md)."""
+"""Below half of the measured rate of one gateway and MinIO on two shared cores, JSON x 1,000, 1 KiB (benchmarks/README.md)."""
 GETS_PER_SEGMENT: Final = 4
-"""Spark's stream: a commit and a segment in two ranges; maintenance: the segment once."""
+"""Three by Spark's stream (a commit, and a segment in two ranges), one by maintenance (the segment)."""
 MERGED_MIB: Final = 128
 REQUEST_KIB: Final = 100
 LOG_LINE_BYTES: Final = 350
 BROKER_DISK_FREE: Final = 1.3
-"""Kafka's disks are paid for full or not; a third more than the data is little."""
+"""Kafka's disks cost the same full or empty; a third more than the data is little."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """MiB a second of records that come in, over so many topics, and the brokers that Kafka would take for it."""
+    """Incoming records in MiB a second, over this many topics, and Kafka's brokers for that."""
 
     mib_per_second: int
     topics: int
@@ -89,7 +89,7 @@ LOADS: Final = (
 
 
 def measured_requests_per_flush() -> float:
-    """PUT, GET, HEAD and LIST for each flush, as the benchmark ``requests`` counted them, to a tenth."""
+    """PUT, GET, HEAD and LIST for each flush, as the benchmark ``requests`` counted them, rounded to a tenth."""
     text = (ROOT / "benchmarks" / "README.md").read_text()
     section = text.split("### Requests to the store")[1].split("<!-- end")[0]
     row = re.search(
@@ -102,12 +102,12 @@ def measured_requests_per_flush() -> float:
 
 
 def flushes_per_second(load: Load, flush_ms: int = FLUSH_MS) -> float:
-    """By time or by bytes, whichever comes first, in each topic."""
+    """Over all topics, each by time or by bytes, whichever comes first."""
     return load.topics * max(1000 / flush_ms, load.mib_per_second / load.topics / FLUSH_MIB)
 
 
 def tidelog(load: Load, flush_ms: int = FLUSH_MS) -> dict[str, float]:
-    """Dollars a month by what for."""
+    """Dollars a month by purpose."""
     gib = load.mib_per_second * GIB_PER_MIB * SECONDS
     flushes = flushes_per_second(load, flush_ms) * SECONDS
     gateways = max(2, math.ceil(load.mib_per_second / GATEWAY_MIB_PER_SECOND) + 1)
@@ -130,7 +130,7 @@ def tidelog(load: Load, flush_ms: int = FLUSH_MS) -> dict[str, float]:
 
 
 def kafka(load: Load) -> dict[str, float]:
-    """Dollars a month by what for: three brokers, three copies, consumers that read from their own zone."""
+    """Dollars a month by purpose: three brokers, three copies, consumers that read from their own zone."""
     gib = load.mib_per_second * GIB_PER_MIB * SECONDS
     faster = max(0, load.mib_per_second * 2 - 125)
     return {
@@ -145,12 +145,12 @@ def kafka(load: Load) -> dict[str, float]:
 
 
 def stored_gib(load: Load) -> float:
-    """What lies there once, for the retention, not compressed."""
+    """One copy of the retained data, not compressed."""
     return load.mib_per_second * GIB_PER_MIB * RETENTION_DAYS * 86400
 
 
 def crossing() -> float:
-    """The share of traffic that comes from another zone, when clients are in all of them."""
+    """The share of traffic from another zone, with clients in all zones."""
     return (ZONES - 1) / ZONES
 
 
@@ -207,5 +207,5 @@ def _table(load: Load) -> list[str]:
 
 
 if __name__ == "__main__":
-    argparse.ArgumentParser(description="Write docs/cost.md anew from the constants of this program.").parse_args()
+    argparse.ArgumentParser(description="Write docs/cost.md from the constants of this program.").parse_args()
     OUTPUT.write_text(document())

@@ -1,6 +1,6 @@
-"""The format: what lies in the bucket, and the rules by which it may change.
+"""The format: the objects in the bucket, and the rules by which they may change.
 
-Every other package imports this one and meets the others only as bytes in the store. ``docs/format.md`` is the normative text.
+Every other package imports this one, and meets the others only as bytes in the store. ``docs/format.md`` is normative.
 Each folder knows only those below it (import-linter):
 
 =================================  ================================================================================
@@ -16,9 +16,9 @@ Each folder knows only those below it (import-linter):
 ``stores``                         adapters of the ``ObjectStore`` protocol: directory, S3, memory
 =================================  ================================================================================
 
-The ground is here: ``errors`` (one table of codes), ``limits`` (every bound, with unit and reason), ``store`` (the protocol),
-``layout`` (which object lies where), ``clock`` and ``ids`` (what time and randomness look like), ``bounded_read``, ``version``.
+Modules at the root: ``errors`` (one table of codes), ``limits`` (every bound, with unit and reason), ``store`` (the protocol),
+``layout`` (which object lies where), ``clock`` and ``ids`` (time and randomness as arguments), ``bounded_read``, ``version``.
 
-Logs, committer, segment reader, checkpoints and inspection do I/O, all through an ``ObjectStore`` that they are given. Nothing
-here reads a clock, randomness or the environment by itself, but for ``stores`` at construction.
+Logs, committer, segment reader, checkpoints and inspection do I/O, always through an ``ObjectStore`` that their caller gives
+them. Nothing here reads a clock, randomness or the environment by itself. The exception is ``stores``, at construction.
 """

@@ -1,4 +1,4 @@
-"""Reading an object whole, but never more than it can be: a writer of the bucket must not fill its readers' memory."""
+"""Reads a whole object up to a bound, so that an oversized object in the bucket can't fill a reader's memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from log_format.store import ObjectStore
 
 
 def read_bounded(store: ObjectStore, key: str, bytes_max: int) -> bytes:
-    """The object. Raises ``CorruptData`` for a larger one, of which nothing is read; ``ObjectMissing``, ``StoreUnavailable``."""
+    """The object. Raises ``CorruptData`` for a larger one, without reading it; ``ObjectMissing``, ``StoreUnavailable``."""
     try:
         return store.get(key, bytes_max=bytes_max)
     except ObjectTooLarge as problem:

@@ -1,4 +1,4 @@
-"""Time as an argument, so that a simulation can turn it."""
+"""Time as an argument, so that a simulation can control it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import time
 from typing import Final, Protocol
 
 _MONOTONIC: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""Where there is one, the clock that goes on while the machine is suspended: who trusts a look at the log for some time must
-notice that it slept."""
+"""Goes on while the machine is suspended, where there is such a clock. A committer that trusts the head for some time must
+notice that its machine slept."""
 
 
 class Clock(Protocol):
@@ -18,7 +18,7 @@ class Clock(Protocol):
         ...
 
     def monotonic_ms(self) -> int:
-        """Milliseconds since some moment; never goes back. The time in which the machine slept counts where it can be known."""
+        """Milliseconds since some moment; never goes back. Time in which the machine slept counts where it can be known."""
         ...
 
     def sleep_ms(self, duration_ms: int) -> None:
@@ -34,7 +34,7 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     def monotonic_ms(self) -> int:
-        """Milliseconds since the machine started, suspended or not (CLOCK_BOOTTIME); where that is unknown, without its sleep."""
+        """Milliseconds since the machine started, suspended or not (CLOCK_BOOTTIME); without suspended time where unknown."""
         return time.clock_gettime_ns(_MONOTONIC) // 1_000_000
 
     def sleep_ms(self, duration_ms: int) -> None:

@@ -1,12 +1,10 @@
 """Every error that crosses a package boundary.
 
-An error's *class* says what the caller does next; its *code* is the contract's ``error_code`` and answers three total
-questions: which HTTP status, whether the very same request may succeed later, and whether it may have happened. Codes are
-append-only. The table below is the only place where these answers are written; HTTP problems and the SDK's exceptions are
-made from it.
+An error's *class* says what the caller does next. Its *code* is the HTTP API's ``error_code`` (docs/http-api.md, section 1) and
+answers three questions: the HTTP status, whether the very same request may succeed later, and whether it may have happened.
+Codes are append-only. Only the table below has these answers; HTTP problems and the SDK's exceptions are made from it.
 
-Store errors are not part of the contract: they say what an ``ObjectStore`` operation did, and the caller of the store
-translates them.
+Store errors are not part of the HTTP API. They say what an ``ObjectStore`` operation did, and its caller translates them.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from typing import Any
 
 
 class ErrorCode(StrEnum):
-    """The contract's ``error_code`` values. Append-only."""
+    """The HTTP API's ``error_code`` values. Append-only."""
 
     INVALID_REQUEST = "INVALID_REQUEST"
     INVALID_RECORD = "INVALID_RECORD"
@@ -62,7 +60,7 @@ class ErrorCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What a code says: HTTP status, whether to retry, whether the request may have changed something, a short title."""
+    """What a code says: HTTP status, whether to retry, whether the request may have changed anything, a short title."""
 
     status: int
     retryable: bool
@@ -126,7 +124,7 @@ ANSWERS: Mapping[ErrorCode, Answers] = MappingProxyType(
 
 
 class TidelogError(Exception):
-    """The root. ``code`` is the contract's; ``detail`` is one sentence for people; ``fields`` go into the HTTP problem.
+    """The root. ``code`` is the HTTP API's; ``detail`` is one sentence for people; ``fields`` go into the HTTP problem.
 
     ``status``, ``retryable`` and ``may_have_happened`` are those of the code unless given.
     """
@@ -153,13 +151,13 @@ class TidelogError(Exception):
 
 
 class RequestRefused(TidelogError):
-    """Fix the request: repeated as it is, it will be refused again. Nothing changed."""
+    """Fix the request: repeated unchanged, it is refused again. Nothing changed."""
 
     default_code = ErrorCode.INVALID_REQUEST
 
 
 class UnknownTopic(RequestRefused):
-    """The topic does not exist, or not any more."""
+    """The topic does not exist, or no longer does."""
 
     default_code = ErrorCode.UNKNOWN_TOPIC
 
@@ -198,7 +196,7 @@ class OffsetOutOfRange(RequestRefused):
 
 
 class TopicReplaced(TidelogError):
-    """Reload and retry: since the request was prepared the topic was made anew, or given partitions. Nothing changed."""
+    """Reload and retry: the topic was re-created or given partitions since the request was prepared. Nothing changed."""
 
     default_code = ErrorCode.UNAVAILABLE
 
@@ -210,7 +208,7 @@ class BackOff(TidelogError):
 
 
 class OutcomeUnknown(TidelogError):
-    """Read back: whether the change is in the log could not be learned within the bounds."""
+    """Read back: the bounds were reached before it was known whether the change is in the log."""
 
     default_code = ErrorCode.OUTCOME_UNKNOWN
 
@@ -222,7 +220,7 @@ class CorruptData(TidelogError):
 
 
 class UnsupportedTable(CorruptData):
-    """Stop: another program's commit asks for Delta features that Tidelog does not have. Nothing is damaged, nothing changed."""
+    """Stop: another program's commit asks for Delta features that Tidelog lacks. Nothing is damaged, nothing changed."""
 
     default_code = ErrorCode.UNSUPPORTED_TABLE
 
@@ -244,7 +242,7 @@ class ObjectMissing(StoreError):
 
 
 class ObjectTooLarge(StoreError):
-    """The object has more bytes than the caller takes. None of them were read."""
+    """The object has more bytes than the caller takes. None of them was read."""
 
     def __init__(self, key: str, size_bytes: int, bytes_max: int) -> None:
         super().__init__(key, f"it has {size_bytes} bytes, more than {bytes_max}")
@@ -252,16 +250,16 @@ class ObjectTooLarge(StoreError):
 
 
 class ObjectExists(StoreError):
-    """``put_if_absent`` found an object under the key, which may be the caller's own from a try whose answer was lost."""
+    """``put_if_absent`` found an object under the key: perhaps the caller's own, from a try whose answer was lost."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key, "the object exists")
 
 
 class StoreUnavailable(StoreError):
-    """The operation failed. ``may_have_happened`` false is a promise that nothing changed (it was refused, or never sent).
+    """The operation failed. ``may_have_happened`` false promises that nothing changed: it was refused, or never sent.
 
-    ``may_pass`` false: waiting does not mend it; the store's name, the permissions or the settings must change.
+    ``may_pass`` false: waiting does not help. The store's name, the permissions or the settings must change.
     """
 
     def __init__(self, key: str, detail: str, *, may_have_happened: bool, may_pass: bool = True) -> None:

@@ -1,8 +1,8 @@
-"""Ids that no one else will ever make: the only randomness that the format uses."""
+"""Unique ids: the only randomness that the format uses."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 NewId = Callable[[], str]
-"""Makes ids of ``[A-Za-z0-9-]``, each a new one. Programs hand in ``uuid4``, the simulation its seed."""
+"""Makes a new id of ``[A-Za-z0-9-]`` with each call. Programs hand in ``uuid4``, the simulation its seed."""

@@ -1,4 +1,4 @@
-"""Which object lies where, below the store's root.
+"""Where each object lies, below the store's root.
 
 ::
 
@@ -8,10 +8,10 @@
     topics/<topic>/_cleaned/<version, 20 digits>                          commits below it may have been deleted
     topics/<topic>/segments/<unique>.parquet                              one flush
     topics/<topic>/compacted/<unique>.parquet                             rewritten records of one partition
-    system/gateways/<gateway id>.json                                     which gateways are alive (a hint)
+    system/gateways/<gateway id>.json                                     which gateway is alive (a hint)
     system/transactions/                                                  a table: the decisions of transactions
-    system/consumer_offsets/                                              a table: what each group has consumed
-    system/probes/                                                        what a look at the store left, if anything
+    system/consumer_offsets/                                              a table: the groups' committed offsets
+    system/probes/                                                        probes of the store, left behind by a crash
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint\.parquet")
 
 
 def topic_root(topic: str) -> str:
-    """The key prefix of the topic's table, with its slash at the end."""
+    """The key prefix of the topic's table, ending with a slash."""
     return f"{TOPICS}{topic}/"
 
 
 def table_log_prefix(root: str) -> str:
-    """The key prefix of the Delta log of the table below ``root``, with its slash at the end."""
+    """The key prefix of the Delta log of the table below ``root``, ending with a slash."""
     return f"{root}_delta_log/"
 
 
@@ -58,7 +58,7 @@ def table_last_checkpoint_key(root: str) -> str:
 
 
 def table_cleaned_prefix(root: str) -> str:
-    """The key prefix of the notes that say what clean-up deleted of the log of the table below ``root``."""
+    """The key prefix of the notes of log clean-up for the table below ``root``."""
     return f"{root}_cleaned/"
 
 
@@ -68,7 +68,7 @@ def table_cleaned_key(root: str, version: int) -> str:
 
 
 def log_prefix(topic: str) -> str:
-    """The key prefix of the topic's Delta log, with its slash at the end."""
+    """The key prefix of the topic's Delta log, ending with a slash."""
     return table_log_prefix(topic_root(topic))
 
 
@@ -88,22 +88,22 @@ def last_checkpoint_key(topic: str) -> str:
 
 
 def segment_path(unique: str) -> str:
-    """The path of a flush's segment, relative to the table, as ``add.path`` has it."""
+    """The path of a flushed segment, relative to the table, as in ``add.path``."""
     return f"{SEGMENTS}{unique}.parquet"
 
 
 def compacted_path(unique: str) -> str:
-    """The path of a rewritten segment, relative to the table, as ``add.path`` has it."""
+    """The path of a rewritten segment, relative to the table, as in ``add.path``."""
     return f"{COMPACTED}{unique}.parquet"
 
 
 def commit_version(key: str) -> int | None:
-    """The version that a key names as a commit; None when it names something else."""
+    """The version in a commit's key; None for another key."""
     match = _COMMIT.fullmatch(key.rpartition("/")[2])
     return int(match.group(1)) if match else None
 
 
 def checkpoint_version(key: str) -> int | None:
-    """The version that a key names as a checkpoint; None when it names something else."""
+    """The version in a checkpoint's key; None for another key."""
     match = _CHECKPOINT.fullmatch(key.rpartition("/")[2])
     return int(match.group(1)) if match else None

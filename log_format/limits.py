@@ -4,38 +4,56 @@ from __future__ import annotations
 
 from typing import Final
 
+TIMESTAMP_MS_MIN: Final = 0
+TIMESTAMP_MS_MAX: Final = 253_402_300_799_999
+"""9999-12-31T23:59:59.999Z, the last moment that Spark, Delta and Python's datetime all can name."""
+
 TOPIC_NAME_CHARACTERS_MAX: Final = 249
-"""Kafka's bound: a name with a partition number behind it still fits a file name."""
+"""Kafka's bound: the name and a partition number still fit a file name."""
 
 PARTITION_COUNT_MAX: Final = 10_000
-"""Per topic. A flush that touches them all writes as many runs; state in memory is two integers each."""
+"""Per topic. A flush to all of them writes as many runs; in memory a partition's state is two integers."""
 
 REQUEST_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Default of ``request_bytes_max``: what one request may bring, compressed and decompressed alike."""
+"""Default of ``request_bytes_max``: the size of one request, compressed and decompressed alike."""
 
 RECORD_BYTES_DEFAULT: Final = 1024 * 1024
 """Default of ``max.message.bytes``, Kafka's."""
 
+FETCH_RECORDS_MAX: Final = 100_000
+"""Largest ``max_records`` of a fetch."""
+
+FETCH_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Largest ``max_bytes`` of a fetch."""
+
+FETCH_WAIT_MS_MAX: Final = 60_000
+"""Largest ``max_wait_ms`` of a fetch."""
+
+SESSION_TIMEOUT_MS_MIN: Final = 1_000
+SESSION_TIMEOUT_MS_MAX: Final = 1_800_000
+SESSION_TIMEOUT_MS_DEFAULT: Final = 45_000
+"""Of a consumer group's members; Kafka's."""
+
 HEADERS_PER_RECORD_MAX: Final = 65_536
-"""Headers of one record that a gateway takes: records have a few, and who reads one holds all of its headers."""
+"""Headers of one record that a gateway takes. Records have few, and a reader of one holds all of its headers."""
 
 HEADER_BYTES_MIN: Final = 16
-"""What a header counts at least where sizes are limited: about what an empty one takes in memory and in a segment."""
+"""The least that a header counts where sizes are limited: about what an empty one takes in memory and in a segment."""
 
 HEADERS_FREE: Final = 8
-"""So many headers of a record count their bytes only, however few those are."""
+"""The first headers of a record, which count only their own bytes."""
 
 REPORTED_ERRORS_MAX: Final = 20
-"""Entries in a problem's ``errors``: enough to mend a batch, few enough to read."""
+"""Entries in a problem's ``errors``: enough to correct a batch, few enough to read."""
 
 FLUSH_MS_MAX: Final = 3_600_000
-"""Largest ``flush.ms``: a request that waits an hour has been given up by every client."""
+"""Largest ``flush.ms``: every client gives up a request before an hour is over."""
 
 COMMIT_ATTEMPTS_MAX: Final = 20
-"""Versions lost to other committers before the owner steps down: with one preferred owner even two in a row are rare."""
+"""Versions lost in a row to other committers before a commit fails. With one preferred owner even two are rare."""
 
 READ_BACK_ATTEMPTS_MAX: Final = 6
-"""Rounds of reading back and writing again after a lost answer; the pauses between them are at most 1.6 seconds together."""
+"""Rounds of reading back and writing again after a lost answer. Their pauses add up to at most 1.6 seconds."""
 
 BACKOFF_FIRST_MS: Final = 50
 """First pause between rounds; doubles each time, with jitter."""
@@ -44,56 +62,56 @@ BACKOFF_LAST_MS: Final = 3_000
 """Longest pause between rounds."""
 
 HEAD_TRUSTED_MS: Final = 30_000
-"""How long a head seen in the log may be built upon without looking again: far below the time that log clean-up keeps
-superseded commits, so that a committer that slept can't write a version whose commit was cleaned away."""
+"""How long a committer builds on a head without checking it again. Log clean-up keeps superseded commits far longer, so a
+committer that slept can't write a version whose commit was cleaned away."""
 
 SEGMENT_AGE_MAX_MS: Final = 3_600_000
-"""A segment uploaded longer ago is never committed: collectors of orphans wait much longer than this."""
+"""A segment uploaded longer ago is never committed. Maintenance deletes orphans only much later."""
 
 ORPHAN_GRACE_MS: Final = 24 * 3_600_000
-"""Younger objects that no commit names may still be on their way into one."""
+"""A younger object that no commit names may still be about to be committed."""
 
 DELETED_FILE_RETENTION_MS: Final = 24 * 3_600_000
-"""Default of ``deleted.file.retention.ms``: how far a reader of the table may lag, or travel back."""
+"""Default of ``deleted.file.retention.ms``: how far a reader of the table may lag, or go back in time."""
 
 DELETED_FILE_RETENTION_MS_MAX: Final = 7 * 24 * 3_600_000
-"""Largest ``deleted.file.retention.ms``: each removed segment is named by every checkpoint for so long."""
+"""Largest ``deleted.file.retention.ms``: every checkpoint names each removed segment for so long."""
 
 TOMBSTONE_MARGIN_MS: Final = 3_600_000
-"""Checkpoints name a removed segment for ``deleted.file.retention.ms`` and so much longer: several rounds of collection. Not for
-ever, since a busy topic's merges remove some 14,000 an hour. Without its tombstone a segment is an orphan."""
+"""Checkpoints name a removed segment for ``deleted.file.retention.ms`` and this margin: several rounds of collection. Without its
+tombstone a segment is an orphan. The margin is bounded, since a busy topic's merges remove some 14,000 an hour."""
 
 SYSTEM_TOMBSTONES_KEPT_MS: Final = 7 * 24 * 3_600_000
-"""Checkpoints of the system tables name a removed file so long (Delta's ``delta.deletedFileRetentionDuration``): that is how
-long maintenance may be away."""
+"""How long checkpoints of the system tables name a removed file (Delta's ``delta.deletedFileRetentionDuration``). Maintenance
+may pause for so long."""
 
 LOG_KEPT_MS_MIN: Final = 3_600_000
-"""Superseded commits are kept at least so long after the checkpoint that covers them."""
+"""How long superseded commits are kept, at least, after the checkpoint that covers them."""
 
 LOAD_ATTEMPTS_MAX: Final = 5
-"""Times that loading starts again because clean-up deleted what was listed: once is rare, twice is a defect."""
+"""Loads started again because clean-up deleted what was listed. Once is rare, twice is a defect."""
 
 LOAD_MS_MAX: Final = 1_200_000
-"""A load that took longer starts again: log clean-up may have begun to delete behind the checkpoint that it started from."""
+"""A load that took longer starts again: log clean-up may have begun to delete commits after its checkpoint."""
 
 VERIFY_PROBLEMS_MAX: Final = 1_000
-"""Problems that a verification of a topic reports: more than anybody reads, few enough to keep."""
+"""Problems that one verification reports: more than a person reads, few enough to keep."""
 
 CHECKPOINT_INTERVAL_MIN: Final = 100
 """Fewest commits between two checkpoints."""
 
 CHECKPOINT_INTERVAL_MAX: Final = 500
-"""Most commits between two checkpoints: bounds what a start-up replays."""
+"""Most commits between two checkpoints: bounds the replay at start-up."""
 
 REMOVES_PER_COMMIT_MAX: Final = 10_000
-"""Segments that one commit lets go of when records are deleted or expire: some 2 MB. Whoever commits or follows a log holds all
-of a commit, as objects of several times its size; the rest goes by further commits."""
+"""Segments that one commit removes when records are deleted or expire: some 2 MB. Every committer and follower of a log holds
+the whole commit, as objects of several times that size. The rest is removed by further commits."""
 
 PROBED_COMMITS_MAX: Final = 2_000
-"""Commits behind a hinted checkpoint that are probed for where listing a log costs all of it: of more, the hint is too old."""
+"""Commits probed for after a hinted checkpoint, where listing a log costs all of it. With more, the hint is too old."""
 
 PROBES_AT_ONCE: Final = 16
-"""Versions asked for together then: the head is found by those that are missing, and a hole by those that are there behind it."""
+"""Versions asked for together then. A missing one shows the head; one that exists after a missing one shows a hole."""
 
 assert CHECKPOINT_INTERVAL_MIN <= CHECKPOINT_INTERVAL_MAX
 assert CHECKPOINT_INTERVAL_MAX * 2 <= PROBED_COMMITS_MAX
@@ -105,102 +123,104 @@ assert SEGMENT_AGE_MAX_MS * 10 <= ORPHAN_GRACE_MS
 assert DELETED_FILE_RETENTION_MS <= DELETED_FILE_RETENTION_MS_MAX
 
 PRODUCERS_PER_TOPIC_MAX: Final = 16_384
-"""Producers that a topic remembers; beyond it the least recently used is forgotten. One takes about 1 KiB of memory."""
+"""Producers that a topic remembers; past it the least recently used is forgotten. One takes about 1 KiB of memory."""
 
 PRODUCER_REQUESTS_REMEMBERED: Final = 5
-"""Newest requests of a producer whose places are known again: as many as Kafka's clients have in flight at most."""
+"""Newest requests of a producer whose places are remembered: as many as Kafka's clients have in flight at most."""
 
 PRODUCER_EXPIRATION_MS: Final = 86_400_000
 """Default of ``producer.id.expiration.ms``, Kafka's."""
 
+TRANSACTION_TIMEOUT_MS_DEFAULT: Final = 60_000
+
 TRANSACTION_TIMEOUT_MS_MIN: Final = 1_000
-"""The contract's: less would be over before a slow store has staged anything."""
+"""The least of docs/http-api.md, section 5: a shorter one would end before a slow store has staged anything."""
 
 TRANSACTION_TIMEOUT_MS_MAX: Final = 900_000
 """Kafka's ``transaction.max.timeout.ms``: how long records may lie staged."""
 
 TRANSACTION_REMEMBERED_MS: Final = 86_400_000
-"""How long an ended transaction is remembered, so that a late question after its fate gets an answer (the contract's)."""
+"""How long an ended transaction is remembered, so that a late question gets an answer (docs/http-api.md, section 5)."""
 
 TRANSACTIONS_REMEMBERED_MAX: Final = 100_000
-"""Transactions remembered; of more the longest ended are forgotten early."""
+"""Transactions remembered; past it those that ended longest ago are forgotten early."""
 
 TRANSACTIONS_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Memory that remembered transactions take in every gateway: some 10,000 of few partitions each. Of more the longest ended are
-forgotten early, and while those that have not ended take so much none begins."""
+"""Memory that remembered transactions take in every gateway: some 10,000 of few partitions each. Past it those that ended longest
+ago are forgotten early. No transaction begins while unfinished ones alone take so much."""
 
 TRANSACTIONAL_IDS_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Memory that transactional ids take in every gateway: some 10,000. They are remembered for days, so past it new ones are
-refused."""
+"""Memory that transactional ids take in every gateway: some 10,000. They are remembered for days, so new ones are refused past
+it."""
 
 TRANSACTION_PASSING_MS: Final = 60_000
-"""How long an ended one is remembered that nobody can ask for: a request without a producer. Gateways that finish it at the same
-time find it ended."""
+"""How long an ended transaction is remembered that no client can ask about: that of a request without a producer. Gateways that
+finish it at the same time see that it has ended."""
 
 TRANSACTIONAL_ID_REMEMBERED_MS: Final = 7 * 86_400_000
 """Kafka's ``transactional.id.expiration.ms``."""
 
 NUMBERED_ID_REMEMBERED_MS: Final = 90 * 86_400_000
-"""A transactional id that numbers its transactions is remembered so long: a query that was killed in the middle of a batch
-may rest until then and still not write it twice."""
+"""How long a transactional id that numbers its transactions is remembered. A query killed within a batch may rest so long
+and still not write the batch twice."""
 
 NUMBERED_IDS_MAX: Final = 10_000
-"""Transactional ids that are remembered longer than others, for their numbers; of more the longest unused are forgotten. One
-takes about 1 KiB of memory in every gateway."""
+"""Transactional ids that are remembered longer for their numbers; past it the longest unused are forgotten. One takes about
+1 KiB of memory in every gateway."""
 
 TRANSACTION_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Staged bytes of one transaction: they are in memory when it is committed."""
+"""Staged bytes of one transaction: the gateway holds them in memory when it commits."""
 
 TRANSACTION_REQUESTS_MAX: Final = 1_000
-"""Staged requests of one transaction: each is an object, all are named by the decision. One listing shows them."""
+"""Staged requests of one transaction: each is an object that the decision names. One listing shows them all."""
 
 JOB_TOPIC_BYTES_MAX: Final = 1024 * 1024 * 1024
-"""Staged bytes of one topic in a transaction that a job commits by itself: whoever applies it holds them in memory, as one
-segment. Gateways leave those above ``TRANSACTION_BYTES_MAX`` to the job and to maintenance."""
+"""Staged bytes of one topic in a transaction that a job commits by itself. The process that applies it holds them in memory, as
+one segment. Gateways leave those above ``TRANSACTION_BYTES_MAX`` to the job and to maintenance."""
 
 JOB_OBJECTS_MAX: Final = 10_000
-"""Staged objects of a job's transaction: the decision names each, in some 80 bytes."""
+"""Staged objects of a job's transaction: the decision names each one, in some 80 bytes."""
 
 assert TRANSACTION_TIMEOUT_MS_MAX < TRANSACTION_REMEMBERED_MS <= TRANSACTIONAL_ID_REMEMBERED_MS
 assert TRANSACTIONAL_ID_REMEMBERED_MS < NUMBERED_ID_REMEMBERED_MS
 
 TOPIC_OWNERS_MAX: Final = 64
-"""Gateways that a topic's partitions may be spread over: each adds conflicts on the one version number."""
+"""Gateways that a topic's partitions may be spread over: each adds conflicts at the one next version."""
 
 ROW_GROUP_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Uncompressed bytes of records after which a run goes on in another row group (one record more may be inside): what a
-reader decodes at once to get at one record."""
+"""Uncompressed bytes of records after which a run goes on in another row group (which may hold one record more). A reader
+decodes a whole row group to get one record."""
 
 SEGMENT_WHOLE_BYTES_MAX: Final = 1024 * 1024
-"""A segment up to this size is read in one request, footer and all, as long as its footer isn't known: a request costs more
-than the transfer of so little."""
+"""Up to this size a segment with an unknown footer is read whole, in one request: a request costs more than the transfer of so
+little."""
 
 READ_SPAN_BYTES_MAX: Final = 16 * 1024 * 1024
 """Most stored bytes of adjacent row groups that one range request asks for, unless one row group alone is larger."""
 
 FOOTER_CACHE_BYTES: Final = 32 * 1024 * 1024
-"""Default bound of a reader's cache of decoded footers; one of 8 row groups takes about 20 KiB."""
+"""Default bound of a reader's cache of decoded footers; a footer of 8 row groups takes about 20 KiB."""
 
 assert ROW_GROUP_BYTES_MAX <= READ_SPAN_BYTES_MAX
 
 KEY_BYTES_MAX: Final = 900
-"""Of an object's key, UTF-8. S3 allows 1,024 bytes; the rest is for the prefix of the store."""
+"""Of an object's key, in UTF-8. S3 allows 1,024 bytes; the store's prefix gets the rest."""
 
 KEY_NAME_BYTES_MAX: Final = 255
-"""Of what stands between two slashes of a key: what the usual file systems allow."""
+"""Of a name between two slashes of a key: what the usual file systems allow."""
 
 SEGMENT_PATH_BYTES_MAX: Final = 512
-"""Of a segment's path in its table: with the longest topic's name before it still a key. Tidelog's own have 53."""
+"""Of a segment's path in its table: a key even with the longest topic name before it. Tidelog's own have 53."""
 
 CLUSTER_BYTES_MAX: Final = 4 * 1024
 """Of ``system/cluster.json``, and of a ``_last_checkpoint``: a few members each."""
 
 COMMIT_BYTES_MAX: Final = 128 * 1024 * 1024
-"""Of a commit: one of 10,000 partitions and as many removed segments has some 6 MB, offsets of a large group 16 MB. A committer
+"""Of a commit. One of 10,000 partitions and as many removed segments has some 6 MB; offsets of a large group 16 MB. A committer
 refuses to write a larger one, and a reader to read it."""
 
 CHECKPOINT_BYTES_MAX: Final = 512 * 1024 * 1024
-"""Of a checkpoint: a busy topic's, with a week of removed segments, has some 100 MB."""
+"""Of a checkpoint: that of a busy topic, with a week of removed segments, has some 100 MB."""
 
 FOOTER_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of a segment's footer: one of 10,000 row groups has some 8 MB."""
@@ -217,25 +237,25 @@ STORE_PAUSE_LAST_MS: Final = 3_000
 """Longest pause between two tries."""
 
 STORE_RETRY_MS_MAX: Final = 15_000
-"""No try begins later than this after the first. Less than clients wait, so that they get an answer."""
+"""No try begins later than this after the first. Clients wait longer, so they get an answer."""
 
 S3_CONNECTIONS: Final = 32
-"""Default of requests that run at once over connections that are kept."""
+"""Default of requests that run at once over kept connections."""
 
 S3_CONNECT_TIMEOUT_MS: Final = 3_000
-"""Default: a server that is there accepts in milliseconds; one lost packet costs a second."""
+"""Default: a live server accepts in milliseconds; one lost packet costs a second."""
 
 S3_READ_TIMEOUT_MS: Final = 10_000
 """Default, between two pieces of an answer: S3's slowest answers to small requests take a few seconds."""
 
 DIRECTORY_ATTEMPTS_MAX: Final = 100
-"""How often a put makes its directory anew after a delete of the last object in it removed it."""
+"""How often a put makes its directory again after a delete of the last object removed it."""
 
 DIRECTORIES_REMEMBERED_MAX: Final = 128
 """Directories that a local store keeps open, one file descriptor each: those of some sixty topics."""
 
 TEMPORARY_FILE_AGE_MAX_MS: Final = 3_600_000
-"""An object in the making that was not touched for so long has lost its process: writing one takes seconds."""
+"""An untouched temporary file of this age has lost its process: writing one takes seconds."""
 
 assert len("topics//") + TOPIC_NAME_CHARACTERS_MAX + SEGMENT_PATH_BYTES_MAX <= KEY_BYTES_MAX
 assert STORE_PAUSE_FIRST_MS <= STORE_PAUSE_LAST_MS <= STORE_RETRY_MS_MAX

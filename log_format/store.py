@@ -1,15 +1,15 @@
-"""What the format asks of an object store.
+"""What the format needs of an object store.
 
 Keys are relative to the store's root, ``/``-separated, without a leading ``/``, and ordered by their UTF-8 bytes.
 
-1. **Put-if-absent is atomic** among all processes: of any number of simultaneous calls for one key at most one succeeds.
+1. **Put-if-absent is atomic** among all processes: of simultaneous calls for one key at most one succeeds.
 2. **Read your writes**: an operation that begins after a successful put or delete returned sees it; so does a listing.
-3. **No half objects**: a get or a listing shows a whole object or none, also after a crash in the middle of a put.
+3. **No half objects**: a get or a listing shows a whole object or none, even after a crash during a put.
 4. **Durable**: when a put returns, the object survives the crash of the process and of its machine.
 
-Every call blocks until it has an answer or its bounded retries are used up, is safe from any thread, and raises only
-``StoreError`` subclasses. Stores retry by themselves only what may be repeated without harm: ``put_if_absent`` is never
-repeated once its request may have reached the store, since the caller must learn whose object is there.
+Every call blocks until it has an answer or its bounded retries are used up. It is thread-safe, and raises only ``StoreError``
+subclasses. A store repeats a request only where that does no harm. It never repeats ``put_if_absent`` once the request may have
+reached the store, since the caller must learn whose object is there.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ class ObjectInfo:
 
 @runtime_checkable
 class ObjectStore(Protocol):
-    """Eight operations on one bucket and prefix, or one directory. See the module's promises."""
+    """Eight operations on one bucket and prefix, or one directory, with the module's promises."""
 
     @property
     def uri(self) -> str:
-        """Where the store is, as a Delta reader would name it: ``file:///directory`` or ``s3://bucket/prefix``."""
+        """The store's address, as a Delta reader would name it: ``file:///directory`` or ``s3://bucket/prefix``."""
         ...
 
     @property
     def lists_from_key(self) -> bool:
-        """Whether ``list`` with ``start_after`` costs what it yields. Else it costs all that lies in the directory."""
+        """Whether ``list`` with ``start_after`` costs only what it yields. Otherwise it costs the whole directory."""
         ...
 
     def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
-        """The whole object. One of more than ``bytes_max`` bytes is not read.
+        """The whole object; one above ``bytes_max`` bytes is not read.
 
         Raises ``ObjectMissing``, ``ObjectTooLarge``, ``StoreUnavailable``.
         """
@@ -57,7 +57,7 @@ class ObjectStore(Protocol):
         ...
 
     def put(self, key: str, data: bytes) -> None:
-        """Write or replace the object. Raises ``StoreUnavailable``."""
+        """Write the object, replacing an earlier one. Raises ``StoreUnavailable``."""
         ...
 
     def put_if_absent(self, key: str, data: bytes) -> None:
@@ -65,7 +65,7 @@ class ObjectStore(Protocol):
         ...
 
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
-        """The objects whose key starts with ``prefix`` and is greater than ``start_after``, in key order, in pages as consumed.
+        """The objects whose key starts with ``prefix`` and is above ``start_after``, in key order; pages are read as consumed.
 
         Raises ``StoreUnavailable`` while it is iterated.
         """
@@ -85,5 +85,5 @@ class ObjectStore(Protocol):
         ...
 
     def head(self, key: str) -> ObjectInfo:
-        """What is known of the object without its bytes. Raises ``ObjectMissing``, ``StoreUnavailable``."""
+        """The object's size and time. Raises ``ObjectMissing``, ``StoreUnavailable``."""
         ...

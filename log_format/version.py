@@ -1,3 +1,3 @@
-"""The one place where Tidelog's version is written."""
+"""Tidelog's version, written only here."""
 
 __version__ = "0.1.0"

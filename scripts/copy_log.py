@@ -4,15 +4,14 @@
     python scripts/copy_log.py s3://bucket/log ./restored --topic orders --version 1234
 
 The order makes the copy whole: groups' offsets first, then each topic's ``_delta_log`` in the order of its versions, then its
-segments. So a copied offset was committed for records that the copied log has, and a copied commit names segments that were
-there when it was copied (what leaves the table stays for ``deleted.file.retention.ms``). Transactions and heartbeats are not
-copied: a transaction under way meanwhile may be in some topics of the copy and not in others; drain the gateways first where
-that matters.
+segments. So for each copied offset the copied log has the records. A copied commit names segments that existed when it was
+copied: removed ones stay for ``deleted.file.retention.ms``. Transactions and heartbeats are not copied. A transaction under way
+may be in some topics of the copy and not in others; where that matters, drain the gateways first.
 
-``--version`` stops a topic at that version: later commits and checkpoints are left out. It fails when clean-up has deleted what
-it would need. Objects that are there already are left as they are, so a copy that broke off goes on; a target must hold nothing
-else. Every topic is proved afterwards as ``tidelog verify`` does. Exit code 1 when one is damaged: clean-up ran meanwhile (run it
-again), or the source is.
+``--version`` stops a topic at that version, without later commits and checkpoints. It fails when clean-up has deleted objects
+that it needs. Objects that exist in the target are left as they are, so a copy that broke off goes on. A target must hold
+nothing else. Afterwards every topic is verified as ``tidelog verify`` does. Exit code 1 when one is damaged: clean-up ran
+meanwhile (run it again), or the source is damaged.
 """
 # ruff: noqa: INP001, T201 - a program of its own that talks to a terminal
 
@@ -47,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("--version needs one --topic: each table counts its own versions")
     source, target = open_store(chosen.source), open_store(chosen.target)
     if chosen.topic is None:
-        # The key by which producer ids prove themselves, and what groups have consumed.
+        # The key that proves producer ids, and the groups' offsets.
         copy_all(source, target, keys(source, layout.CLUSTER_KEY))
         copy_table(source, target, layout.CONSUMER_OFFSETS_ROOT, None)
     topics = chosen.topic or list(source.list_directories(layout.TOPICS))
@@ -60,25 +59,25 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def copy_table(source: ObjectStore, target: ObjectStore, root: str, version_max: int | None) -> None:
-    """Its log up to ``version_max``, then everything else below ``root``, what only later versions name included."""
+    """Copy the log up to ``version_max``, then everything else below ``root``, even what only later versions name."""
     log, hint = layout.table_log_prefix(root), layout.table_last_checkpoint_key(root)
     listed = [key for key in keys(source, log) if key != hint]
     versions = [version for key in listed if (version := layout.commit_version(key)) is not None]
-    # A listing beside writers may lack a commit and have the next one.
+    # A listing during writes may lack a commit and show the next one.
     between = [layout.table_commit_key(root, version) for version in without_gaps(versions, min(versions, default=0))]
     copied = [key for key in sorted({*listed, *between}) if _is_within(key, version_max)]
-    # One after another: a log of which a part was copied has its beginning.
+    # One after another, so that a partial copy has the log's beginning.
     copy_all(source, target, copied, at_once=1)
     copy_all(source, target, [key for key in keys(source, root) if not key.startswith(log)])
 
 
 def keys(store: ObjectStore, prefix: str) -> list[str]:
-    """What lies below ``prefix`` now, in the order of the keys."""
+    """The keys below ``prefix`` now, in order."""
     return [info.key for info in store.list(prefix)]
 
 
 def copy_all(source: ObjectStore, target: ObjectStore, copied: list[str], *, at_once: int = COPIES_AT_ONCE) -> None:
-    """Each object once; one that is gone meanwhile was no longer needed, or the proof will miss it."""
+    """Copy each object once. One that is gone meanwhile was no longer needed; otherwise the verification misses it."""
 
     def copy(key: str) -> None:
         try:

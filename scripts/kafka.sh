@@ -2,7 +2,7 @@
 # Gets a Kafka broker and its Python clients, for the benchmarks: once, and kept outside the repository.
 #
 #   scripts/kafka.sh path       print where they are kept
-#   scripts/kafka.sh install    fetch what is not there (needs Maven)
+#   scripts/kafka.sh install    fetch what is missing (needs Maven)
 #   scripts/kafka.sh spark      the same for Spark's Kafka source (needs a JDK, too)
 set -eu
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Checks infra/ by the tools of those who made its formats. They are fetched once, into the cache (some 400 MB, ten minutes,
-# Go and Python are needed), so this is no part of `make test`. What needs Terraform is passed over, and said, where it is missing.
+# Checks infra/ with the tools of its formats' makers. They are fetched once, into the cache (some 400 MB, ten minutes; needs Go and
+# Python), so this is no part of `make test`. Without Terraform its checks are skipped, and a message says so.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -49,7 +49,7 @@ GO
     touch "$kept/complete-1"
 }
 
-# NAME PACKAGE VERSION [WHAT]: a program of that name, from PACKAGE or from what lies in $kept/NAME.
+# NAME PACKAGE VERSION [WHAT]: a program of that name, from PACKAGE or from $kept/NAME.
 build() {
     mkdir -p "$kept/$1"
     (
@@ -79,7 +79,7 @@ done
 if kubectl version --client >/dev/null 2>&1; then
     kubectl kustomize infra/kubernetes >/dev/null
 else
-    say "Kubernetes: not put together, for kubectl is missing"
+    say "Kubernetes: not built, since kubectl is missing"
 fi
 say "The images of the gateway and for EMR: the steps of their builds, in a clean directory"
 directory=$(mktemp -d)
@@ -96,6 +96,6 @@ if [ -n "$mirror" ] && terraform version >/dev/null 2>&1; then
     say "Terraform: apply and destroy on an emulator of AWS"
     "$python" infra/terraform/emulate.py "$kept/venv/bin/moto_server" "$mirror"
 else
-    say "Terraform: not applied to an emulator, for Terraform or a mirror of the AWS provider is missing"
+    say "Terraform: not applied to an emulator, since Terraform or a mirror of the AWS provider is missing"
 fi
 say "infra/ is well"

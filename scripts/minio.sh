@@ -2,7 +2,7 @@
 # Gets the MinIO server, for tests and local development: built from source by Go, once, and kept outside the repository.
 #
 #   scripts/minio.sh path       print where it is kept
-#   scripts/minio.sh install    build it when it is not there
+#   scripts/minio.sh install    build it if missing
 set -eu
 
 kept="${TIDELOG_CACHE:-$HOME/.cache/tidelog}/bin"
@@ -19,7 +19,7 @@ install() {
     mkdir -p "$kept"
     building=$(mktemp -d "$kept/building.XXXXXX")
     trap 'rm -rf "$building"' EXIT
-    # Built aside and renamed, so that an interrupted build leaves nothing that looks like a server.
+    # Built under another name and renamed, so that an interrupted build leaves nothing that looks like a server.
     GOBIN="$building" CGO_ENABLED=0 go install "$package"
     mv "$building/minio" "$kept/minio"
 }

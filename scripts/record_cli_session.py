@@ -1,8 +1,8 @@
 # ruff: noqa: INP001, S603
 """Record a session of the command line in a terminal (tmux), and put it into docs/cli.md between its two marks.
 
-``.venv/bin/python scripts/record_cli_session.py``. Needs tmux and the gateway's packages. A gateway is started on a directory
-that is thrown away; what is typed and what is shown is taken from the terminal's screen, as a person would see it.
+``.venv/bin/python scripts/record_cli_session.py``. Needs tmux and the gateway's packages. It starts a gateway on a temporary
+directory. Commands and output are taken from the terminal's screen, as a person would see them.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ STEPS: tuple[tuple[str, str | None], ...] = (
     ("tidelog topic describe nope", None),
     ("kill %1; wait", None),
 )
-"""What is typed; and, for what goes on for ever, what it shows before Ctrl-C is pressed."""
+"""The commands to type; for one without end, the output before Ctrl-C is pressed."""
 
 
 class Terminal:
-    """A shell in tmux, on a server of its own."""
+    """A shell in tmux, on a tmux server of its own."""
 
     def __init__(self, directory: Path) -> None:
         self._tmux = ("tmux", "-L", f"tidelog-{os.getpid()}", "-f", os.devnull)
@@ -62,7 +62,7 @@ class Terminal:
         self._until(lambda: self._prompts() > 0)
 
     def type(self, command: str, ends_after: str | None) -> None:
-        """Type it, and wait for the next prompt; press Ctrl-C when ``ends_after`` is shown once more."""
+        """Type the command and wait for the next prompt; press Ctrl-C when ``ends_after`` is shown once more."""
         prompts, shown = self._prompts(), self.screen().count(ends_after or "\n")
         self._run("send-keys", "-l", command)
         self._run("send-keys", "Enter")
@@ -72,7 +72,7 @@ class Terminal:
         self._until(lambda: self._prompts() > prompts and self.screen().endswith("\n" + PROMPT.strip()))
 
     def screen(self) -> str:
-        """What is on it, without the blank lines at its end."""
+        """The screen's text, without blank lines at the end."""
         return self._run("capture-pane", "-p").rstrip("\n")
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ class Terminal:
 
 
 def main() -> None:
-    """Record, and write the document anew."""
+    """Record, and write the document again."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
         terminal = Terminal(Path(directory))
         try:

@@ -38,7 +38,7 @@ python=$(find_python)
 check_java
 
 if [ -d .venv ] && ! .venv/bin/python -c "$fits" >/dev/null 2>&1; then
-    say "The Python that .venv was made from is gone: making it anew."
+    say "The Python of .venv is gone: making .venv again."
     rm -rf .venv
 fi
 if [ ! -x .venv/bin/python ]; then

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from spark_pipeline.option_refused import OptionRefused
 from spark_pipeline.schemas import KAFKA_SOURCE
 from spark_pipeline.source.batch import BatchReader
-from spark_pipeline.source.options import OptionRefused, includes_headers, parse_options
+from spark_pipeline.source.options import includes_headers, parse_options
 from spark_pipeline.source.stream import StreamReader
 
 if TYPE_CHECKING:

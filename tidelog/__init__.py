@@ -15,6 +15,10 @@ Needs neither Spark nor FastAPI nor boto3; pyarrow makes it faster when it is th
 imported when it is first used. The errors are in ``tidelog.errors``. The gateway is reached by HTTP alone.
 """
 
+from tidelog.installation import check_log_format
+
+check_log_format()
+
 from log_format.errors import TidelogError
 from log_format.version import __version__
 from tidelog.admin import Admin

@@ -12,8 +12,7 @@ import msgspec
 from tidelog import limits
 from tidelog.bodies.encode import JSON
 from tidelog.calls.groups import GroupCalls, as_json_places, list_groups
-from tidelog.calls.topic_facts import describe_topic
-from tidelog.calls.topic_list import list_topics
+from tidelog.calls.topics import describe_topic, list_topics, partition_offsets
 from tidelog.deadline import Deadline
 from tidelog.errors import TopicAlreadyExists, UnknownGroup, UnknownTopic
 from tidelog.http.transport import Reply, Request, Transport, target
@@ -137,9 +136,9 @@ class Admin:
         """
         wanted = range(self.describe_topic(topic).partition_count) if partitions is None else partitions
         return {
-            partition: self._get(
-                target("topics", topic, "partitions", partition, "offsets", timestamp=timestamp_ms)
-            ).decode(PartitionOffsets)
+            partition: partition_offsets(
+                self._transport, TopicPartition(topic, partition), timestamp_ms, Deadline(self._timeout_ms)
+            )
             for partition in wanted
         }
 
@@ -211,7 +210,8 @@ class Admin:
 
     def cluster(self) -> Cluster:
         """The live gateways, their store and limits."""
-        return self._get(target("cluster")).decode(Cluster)
+        request = Request(method="GET", target=target("cluster"), repeatable=True, reads=True)
+        return self._transport.call(request, Deadline(self._timeout_ms)).decode(Cluster)
 
     def close(self) -> None:
         """Close the connections. A second call does nothing."""
@@ -227,10 +227,6 @@ class Admin:
 
     def _group(self, group: str) -> GroupCalls:
         return GroupCalls(self._transport, group)
-
-    def _get(self, where: str) -> Reply:
-        request = Request(method="GET", target=where, repeatable=True, reads=True)
-        return self._transport.call(request, Deadline(self._timeout_ms))
 
     def _call(self, method: str, where: str, body: object, *, repeatable: bool) -> Reply:
         request = Request(

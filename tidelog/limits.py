@@ -1,10 +1,13 @@
-"""Every bound of the SDK, with unit and reason. What a user may turn is a constructor argument; its default is here."""
+"""Every bound of the SDK, with unit and reason. What a user may turn is a constructor argument; its default is here.
+
+The contract's own bounds are in ``log_format.limits``.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
-from log_format.limits import PARTITION_COUNT_MAX, REQUEST_BYTES_MAX
+from log_format.limits import REQUEST_BYTES_MAX
 
 DEFAULT_URL: Final = "http://127.0.0.1:8080"
 """Where ``tidelog serve`` listens; ``TIDELOG_URL`` and the constructors' ``bootstrap_servers`` win over it."""
@@ -29,7 +32,7 @@ BACKOFF_LAST_MS: Final = 3_000
 """Longest rest, unless the gateway asks for a longer one by ``Retry-After``."""
 
 LATE_MS_MAX: Final = 100
-"""A request that changes something is not begun with less time left: cut off, nobody would know whether it happened."""
+"""A request that changes something is not begun with less time left: cut off, its outcome would be unknown."""
 
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 """An answer without records that is above this, as it comes or decompressed, is given up: a page of topics has some megabytes."""
@@ -74,15 +77,8 @@ LINGER_MS: Final = 5
 BATCH_BYTES: Final = 1024 * 1024
 BUFFER_BYTES: Final = 32 * 1024 * 1024
 MAX_IN_FLIGHT: Final = 5
-IN_FLIGHT_PER_TOPIC_MAX: Final = 5
-"""As many requests of one producer as the gateway knows again (the contract's)."""
 MAX_BLOCK_MS: Final = 60_000
 DELIVERY_TIMEOUT_MS: Final = 120_000
-
-TRANSACTION_TIMEOUT_MS: Final = 60_000
-TRANSACTION_TIMEOUT_MS_MIN: Final = 1_000
-TRANSACTION_TIMEOUT_MS_MAX: Final = 900_000
-"""The contract's bounds on ``timeout_ms``."""
 
 RECORD_OVERHEAD_BYTES: Final = 96
 """Counted for each record besides its key, value and headers: what it costs in JSON, and more than it costs in Arrow."""
@@ -102,15 +98,10 @@ MURMUR2_CACHE_KEY_BYTES_MAX: Final = 64
 
 POLL_TIMEOUT_MS: Final = 500
 POLL_RECORDS_MAX: Final = 500
-FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
-FETCH_RECORDS_MAX: Final = 100_000
-"""The contract's bound on ``max_records``."""
+FETCH_BYTES: Final = 8 * 1024 * 1024
 
 JSON_FETCH_RECORDS_MAX: Final = 20_000
 """As JSON a record takes several times the memory, and becomes an object at once."""
-
-FETCH_BYTES_LARGEST: Final = 64 * 1024 * 1024
-"""The contract's bound on ``max_bytes``."""
 
 
 def fetched_bytes_max(bytes_max: int, records_max: int, *, as_json: bool) -> int:
@@ -121,13 +112,6 @@ def fetched_bytes_max(bytes_max: int, records_max: int, *, as_json: bool) -> int
 
 ITERATION_WAIT_MS: Final = 10_000
 """How long one poll of an endless iteration waits; new partitions are looked for between two."""
-
-SESSION_TIMEOUT_MS: Final = 45_000
-"""Kafka's default."""
-
-SESSION_TIMEOUT_MS_MIN: Final = 1_000
-SESSION_TIMEOUT_MS_MAX: Final = 1_800_000
-"""The contract's bounds."""
 
 AUTO_COMMIT_INTERVAL_MS: Final = 5_000
 
@@ -142,14 +126,6 @@ PREFETCH_END_MS: Final = 1_000
 
 AIO_SLICE_MS: Final = 1_000
 """What an async call waits in a thread at a time: an abandoned one is over after this."""
-
-FETCH_WAIT_MS_MAX: Final = 60_000
-"""The contract's bound on ``max_wait_ms``."""
-
-TIMESTAMP_MS_MAX: Final = 253_402_300_799_999
-"""The contract's bound on times, 9999-12-31T23:59:59.999Z."""
-
-PARTITION_MAX: Final = PARTITION_COUNT_MAX - 1
 
 assert 2 * REQUEST_TARGET_BYTES <= REQUEST_BYTES_MAX
 assert BATCH_BYTES <= REQUEST_TARGET_BYTES

@@ -1,5 +1,5 @@
-// In the place of Spark's token provider for Kafka, which has to do with brokers that ask for delegation tokens: what Spark's
-// Kafka source calls of it, for a broker on PLAINTEXT. Nothing here runs once per record.
+// Replaces Spark's token provider for Kafka, which serves brokers with delegation tokens: the methods that Spark's Kafka source
+// calls, for a broker on PLAINTEXT. Nothing here runs once per record.
 package org.apache.spark.kafka010
 
 import java.util.{HashMap, Map => JavaMap}

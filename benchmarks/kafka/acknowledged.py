@@ -1,4 +1,4 @@
-"""Run by the clients' own Python: send numbered records one by one and print when each was acknowledged.
+"""Sends numbered records one by one and prints when each was acknowledged. Run by the clients' own Python.
 
 ``acknowledged.py ADDRESS TOPIC COUNT PAUSE_SECONDS`` prints a line ``number nanoseconds-since-the-epoch`` for each record.
 """

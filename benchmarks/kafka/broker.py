@@ -1,7 +1,7 @@
-"""One Kafka broker (KRaft, controller in the same process) on 127.0.0.1, with the settings that Kafka ships.
+"""One Kafka broker (KRaft, controller in the same process) on 127.0.0.1, with Kafka's shipped settings.
 
-Two differ: 8 partitions by default, as our topics here have, and requests of 4 MiB are let through, so that large batches may be
-tried. It does not fsync: that is Kafka's default, and its acknowledgements are measured so.
+Two settings differ: 8 partitions by default, as our topics here have, and requests of up to 4 MiB, so that large batches can be
+measured. The broker does not fsync, which is Kafka's default: its acknowledgements are measured without.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _JAVA = ["java", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Djava.a
 
 
 def kept() -> Path:
-    """Where ``scripts/kafka.sh install`` puts the jars and the clients' environment."""
+    """The directory in which ``scripts/kafka.sh install`` puts the jars and the clients' environment."""
     return Path(os.environ.get("TIDELOG_CACHE", Path.home() / ".cache" / "tidelog")) / "kafka"
 
 
@@ -59,7 +59,7 @@ class Broker:
     logging: Path
 
     def make_topic(self, name: str) -> None:
-        """A topic with the broker's defaults."""
+        """Create a topic with the broker's defaults."""
         command = ["--bootstrap-server", self.address, "--create", "--topic", name]
         run_tool("org.apache.kafka.tools.TopicCommand", command, self.logging)
 
@@ -78,7 +78,7 @@ def tool(main_class: str, arguments: list[str], logging: Path, heap: str = "256m
 
 
 def run_tool(main_class: str, arguments: list[str], logging: Path) -> str:
-    """What one of Kafka's own programs prints. Raises ``RuntimeError`` with its words when it fails."""
+    """The output of one of Kafka's own programs. Raises ``RuntimeError`` with its words when it fails."""
     done = subprocess.run(
         tool(main_class, arguments, logging), capture_output=True, text=True, timeout=120, check=False
     )
@@ -89,7 +89,7 @@ def run_tool(main_class: str, arguments: list[str], logging: Path) -> str:
 
 @contextlib.contextmanager
 def broker() -> Iterator[Broker]:
-    """A broker on an empty directory. Raises ``FileNotFoundError`` when its jars are not there."""
+    """A broker on an empty directory. Raises ``FileNotFoundError`` without its jars."""
     if not (kept() / "complete").exists():
         raise FileNotFoundError(f"no Kafka in {kept()}: run scripts/kafka.sh install")
     directory = Path(tempfile.mkdtemp(prefix="tidelog-bench-kafka-"))

@@ -1,7 +1,7 @@
 """One Kafka client as a process of its own: ``clients.py CLIENT ADDRESS TOPIC RECORDS VALUE_BYTES``.
 
-Run by the interpreter of ``scripts/kafka.sh``, so it imports nothing of this project. It warms up, prints ``ready``, waits for a
-line on standard input, sends the records one by one with acks=all, and prints one line of JSON: seconds, and CPU
+Run by the interpreter of ``scripts/kafka.sh``, so it imports nothing of this project. It warms up, prints ``ready``, and waits
+for a line on standard input. It sends the records one by one with acks=all. It then prints one line of JSON: seconds, and CPU
 seconds of this process.
 """
 
@@ -19,7 +19,7 @@ BATCH_BYTES = 1 << 20
 
 def confluent(address: str, topic: str) -> Callable[[list[bytes], int], None]:
     """librdkafka, by confluent-kafka."""
-    from confluent_kafka import Producer  # noqa: PLC0415 - each run needs one of them
+    from confluent_kafka import Producer  # noqa: PLC0415 - each run needs one client
 
     producer = Producer(
         {
@@ -51,7 +51,7 @@ def confluent(address: str, topic: str) -> Callable[[list[bytes], int], None]:
 
 
 def kafka_python(address: str, topic: str) -> Callable[[list[bytes], int], None]:
-    """kafka-python: Python throughout, as our client is."""
+    """kafka-python: all in Python, as our client is."""
     from kafka import KafkaProducer  # noqa: PLC0415
 
     producer = KafkaProducer(bootstrap_servers=address, acks="all", linger_ms=LINGER_MS, batch_size=BATCH_BYTES)
@@ -67,7 +67,7 @@ def kafka_python(address: str, topic: str) -> Callable[[list[bytes], int], None]
 
 
 def stored(address: str, topic: str) -> int:
-    """Records in the topic, which is new: confluent-kafka is measured without callbacks, so this is how failures show."""
+    """Records in the new topic. It shows failures, since confluent-kafka is measured without callbacks."""
     from confluent_kafka import Consumer, TopicPartition  # noqa: PLC0415
 
     consumer = Consumer({"bootstrap.servers": address, "group.id": "watermarks"})
@@ -79,7 +79,7 @@ def stored(address: str, topic: str) -> int:
 
 
 def main() -> None:
-    """Warm up, wait to be told, send, and see that all of it is there."""
+    """Warm up, wait for the signal, send, and check that all records are there."""
     client, address, topic, records, value_bytes = sys.argv[1:]
     values = [json.loads(line).encode() for line in sys.stdin.readline().split("\t")]
     if any(len(value) != int(value_bytes) for value in values):

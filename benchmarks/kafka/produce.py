@@ -17,7 +17,7 @@ _RATE = re.compile(r"^(\d+) records sent, ([\d.]+) records/sec", re.MULTILINE)
 
 
 def measure(broker: Broker, *, records: int, value_bytes: int) -> Iterator[Sent]:
-    """One run of each client. kafka-python, which is twenty times slower, gets a tenth of the records."""
+    """One run of each client. kafka-python, twenty times slower, gets a tenth of the records."""
     for client, count in (("confluent-kafka", records), ("kafka-python", records // 10)):
         topic = f"{client}-{value_bytes}"
         broker.make_topic(topic)
@@ -33,7 +33,7 @@ def measure(broker: Broker, *, records: int, value_bytes: int) -> Iterator[Sent]
 
 
 def _java(broker: Broker, records: int, value_bytes: int) -> Sent:
-    """ProducerPerformance, JVM start-up included in its CPU: give it records enough."""
+    """ProducerPerformance. Its CPU includes JVM start-up, so give it enough records."""
     topic = f"java-{value_bytes}"
     broker.make_topic(topic)
     arguments = [

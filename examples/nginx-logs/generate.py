@@ -25,7 +25,7 @@ def line(chance: random.Random) -> str:
 
 
 def rotate(log: Path) -> None:
-    """``access.log`` becomes ``.1``, that ``.2.gz``, and so on; the oldest goes."""
+    """``access.log`` becomes ``.1``, ``.1`` becomes ``.2.gz``, and so on; the oldest file is deleted."""
     log.with_name(f"{log.name}.{KEPT}.gz").unlink(missing_ok=True)
     for number in range(KEPT - 1, 1, -1):
         older = log.with_name(f"{log.name}.{number}.gz")
@@ -39,7 +39,7 @@ def rotate(log: Path) -> None:
 
 
 def main() -> None:
-    """Write until Ctrl-C, or so many lines."""
+    """Write until Ctrl-C, or ``--lines`` lines."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", type=Path)
     parser.add_argument("--lines-per-second", type=float, default=100.0)

@@ -1,4 +1,4 @@
-"""A topic of nginx's lines -> a Delta table of requests: ``python to_table.py STORE TOPIC TABLE [--once]``; Ctrl-C ends it."""
+"""From a topic of nginx's lines to a Delta table: ``python to_table.py STORE TOPIC TABLE [--once]``; Ctrl-C ends it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def requests(records: DataFrame) -> DataFrame:
     """Kafka's columns with headers -> a row for each line.
 
     Columns: ``time timestamp, address, method, path string, status int, bytes long, referrer, agent string``, all null for a line
-    of another format; ``line string`` for those, else null; ``file string, file_line long, partition int, offset long``.
+    of another format; ``line string``, null for the others; ``file string, file_line long, partition int, offset long``.
     """
     text = col("value").cast("string")
     is_combined = text.rlike(COMBINED)

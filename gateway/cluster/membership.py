@@ -85,7 +85,7 @@ class Membership:
         self._looping: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="heartbeat")
         gauge = Gauge("tidelog_cluster_gateways", "Gateways taken to be alive, this one included.", registry=registry)
-        gauge.set_function(lambda: 1 + len(self._peers))
+        gauge.set_function(lambda: 1 + self._peers.count)
         ignored = Gauge(
             "tidelog_cluster_heartbeats_ignored",
             "Objects in system/gateways/ that no gateway of this cluster signed of late.",

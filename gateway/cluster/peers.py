@@ -35,7 +35,9 @@ class Peers:
         self.looks_old = asyncio.Event()
         """Set by what shows that the view is old. ``Membership`` then looks before its time."""
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
+        """How many are live, those at rest included."""
         return len(self._heartbeats)
 
     def heartbeats(self) -> list[Heartbeat]:

@@ -140,19 +140,27 @@ POOL_WAITING_MAX: Final = 2_048
 """Calls that wait for a thread of one pool; beyond it 503 ``OVERLOADED``."""
 
 
+TAIL_CACHE_BYTES: Final = 24 * _MEBIBYTE
+FOOTER_CACHE_BYTES: Final = 12 * _MEBIBYTE
+MANIFEST_BYTES: Final = 48 * _MEBIBYTE
+GROUPS_BYTES: Final = 20 * _MEBIBYTE
+IN_FLIGHT_BYTES: Final = 40 * _MEBIBYTE
+"""Defaults of the settings of these names; what each bounds is said there."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineBounds:
     """The bounds that a user may change: bytes, counts of threads, counts of waiting polls."""
 
     write_threads: int = 16
     read_threads: int = 8
-    tail_cache_bytes_max: int = 48 * _MEBIBYTE
-    footer_cache_bytes_max: int = 16 * _MEBIBYTE
-    manifest_bytes_max: int = 48 * _MEBIBYTE
-    groups_bytes_max: int = 20 * _MEBIBYTE
+    tail_cache_bytes_max: int = TAIL_CACHE_BYTES
+    footer_cache_bytes_max: int = FOOTER_CACHE_BYTES
+    manifest_bytes_max: int = MANIFEST_BYTES
+    groups_bytes_max: int = GROUPS_BYTES
     waiting_polls_max: int = 10_000
     request_bytes_max: int = limits.REQUEST_BYTES_MAX
-    large_bodies_bytes_max: int = 48 * _MEBIBYTE
+    large_bodies_bytes_max: int = IN_FLIGHT_BYTES * 3 // 4
     log_poll_ms: int = LOG_POLL_MS
 
 

@@ -155,7 +155,7 @@ class Forwarding:
         hops_max = 2 if mode == "random" and about_group else 1
         if mode == "off" or scope["method"] == "HEAD" or hops >= hops_max:
             return None
-        if not self._peers.candidates() or _announced_bytes(scope) > self._request_bytes_max:
+        if not self._peers.count or _announced_bytes(scope) > self._request_bytes_max:
             return None
         if mode == "random" and hops == 0:
             if not scope["path"].startswith("/v1/") or scope["path"] == _CLUSTER:

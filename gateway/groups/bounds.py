@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from log_format import limits
+
 LEASE_MS: Final = 1_000
 """How old the table's head may be when a coordinator answers from memory. Who takes over gives every member so much more time."""
 
-SESSION_TIMEOUT_MS_MIN: Final = 1_000
-SESSION_TIMEOUT_MS_MAX: Final = 1_800_000
-SESSION_TIMEOUT_MS_DEFAULT: Final = 45_000
-"""Kafka's."""
+SESSION_TIMEOUT_MS_MIN: Final = limits.SESSION_TIMEOUT_MS_MIN
+SESSION_TIMEOUT_MS_MAX: Final = limits.SESSION_TIMEOUT_MS_MAX
+SESSION_TIMEOUT_MS_DEFAULT: Final = limits.SESSION_TIMEOUT_MS_DEFAULT
 
 HEARTBEAT_MS_MAX: Final = 3_000
 """Kafka's ``heartbeat.interval.ms``; shorter where the session is."""

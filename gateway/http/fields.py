@@ -32,7 +32,7 @@ from log_format.records.schema import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 INT32_MAX: Final = 2**31 - 1
 IDENTIFIER_BYTES_MAX: Final = 255
 _IDENTIFIER_WHAT: Final = f"must be 1 to {IDENTIFIER_BYTES_MAX} bytes without control characters"
-_DIGITS: Final = re.compile(r"[+-]?[0-9]{1,19}")
+_DIGITS: Final = re.compile(r"[+-]?[0-9]{1,19}|[0-9]{20}")
 
 T = TypeVar("T")
 

@@ -44,7 +44,6 @@ class Parameter:
     schema: Mapping[str, Any]
     parse: Callable[[str], Any]
     default: Any = None
-    example: Any = None
 
 
 def integer(
@@ -79,25 +78,21 @@ def integer_or_word(
     return Parameter(name=name, description=description, schema=schema, parse=parse)
 
 
-def text(name: str, description: str, *, default: str | None = None, length_max: int = 4096) -> Parameter:
-    """Any text of at most ``length_max`` characters; absent: ``default``."""
-    schema: dict[str, Any] = {"type": "string", "maxLength": length_max}
-    if default is not None:
-        schema["default"] = default
+def text(name: str, description: str, *, length_max: int) -> Parameter:
+    """Any text of at most ``length_max`` characters; absent: None."""
 
     def parse(value: str) -> str:
         if len(value) > length_max:
             raise ValueError(f"must be at most {length_max} characters")
         return value
 
-    return Parameter(name=name, description=description, schema=schema, parse=parse, default=default)
+    schema = {"type": "string", "maxLength": length_max}
+    return Parameter(name=name, description=description, schema=schema, parse=parse)
 
 
 def choice(name: str, description: str, *, words: Sequence[str], default: str | None = None) -> Parameter:
     """One of ``words``; absent: ``default``."""
-    schema: dict[str, Any] = {"type": "string", "enum": list(words)}
-    if default is not None:
-        schema["default"] = default
+    schema = {"type": "string", "enum": list(words)} | ({} if default is None else {"default": default})
 
     def parse(value: str) -> str:
         if value not in words:

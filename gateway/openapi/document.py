@@ -1,6 +1,6 @@
 """The OpenAPI document: FastAPI describes control calls by their types, ``operation`` the calls that parse by hand.
 
-1. A control call is declared with ``**control(...)``: what its types do not say, and the errors of the contract.
+1. A control call is described by its function: types, docstrings, and ``problems(...)`` for the errors of the contract.
 2. A direct call is declared with ``**operation(...)``, whose value is the whole Operation Object.
 3. No operation has FastAPI's 422; every error is a ``Problem``.
 """
@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from gateway.http.direct_route import DirectRoute
-from gateway.http.parameters import INT64_MAX, NO_PARAMETERS, QueryParameters
+from gateway.http.parameters import INT64_MAX, NO_PARAMETERS, Parameter, QueryParameters
 from gateway.openapi.problems import problems
 from gateway.openapi.schemas import COMPONENT_SCHEMAS, PATH_PARAMETERS
 from log_format.errors import ErrorCode
@@ -40,7 +40,6 @@ def operation(
     path: Sequence[str] = (),
     headers: Sequence[Mapping[str, Any]] = (),
     body: Mapping[str, Any] | None = None,
-    description: str | None = None,
 ) -> dict[str, Any]:
     """Keyword arguments of a route decorator that describe the route.
 
@@ -57,8 +56,6 @@ def operation(
         "parameters": parameters,
         "responses": {str(status): dict(value) for status, value in answers.items()} | errors_by_status,
     }
-    if description is not None:
-        described["description"] = description
     if body is not None:
         described["requestBody"] = body
     return {"summary": summary, "openapi_extra": described, "response_class": Response, "response_model": None}
@@ -74,10 +71,7 @@ def answer(
     """A Response Object. ``content``: a JSON schema of an ``application/json`` body, or media type -> Media Type Object."""
     described: dict[str, Any] = {"description": description}
     if content is not None:
-        if any("/" in name for name in content):
-            described["content"] = dict(content)
-        else:
-            described["content"] = {JSON: media(content, example=example)}
+        described["content"] = _content(content, example)
     if headers is not None:
         described["headers"] = dict(headers)
     return described
@@ -91,18 +85,9 @@ def media(schema: Mapping[str, Any], *, example: Any = None) -> dict[str, Any]:
     return described
 
 
-def request_body(
-    content: Mapping[str, Any], *, required: bool = True, example: Any = None, description: str | None = None
-) -> dict[str, Any]:
+def request_body(content: Mapping[str, Any], *, example: Any = None) -> dict[str, Any]:
     """A Request Body Object; ``content`` as in ``answer``."""
-    described: dict[str, Any] = {"required": required}
-    if any("/" in name for name in content):
-        described["content"] = dict(content)
-    else:
-        described["content"] = {JSON: media(content, example=example)}
-    if description is not None:
-        described["description"] = description
-    return described
+    return {"required": True, "content": _content(content, example)}
 
 
 def integer_header(description: str) -> dict[str, Any]:
@@ -142,14 +127,10 @@ def _whole(value: Any) -> Any:
     return min(int(value), INT64_MAX) if isinstance(value, float) else value
 
 
-def _query_parameter(parameter: Any) -> dict[str, Any]:
-    described: dict[str, Any] = {
-        "name": parameter.name,
-        "in": "query",
-        "required": False,
-        "description": parameter.description,
-        "schema": dict(parameter.schema),
-    }
-    if parameter.example is not None:
-        described["example"] = parameter.example
-    return described
+def _content(content: Mapping[str, Any], example: Any) -> dict[str, Any]:
+    return dict(content) if any("/" in name for name in content) else {JSON: media(content, example=example)}
+
+
+def _query_parameter(parameter: Parameter) -> dict[str, Any]:
+    described = {"name": parameter.name, "in": "query", "required": False, "description": parameter.description}
+    return {**described, "schema": dict(parameter.schema)}

@@ -9,12 +9,13 @@ from pydantic import AfterValidator, Field
 from gateway.engine.fetching import FetchFrom, FetchLimits
 from gateway.http import fields
 from gateway.http.parameters import INT64_MAX, integer
+from log_format import limits
 
 RECORDS_DEFAULT: Final = 500
-RECORDS_MAX: Final = 100_000
+RECORDS_MAX: Final = limits.FETCH_RECORDS_MAX
 BYTES_DEFAULT: Final = 1024 * 1024
-BYTES_MAX: Final = 64 * 1024 * 1024
-WAIT_MS_MAX: Final = 60_000
+BYTES_MAX: Final = limits.FETCH_BYTES_MAX
+WAIT_MS_MAX: Final = limits.FETCH_WAIT_MS_MAX
 PARTITIONS_MAX: Final = 10_000
 """Partitions of one fetch."""
 

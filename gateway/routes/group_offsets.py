@@ -69,7 +69,7 @@ Offsets = Annotated[
 
 
 class Committing(fields.Body):
-    """``member_id`` and ``generation``, both or none: they are needed while the group has members."""
+    """`member_id` and `generation`, both or none: they are needed while the group has members."""
 
     member_id: fields.Opaque | None = None
     generation: Generation | None = None

@@ -151,7 +151,7 @@ class GroupSummary(TypedDict):
 
 
 class GroupPage(TypedDict):
-    """``next``: there are more behind it."""
+    """`next`: there are more behind it."""
 
     groups: list[GroupSummary]
     next: NotRequired[str]

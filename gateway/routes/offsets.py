@@ -30,7 +30,7 @@ class OffsetsQuery(fields.Parameters):
 
 
 class PartitionOffsets(TypedDict):
-    """``offset`` is there with ``timestamp``; null: none that late."""
+    """`offset` is there with `timestamp`; null: none that late."""
 
     log_start_offset: fields.Offset
     high_watermark: fields.Offset

@@ -69,7 +69,7 @@ class ClusterGateway(TypedDict):
 
 
 class Cluster(TypedDict):
-    """The live gateways of one store; ``limits`` are this gateway's settings of the same name, and the format's."""
+    """The live gateways of one store; `limits` are this gateway's settings of the same name, and the format's."""
 
     gateways: list[ClusterGateway]
     store: Annotated[

@@ -95,7 +95,7 @@ class TopicsQuery(fields.Parameters):
 
 
 class TopicPartition(TypedDict):
-    """``size_bytes``: stored, compressed."""
+    """`size_bytes`: stored, compressed."""
 
     partition: fields.Partition
     log_start_offset: fields.Offset
@@ -104,7 +104,7 @@ class TopicPartition(TypedDict):
 
 
 class Topic(TypedDict):
-    """A topic; ``config`` has all settings, defaults included."""
+    """A topic; `config` has all settings, defaults included."""
 
     name: fields.TopicName
     partition_count: PartitionCount
@@ -116,7 +116,7 @@ class Topic(TypedDict):
 
 
 class TopicPage(TypedDict):
-    """``next``: there are more behind it."""
+    """`next`: there are more behind it."""
 
     topics: list[Topic]
     next: NotRequired[str]

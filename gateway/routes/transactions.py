@@ -22,7 +22,7 @@ from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
 
 router = APIRouter(route_class=ControlRoute, tags=["transactions"])
 
-TIMEOUT_MS_DEFAULT: Final = 60_000
+TIMEOUT_MS_DEFAULT: Final = limits.TRANSACTION_TIMEOUT_MS_DEFAULT
 NUMBER_MAX: Final = 2**53 - 1
 """What every JSON parser keeps exactly."""
 _TIMEOUTS: Final = fields.Between(limits.TRANSACTION_TIMEOUT_MS_MIN, limits.TRANSACTION_TIMEOUT_MS_MAX)
@@ -60,7 +60,7 @@ class Nothing(fields.Body, example={}):
 
 
 class BegunTransaction(TypedDict):
-    """``last_number`` comes to a client that sent a ``number``; null: nothing was committed yet."""
+    """`last_number` comes to a client that sent a `number`; null: nothing was committed yet."""
 
     transaction_id: fields.Opaque
     producer_id: fields.Opaque
@@ -99,7 +99,7 @@ class Aborted(TypedDict):
 
 
 class Transaction(TypedDict):
-    """A transaction as it is now; ``topics`` when it is committed."""
+    """A transaction as it is now; `topics` when it is committed."""
 
     state: Annotated[str, fields.OneOf("open", "committing", "committed", "aborted")]
     transactional_id: str

@@ -1,4 +1,4 @@
-"""What EMR starts: maintenance, with the options of ``python -m compaction``. In the image: ``/opt/tidelog/maintenance.py``."""
+"""EMR's entry point: maintenance, with the options of ``python -m compaction``. In the image: ``/opt/tidelog/maintenance.py``."""
 # ruff: noqa: INP001 - a program of its own
 
 import sys

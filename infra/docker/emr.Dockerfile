@@ -1,8 +1,8 @@
 # Maintenance on EMR Serverless: docker build -f infra/docker/emr.Dockerfile -t tidelog-emr .
 #
-# EMR runs only what is built on its own images, brings Spark itself, and says what to start: there is no entry point here. BASE
-# is that of the application's release (release_label of the Terraform module maintenance); name it by its digest to build the
-# same image again. Both stages have it, so that the environment meets the Python that it was made with.
+# EMR runs only images built on its own, brings Spark itself, and names the command: there is no entry point here. BASE is the image
+# of the application's release (release_label of the Terraform module maintenance). Name it by its digest to build the same image
+# again. Both stages use it, so that the environment meets the Python that it was made with.
 
 ARG BASE=public.ecr.aws/emr-serverless/spark/emr-spark-8.0.0:latest
 # hadolint ignore=DL3006

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Starts the gateway in this process, so that signals reach it. The other gateways reach it by the container's own address,
-# unless TIDELOG_ADVERTISED_URL says otherwise.
+# Starts the gateway in this process, so that signals reach it. Other gateways use the container's own address, unless
+# TIDELOG_ADVERTISED_URL names another.
 set -eu
 
 # Where no file can be mounted (ECS), the certificate, its chain and its key come in one variable. All gateways share it, so
-# what it holds is also what each trusts in the others.
+# each also trusts the others by it.
 if [ -n "${GATEWAY_TLS_PEM:-}" ]; then
     pem=${TMPDIR:-/dev/shm}/tidelog-tls.pem
     (umask 077 && printf '%s\n' "$GATEWAY_TLS_PEM" > "$pem")

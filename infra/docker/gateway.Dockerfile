@@ -25,7 +25,7 @@ COPY infra/docker/gateway-entrypoint.sh /opt/tidelog/bin/gateway-entrypoint
 ENV PATH=/opt/tidelog/bin:$PATH PYTHONDONTWRITEBYTECODE=1 TIDELOG_HOST=0.0.0.0 TIDELOG_PORT=8080 \
     TIDELOG_OPS_HOST=0.0.0.0 TIDELOG_OPS_PORT=8081
 USER 10001:10001
-# 8080 is for clients, 8081 for operators: probes, metrics, what clients need not know.
+# 8080 is for clients; 8081 is for operators: probes and metrics, which clients do not need.
 EXPOSE 8080 8081
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \

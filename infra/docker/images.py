@@ -1,17 +1,17 @@
 """Builds the images from their Dockerfiles without Docker, and runs them: ``images.py DIRECTORY [IMAGE...]``, as root on Linux.
 
-Needs ``apt-get install buildah runc debootstrap``; DIRECTORY keeps the base and what was built (some 6 GB).
+Needs ``apt-get install buildah runc debootstrap``; DIRECTORY keeps the base and the built images (some 6 GB).
 
-Stood in for: the base images, since no registry is asked. Under the names that the Dockerfiles ask for there is a Debian of the
-same release, by debootstrap, with Debian's own Python, which is older, and with this machine's certificates; for EMR's, the
-same with its user, and no Spark. All else is as the Dockerfiles say: packages fetched by their locks, system packages, jars,
-users, what is started and how its health is asked.
+Substitutes for the base images, since no registry is used: under the names in the Dockerfiles there is a Debian of the same
+release, by debootstrap, with Debian's own (older) Python and this machine's certificates. EMR's has EMR's user, too, and no
+Spark. All else is as the Dockerfiles say: packages by their locks, system packages, jars, users, commands and health checks.
 
-Then runc runs them as compose would: the image's user without capabilities, a root that can't be written, the limit on memory,
-an empty tmpfs for each volume that the image declares, and a directory for the log; only the network is this machine's. So
-whatever would be written elsewhere fails. The gateway gets ready by its own health check, takes and gives records and drains
-at SIGTERM; the Spark image makes rounds over what it wrote (too little and too new to be merged) and runs the example; EMR's
-runs a round with its own Python.
+Then runc runs them as compose would: as the image's user without capabilities, with a read-only root, the limit on memory, an
+empty tmpfs for each volume that the image declares, and a directory for the log. So a write anywhere else fails. Only the
+network is this machine's.
+
+The gateway gets ready by its own health check, takes and returns records, and drains at SIGTERM. The Spark image runs rounds on
+these records (too few and too new to be merged) and runs the example. EMR's image runs a round with its own Python.
 """
 # ruff: noqa: INP001, S603, S607, T201 - a program of its own that runs programs of the system
 
@@ -42,14 +42,14 @@ BASE_PACKAGES: Final = "ca-certificates,python3,python3-venv,python-is-python3"
 BUILD_SECONDS_MAX: Final = 1800
 RUN_SECONDS_MAX: Final = 300
 MEMORY_BYTES_MAX: Final = {"gateway": 700 << 20, "spark": 3 << 30, "emr": 3 << 30}
-"""As ``infra/local/compose.yaml`` has it; EMR's is that of Spark."""
+"""As in ``infra/local/compose.yaml``; EMR's is Spark's."""
 EMR_USER: Final = "hadoop"
 FLIGHTS: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What was built: where its files lie, and what its Dockerfile says of running it."""
+    """A built image: its files, and its Dockerfile's settings for running it."""
 
     name: str
     root: Path
@@ -57,7 +57,7 @@ class Image:
 
 
 class Storage:
-    """buildah's images and containers, below one directory."""
+    """buildah's images and containers below one directory."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -67,11 +67,11 @@ class Storage:
         ]  # fmt: skip
 
     def call(self, *arguments: str, cwd: Path | None = None) -> str:
-        """What a command of buildah prints. It must succeed."""
+        """The output of a command of buildah. It must succeed."""
         return _call([*self._program, *arguments], cwd=cwd)
 
     def stand_in(self, name: str, *, user: str | None = None) -> None:
-        """A base image of that name: Debian with its Python, and ``user``."""
+        """Make a base image of that name: Debian with its Python, and ``user``."""
         container = self.call("from", "scratch")
         self.call("add", "--quiet", container, str(self._debian()), "/")
         if user is not None:
@@ -79,7 +79,7 @@ class Storage:
         self.call("commit", "--quiet", "--rm", "--format", "docker", container, name)
 
     def build(self, image: str) -> None:
-        """By its Dockerfile, from this checkout; no base is fetched."""
+        """Build the image by its Dockerfile, from this checkout; no base is fetched."""
         print(f"{image}: building", flush=True)
         self.call(
             "build", "--isolation", "chroot", "--format", "docker", "--pull-never", "--layers=false",
@@ -122,7 +122,7 @@ def _call(command: list[str], *, cwd: Path | None = None) -> str:
 
 
 class Container:
-    """A process of an image, under runc; its output lies in ``log``."""
+    """A process of an image, under runc; its output goes to ``log``."""
 
     def __init__(self, image: Image, bundle: Path, log_directory: Path, **settings: str) -> None:
         self.identity = f"tidelog-{secrets.token_hex(4)}"
@@ -133,7 +133,7 @@ class Container:
 
     @contextmanager
     def started(self, *arguments: str) -> Iterator[Container]:
-        """What the image starts, with ``arguments`` in place of its own; killed at the end if it runs still."""
+        """Start the image, with ``arguments`` in place of its own; it is killed at the end if still running."""
         (self._bundle / "config.json").write_text(json.dumps(self._specification(arguments)))
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -148,7 +148,7 @@ class Container:
                 self._process.wait(RUN_SECONDS_MAX)
 
     def is_healthy(self) -> bool:
-        """What the image's own health check says, run inside as Docker runs it."""
+        """The result of the image's own health check, run inside as Docker runs it."""
         kind, *command = self._image.config["Healthcheck"]["Test"]
         assert kind == "CMD", kind
         asked = subprocess.run(
@@ -157,11 +157,11 @@ class Container:
         return asked.returncode == 0
 
     def terminate(self) -> None:
-        """The image's signal to stop."""
+        """Send the image's stop signal."""
         _call(["runc", "kill", self.identity, self._image.config["StopSignal"]])
 
     def wait(self) -> str:
-        """Its output, once it has ended; it must have ended well."""
+        """Its output after its end, which must be a success."""
         assert self._process is not None
         code = self._process.wait(RUN_SECONDS_MAX)
         output = self.log.read_text()
@@ -213,7 +213,7 @@ class Container:
         }
 
     def _user(self, user: str) -> tuple[int, int]:
-        """By number, or by name as the image's own list has it."""
+        """The user's ids, by number, or by name in the image's own list."""
         name, _, group = user.partition(":")
         if name.isdigit():
             return int(name), int(group or name)
@@ -223,7 +223,7 @@ class Container:
 
 
 class Trial:
-    """Containers of all images, one after another, over one log."""
+    """Containers of all images, one after another, with one log."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -231,7 +231,7 @@ class Trial:
         self._log.mkdir(parents=True)
 
     def gateway(self, image: Image) -> None:
-        """It gets ready, takes records and gives them back, is not ready while it drains, and ends well."""
+        """The gateway gets ready, takes and returns records, is not ready while it drains, and ends with success."""
         port = _free_port()
         settings = {"TIDELOG_HOST": "127.0.0.1", "TIDELOG_PORT": str(port), "TIDELOG_DRAIN_NOTICE_MS": "5000"}
         container = self._container(image, **settings)
@@ -257,7 +257,7 @@ class Trial:
         print(f"{image.name}: ready, {count} records taken and given, drained", flush=True)
 
     def spark(self, image: Image) -> None:
-        """It looks after what the gateway wrote and ends at SIGTERM; the example reads every record."""
+        """It maintains the gateway's records and ends at SIGTERM; the example reads every record."""
         maintenance = ["-m", "compaction", "--store", "/log", "--every", "5s", "--json", "--workers", "spark"]
         with self._container(image).started(*maintenance) as container:
             _wait(lambda: bool(_rounds(container.log.read_text())), container, "make a round")
@@ -275,7 +275,7 @@ class Trial:
         )
 
     def emr(self, image: Image) -> None:
-        """A round by what EMR would start, with the Python that Terraform names."""
+        """A round as EMR would start it, with the Python that Terraform names."""
         command = ["/opt/tidelog/bin/python", "/opt/tidelog/maintenance.py"]
         with self._container(image).started(
             *command, "--store", "/log", "--once", "--json", "--workers", "local"
@@ -292,7 +292,7 @@ class Trial:
 
 
 def _rounds(output: str) -> list[dict[str, Any]]:
-    """What maintenance said of its rounds, none of which may have failed with a topic."""
+    """Maintenance's reports of its rounds, none of which may have failed with a topic."""
     events = [json.loads(line) for line in output.splitlines() if line.startswith("{") and line.endswith("}")]
     found = [event for event in events if event.get("event") == "round"]
     assert not any(event["failed_topics"] for event in found), output
@@ -314,7 +314,7 @@ def _free_port() -> int:
 
 
 def base_of(image: str) -> str:
-    """The name of the image that a Dockerfile builds on, with its registry."""
+    """The name of a Dockerfile's base image, with its registry."""
     text = (ROOT / f"infra/docker/{image}.Dockerfile").read_text()
     defaults = dict(re.findall(r"^ARG (\w+)=(\S+)$", text, re.MULTILINE))
     name = re.findall(r"^FROM (\S+)", text, re.MULTILINE)[-1]
@@ -327,14 +327,14 @@ def _mebibytes(root: Path) -> int:
 
 
 def main(directory: Path, images: tuple[str, ...]) -> int:
-    """0 when every image was built and does its work."""
+    """0 when every image was built and works."""
     missing = [program for program in PROGRAMS if shutil.which(program) is None]
     if missing or os.geteuid() != 0:
         print(f"needed: root, and apt-get install {' '.join(PROGRAMS)}", file=sys.stderr)
         return 2
     directory.mkdir(parents=True, exist_ok=True)
     storage = Storage(directory)
-    # What an earlier run left.
+    # Left over from an earlier run.
     storage.call("rm", "--all")
     storage.call("rmi", "--prune", "--force")
     bases = {base_of(image): EMR_USER if image == "emr" else None for image in images}

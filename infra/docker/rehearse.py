@@ -1,10 +1,11 @@
 """Carries out the build stage of an image's Dockerfile in a clean directory, without Docker: ``rehearse.py gateway DIRECTORY``.
 
-COPY and RUN happen in their order, with the image's ``/build`` and ``/opt`` below the directory and this Python for the
-image's; of the checkout only what git tracks and ``.dockerignore`` lets through is there to be copied. Then what was installed
-says its version. With ``offline`` as a third argument nothing is fetched: where packages would be installed by a lock, this
-Python's own are lent to the environment, and Spark's jars are passed over.
-Not rehearsed: the base images, the last stage (user, health check, what starts), and RUN lines that install system packages.
+COPY and RUN are carried out in order, with ``/build`` and ``/opt`` below the directory and this Python for the image's. COPY sees
+only files that git tracks and ``.dockerignore`` lets through. At the end the installed program prints its version.
+
+With ``offline`` as a third argument nothing is fetched: where packages would be installed by a lock, the environment borrows this
+Python's own, and Spark's jars are skipped. Not rehearsed: the base images, the last stage (user, health check, command), and RUN
+lines that install system packages.
 """
 # ruff: noqa: INP001, S602, S603, T201 - a program of its own that runs a Dockerfile's shell lines
 
@@ -24,7 +25,7 @@ SECONDS_MAX: Final = 900
 
 
 def main(image: str, directory: Path, *, offline: bool = False) -> int:
-    """0 when every step did what it should."""
+    """0 when every step succeeded."""
     text = (ROOT / f"infra/docker/{image}.Dockerfile").read_text().replace("\\\n", " ")
     stage = text.split("\nFROM ")[1]
     build = directory / "build"
@@ -46,7 +47,7 @@ def main(image: str, directory: Path, *, offline: bool = False) -> int:
 
 
 def _lend(environment: Path) -> None:
-    """What is installed for this Python can be imported in ``environment``, too; but not this checkout."""
+    """Let ``environment`` import packages installed for this Python; but not this checkout."""
     (site,) = environment.glob("lib/python*/site-packages")
     for installed in Path(sysconfig.get_path("purelib")).iterdir():
         is_checkout = installed.suffix == ".pth" or installed.name.startswith(("tidelog", "_editable"))
@@ -55,13 +56,13 @@ def _lend(environment: Path) -> None:
 
 
 def _relocated(line: str, directory: Path) -> str:
-    """The line with the image's directories below ``directory``, and this Python where the image's is meant."""
+    """The line with the image's directories below ``directory``, and this Python in place of the image's."""
     line = re.sub(r"(?<![\w/])/opt/", f"{directory}/opt/", line)
     return re.sub(r"(^|(?<=&& ))python(3\.11)? ", f"{sys.executable} ", line)
 
 
 def _copy(sources: list[str], target: Path) -> None:
-    """As Docker copies: a directory's content into ``target``, files below it or in its place."""
+    """Copy as Docker does: a directory's content into ``target``, files below it or to its path."""
     command = ["git", "-c", "safe.directory=*", "ls-files", "-z", "--", *sources]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
     allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
@@ -76,7 +77,7 @@ def _copy(sources: list[str], target: Path) -> None:
 
 
 def _run(line: str, directory: Path) -> None:
-    """One shell line, in ``directory``, with nothing of this project's environment."""
+    """Run one shell line in ``directory``, without this project's environment."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
     subprocess.run(line, shell=True, cwd=directory, env=environment, check=True, timeout=SECONDS_MAX)
 

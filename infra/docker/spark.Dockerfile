@@ -3,8 +3,8 @@
 #   docker run tidelog-spark -m compaction --store s3://bucket/prefix --every 60s
 #   docker run tidelog-spark -m spark_pipeline.jobs.flight_delays --store s3://bucket/prefix --topic flights --output out
 #
-# The jars are in the image, so that a job starts without asking a repository. Spark writes below /tmp only: with a read-only
-# root give it a tmpfs there.
+# The jars are in the image, so that a job starts without a download. Spark writes only below /tmp: with a read-only root give it
+# a tmpfs there.
 
 FROM python:3.13.7-slim-bookworm AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore TIDELOG_CACHE=/opt/tidelog/cache
@@ -31,7 +31,7 @@ RUN apt-get update && apt-get install --yes --no-install-recommends openjdk-17-j
 COPY --from=build /opt/tidelog /opt/tidelog
 ENV PATH=/opt/tidelog/bin:$PATH PYTHONDONTWRITEBYTECODE=1 TIDELOG_CACHE=/opt/tidelog/cache HOME=/tmp SPARK_LOCAL_DIRS=/tmp
 WORKDIR /tmp
-# Declared, so that an empty volume there may be written by this user (on Fargate it would be root's).
+# Declared, so that this user may write to an empty volume there (on Fargate it would be root's).
 VOLUME ["/tmp"]
 USER 10001:10001
 STOPSIGNAL SIGTERM

@@ -1,13 +1,13 @@
-"""Runs ``compose.yaml`` without Docker, and takes the walk that one takes at home: ``rehearse.py DIRECTORY``.
+"""Runs ``compose.yaml`` without Docker, and does a user's first steps with it: ``rehearse.py DIRECTORY``.
 
-Each service is a plain process on 127.0.0.1, in the order that compose starts them, with the command and the environment that
-compose gives it, in a directory of its own, and started again where compose would. Where compose has names (``minio:9000``)
-there are addresses of this machine, in commands, variables and configurations.
+Each service is a plain process on 127.0.0.1, in a directory of its own, with compose's command and environment. Services start in
+compose's order and are restarted where compose would restart them. Compose's names (``minio:9000``) become addresses of this
+machine in commands, variables and configurations.
 
-Stood in for: the images, by what their Dockerfiles install (``infra/docker/rehearse.py``; offline, so with this machine's Python
-and packages) and, for MinIO, nginx and Prometheus, by this machine's programs (``make minio-server``; ``apt-get install
-nginx-light prometheus``), whatever their version; ``mc``, by boto3. Left out: Grafana, of which only what it would ask Prometheus
-is asked; limits, users and read-only roots, which ``infra/docker/images.py`` has.
+Substitutes: for our images, what their Dockerfiles install (``infra/docker/rehearse.py``; offline, so with this machine's Python
+and packages). For MinIO, nginx and Prometheus, this machine's programs (``make minio-server``; ``apt-get install nginx-light
+prometheus``) of any version. For ``mc``, boto3. Grafana is left out, but Prometheus is asked the dashboard's questions. Limits,
+users and read-only roots are left to ``infra/docker/images.py``.
 """
 # ruff: noqa: INP001, S603, S607, T201 - a program of its own that runs programs of the system
 
@@ -46,14 +46,14 @@ PORTS: Final = {
 }
 ABSENT: Final = ("grafana",)
 WAIT_SECONDS_MAX: Final = 600
-"""Where Spark starts on a busy machine; elsewhere it is seconds."""
+"""Needed where Spark starts on a busy machine; other waits take seconds."""
 STOP_SECONDS_MAX: Final = 60
 RESTARTS_MAX: Final = 10
 NGINX: Final = """daemon off; pid pid; error_log stderr; events {}
 http { access_log off; include default.conf; client_body_temp_path a; proxy_temp_path b; fastcgi_temp_path c; uwsgi_temp_path d;
 scgi_temp_path e; }
 """
-"""In place of the image's own, which includes what lies in ``conf.d``."""
+"""Replaces the image's own configuration, which includes the files of ``conf.d``."""
 
 _http = urllib3.PoolManager(retries=False)
 
@@ -67,7 +67,7 @@ class Running:
 
 
 class Line:
-    """The services of the file, as processes."""
+    """The services of compose.yaml, as processes."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -77,7 +77,7 @@ class Line:
         self._running: dict[str, Running] = {}
 
     def address(self, name: str) -> str:
-        """Where the service's port is, for one such as ``minio:9000``."""
+        """The local address of a service's port, such as ``minio:9000``."""
         return f"127.0.0.1:{self._ports[name]}"
 
     def placed(self, text: str) -> str:
@@ -85,7 +85,7 @@ class Line:
         return re.sub("|".join(sorted(map(re.escape, self._ports))), lambda found: self.address(found[0]), text)
 
     def environment(self, name: str) -> dict[str, str]:
-        """What compose gives the service, and what its image has; nothing of this process's but where programs are."""
+        """The environment by compose and by the service's image; of this process's own only the path to programs."""
         service = self.services[name]
         own = {key: self.placed(str(value)) for key, value in service.get("environment", {}).items()}
         home = str(self.home(name))
@@ -102,17 +102,17 @@ class Line:
         return found
 
     def home(self, name: str) -> Path:
-        """The service's directory, which is its current one."""
+        """The service's directory, its working directory."""
         found = self._directory / "services" / name
         found.mkdir(parents=True, exist_ok=True)
         return found
 
     def command(self, name: str) -> list[str]:
-        """What the service starts."""
+        """The service's command."""
         service = self.services[name]
         given = [self.placed(each).replace("$$", "$") for each in service.get("command", [])]
         home = self.home(name)
-        here = {"/data": str(home), "0.0.0.0": "127.0.0.1", ":9001": self.address("minio:9001")}  # noqa: S104 - in its place
+        here = {"/data": str(home), "0.0.0.0": "127.0.0.1", ":9001": self.address("minio:9001")}  # noqa: S104 - replaced
         here |= {str(port): self.address(f"{name}:{port}").rpartition(":")[2] for port in PORTS.get(name, ())}
         given = [here.get(word, word) for word in given]
         if "entrypoint" in service:
@@ -137,7 +137,7 @@ class Line:
         return ["prometheus", *paths, f"--web.listen-address={self.address('prometheus:9090')}"]
 
     def start(self, name: str) -> None:
-        """The service, once those that it waits for are as it wants them."""
+        """Start the service, once those that it depends on are in the wanted state."""
         for before, wanted in _waited_for(self.services[name]).items():
             if wanted == "service_healthy":
                 url = self.url(before, "/minio/health/ready" if before == "minio" else "/readyz")
@@ -148,11 +148,11 @@ class Line:
         self._running[name] = Running(self._started(name))
 
     def url(self, name: str, path: str) -> str:
-        """Where the service's first port answers."""
+        """The address of a path at the service's first port."""
         return f"http://{self.address(f'{name}:{PORTS[name][0]}')}{path}"
 
     def until(self, what: str, condition: Callable[[], bool]) -> None:
-        """Return when it holds; services that end meanwhile are started again."""
+        """Return when the condition holds; restart services that end meanwhile."""
         deadline = time.monotonic() + WAIT_SECONDS_MAX
         while not condition():
             for name in self._running:
@@ -163,16 +163,16 @@ class Line:
         print(what, flush=True)
 
     def log(self, name: str) -> str:
-        """What the service has said."""
+        """The service's output so far."""
         return (self.home(name) / "log").read_text(errors="replace")
 
     def stop(self) -> None:
-        """All of them, the last started first; gateways and maintenance must end well."""
+        """Stop all services, the last started first; gateways and maintenance must end with success."""
         bad = []
         for name, running in reversed(self._running.items()):
             process = running.process
             if process.poll() is None:
-                # To a shell's children, too: in a container they end with it.
+                # A shell's children, too: in a container they end with it.
                 os.killpg(process.pid, signal.SIGTERM)
             code = process.wait(STOP_SECONDS_MAX)
             if code and name.startswith(("gateway", "maintenance")):
@@ -183,7 +183,7 @@ class Line:
             raise SystemExit(f"{bad}\n{self._logs()}")
 
     def kill(self) -> None:
-        """What runs still, after a failure."""
+        """Kill processes still running after a failure."""
         for running in self._running.values():
             if running.process.poll() is None:
                 os.killpg(running.process.pid, signal.SIGKILL)
@@ -233,7 +233,7 @@ def _waited_for(service: dict[str, Any]) -> dict[str, str]:
 
 
 def _in_order(services: dict[str, dict[str, Any]]) -> Iterator[str]:
-    """Each behind those that it waits for."""
+    """The services, each after those that it depends on."""
     done: set[str] = set(ABSENT)
     while len(done) < len(services):
         ready = [name for name in services if name not in done and done.issuperset(_waited_for(services[name]))]
@@ -262,7 +262,7 @@ def _asked(url: str, **fields: str) -> Any:
 
 
 def walk(line: Line) -> None:
-    """What one does first: through the proxy, by the command line; then what the others have done meanwhile."""
+    """The first steps: produce and consume through the proxy, by the command line; then check what the other services did."""
     url = line.url("proxy", "")
     line.until("the proxy leads to a gateway", lambda: _answers(f"{url}/readyz"))
 
@@ -301,7 +301,7 @@ def _rounds(line: Line) -> int:
 
 
 def watched(line: Line) -> None:
-    """Prometheus reaches all that it is told to, evaluates every rule, and answers whatever the dashboard asks."""
+    """Prometheus reaches all targets, evaluates every rule, and answers every query of the dashboard."""
     subprocess.run(
         ["promtool", "check", "rules", str(line.home("prometheus") / "alerts.yaml")], check=True, capture_output=True
     )

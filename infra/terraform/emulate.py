@@ -1,8 +1,8 @@
 """``terraform apply`` and ``destroy`` of the minimal example on an emulator of AWS: ``emulate.py MOTO MIRROR``.
 
-``MOTO`` is the program ``moto_server``, ``MIRROR`` a directory with the AWS provider. Autoscaling is left out: the emulator
-does not have its tags. What is made is looked at with AWS's own client; after ``destroy`` the bucket must be gone. Takes some
-two minutes, which the provider waits for the load balancer and for the bucket's rules.
+``MOTO`` is the program ``moto_server``; ``MIRROR`` is a directory with the AWS provider. Autoscaling is left out: the emulator
+does not support its tags. The result is checked with AWS's own client. After ``destroy`` the bucket must be gone. It takes some
+two minutes, in which the provider waits for the load balancer and for the bucket's rules.
 """
 # ruff: noqa: INP001, S106, S603, S607, T201 - a program of its own that starts others
 
@@ -61,7 +61,7 @@ APPLY_SECONDS_MAX: Final = 600
 
 
 def main(moto: str, mirror: str) -> int:
-    """0 when everything was made, was as it should be, and was gone again."""
+    """0 when everything was created, was right, and was gone again."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -95,7 +95,7 @@ def _apply_and_destroy(copy: Path, url: str, mirror: str) -> None:
 
 
 def _look(url: str) -> None:
-    """What a person would look at in the console."""
+    """Check what a person would check in the console."""
     bucket = str(VARIABLES["bucket"])
     s3, ecs = _client("s3", url), _client("ecs", url)
     assert all(s3.get_public_access_block(Bucket=bucket)["PublicAccessBlockConfiguration"].values())

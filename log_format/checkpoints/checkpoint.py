@@ -1,8 +1,8 @@
-"""The reconciled log as one Parquet object: a classic Delta checkpoint (protocol, "Checkpoints", V1).
+"""The reconciled log as one Parquet object: a classic Delta checkpoint (Delta protocol, "Checkpoints", V1).
 
-The committing process writes it, since no other would: from the checkpoint before it and the commits in between, piece by
-piece, so that it costs no more memory than its own bytes and those of its predecessor. The object is whole or absent, and its
-content follows from the log alone, so two writers of one version do no harm. ``_last_checkpoint`` is a hint.
+The committing process writes it, since no other process would. It is made piece by piece from the checkpoint before it and the
+commits since, and takes no more memory than its own bytes and its predecessor's. The object is whole or absent. Its content
+follows from the log alone, so two writers of one version do no harm. ``_last_checkpoint`` is a hint.
 
 What the topic remembers of producers and transactions is in the file's metadata (``memory``).
 """
@@ -51,8 +51,8 @@ def write_checkpoint(store: ObjectStore, topic: str, version: int, now_ms: int) 
 def write_table_checkpoint(store: ObjectStore, root: str, version: int, now_ms: int) -> None:
     """Write the checkpoint of ``version`` of the table below ``root``, and the hint to it.
 
-    Nothing happens when there is one of a later version, or of this one: who reads it by ranges (S3A) fails when it changes
-    meanwhile, and the time of writing decides which tombstones it has. Raises ``StoreUnavailable``, ``CorruptData``.
+    Does nothing when there is a checkpoint of this version or a later one. Replacing it could change its tombstones, which depend
+    on the time of writing, under a reader by ranges (S3A), which fails then. Raises ``StoreUnavailable``, ``CorruptData``.
     """
     hint = hinted_checkpoint(store, root)
     found = _moved_on(store, root, hint, version, now_ms)
@@ -70,7 +70,7 @@ def write_table_checkpoint(store: ObjectStore, root: str, version: int, now_ms: 
 
 
 Seen = Callable[[int, Commit], None]
-"""Is told of each commit that is read behind the checkpoint, and its version; perhaps several times."""
+"""Called with the version and content of each commit read after the checkpoint; perhaps more than once for one commit."""
 
 
 def reconciled_log(
@@ -78,7 +78,9 @@ def reconciled_log(
 ) -> pa.Table | None:
     """A topic's log up to ``version``, reconciled (``SCHEMA``); None when there is a checkpoint of a later version.
 
-    Tombstones of files that may be deleted for a while at ``now_ms`` are left out. Raises ``StoreUnavailable``, ``CorruptData``.
+    Without the tombstones of files that at ``now_ms`` have been deletable for a while.
+
+    Raises ``StoreUnavailable``, ``CorruptData``.
     """
     return reconciled_table(store, layout.topic_root(topic), version, now_ms, seen=seen)
 
@@ -95,7 +97,7 @@ def reconciled_table(
 
 @dataclass(frozen=True, slots=True)
 class _MovedOn:
-    """A checkpoint's bytes, if there is one, and what the commits behind it make of it. Both raise ``CorruptData``."""
+    """The bytes of a checkpoint, if there is one, moved on by the commits after it. Both methods raise ``CorruptData``."""
 
     base: CheckpointFile | None
     reconciliation: Reconciliation
@@ -131,15 +133,15 @@ def _moved_on(
             if found is None:
                 raise CorruptData(f"The log of {root} lacks {missing}.", object=missing)
             return found
-        base = newest  # with it, what lies below may have been cleaned away while it was read
+        base = newest  # its predecessors may have been cleaned away during the read
     prefix = layout.table_log_prefix(root)
     raise StoreUnavailable(prefix, "the log goes on faster than it can be read", may_have_happened=False)
 
 
 def _newest_version(store: ObjectStore, root: str, hint: int | None) -> int | None:
-    """The version of the newest checkpoint; where a listing costs the whole log, of any behind which all commits are.
+    """The version of the newest checkpoint. Where a listing costs the whole log: of any checkpoint with all commits after it.
 
-    However old the ``hint`` is, it only says where to look first.
+    ``hint`` only says where to look first; it may be old.
     """
     prefix = layout.table_log_prefix(root)
     if hint is not None and not store.lists_from_key:
@@ -165,7 +167,7 @@ def _exists(store: ObjectStore, key: str) -> bool:
 def _reconciled(
     store: ObjectStore, root: str, base: int | None, version: int, now_ms: int, *, seen: Seen | None
 ) -> tuple[_MovedOn | None, str | None]:
-    """The log at ``version``, from the checkpoint ``base`` on; or the key of what is missing."""
+    """The log at ``version``, from the checkpoint ``base`` on; or the key of the object that is missing."""
     try:
         file, head = None, with_memory(SCHEMA.empty_table(), NO_MEMORY)
         if base is not None:
@@ -200,16 +202,16 @@ def removed_paths(table: pa.Table) -> set[str]:
 
 
 def is_due(version: int, checkpoint_version: int | None, segment_count: int) -> bool:
-    """Whether a checkpoint should be written at ``version``: the larger, the rarer, so that its cost per commit stays flat."""
+    """Whether to write a checkpoint at ``version``. Larger ones are written more rarely, so the cost per commit stays flat."""
     since = version - (-1 if checkpoint_version is None else checkpoint_version)
     interval = min(max(segment_count // 50, limits.CHECKPOINT_INTERVAL_MIN), limits.CHECKPOINT_INTERVAL_MAX)
     return since >= interval
 
 
 def decode_checkpoint(data: bytes, root: str, version: int, *, with_tombstones: bool = True, **fields: Any) -> pa.Table:
-    """The rows of a checkpoint: ``SCHEMA``; without tombstones, where they lie apart, when nobody wants them.
+    """The rows of a checkpoint (``SCHEMA``). ``with_tombstones`` false skips tombstones where they lie apart.
 
-    Raises ``CorruptData`` that names the object, with ``fields``.
+    Raises ``CorruptData``, which names the object and carries ``fields``.
     """
     with as_corrupt(root, version, **fields):
         table = decode_checkpoint_file(data, with_tombstones=with_tombstones)

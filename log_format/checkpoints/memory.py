@@ -1,8 +1,8 @@
 """What a topic remembers of its producers and of applied transactions, inside a checkpoint.
 
-It has no Delta action of its own: it is in the Parquet file's key-value metadata, which other readers ignore. A checkpoint
-without it is another writer's; then every producer that may have been used before is taken for forgotten, and every
-transaction that a ``txn`` names is one that the topic has.
+No Delta action holds it. It is in the Parquet file's key-value metadata, which other readers ignore. A checkpoint without it
+was written by another program. Then every producer id issued before it counts as forgotten, and every transaction that a
+``txn`` names counts as applied.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from log_format.topic.producers import NO_PRODUCERS, Producers, decode_producers
 from log_format.topic.state import DELETED_PROPERTY, commit_times, stamped_requests
 
 PRODUCERS_KEY: Final = b"tidelog.producers"
-"""JSON (``Producers.encoded``), compressed with zlib, as base64, since other readers insist that metadata be text."""
+"""JSON (``Producers.encoded``), compressed with zlib, as base64: other readers insist that metadata is text."""
 TRANSACTIONS_KEY: Final = b"tidelog.applied"
-"""The same of ``AppliedTransactions.encoded``."""
+"""``AppliedTransactions.encoded``, packed the same way."""
 KEYS: Final = (PRODUCERS_KEY, TRANSACTIONS_KEY)
 _CLOCKS_DIFFER_MS_MAX: Final = 60_000
-"""An id that was used before another writer's checkpoint bears an issue time at most so much later than the checkpoint's."""
+"""How much later than another program's checkpoint an id's issue time may be while the id counts as used before it."""
 
 
 class TopicMemory(NamedTuple):
-    """What replaying actions alone does not give."""
+    """The part of a topic's state that replaying actions alone does not give."""
 
     producers: Producers
     transactions: AppliedTransactions
 
     def after(self, commit: Commit, configuration: Mapping[str, str]) -> TopicMemory:
-        """The memory behind a commit of a topic with these table properties. Raises ``CorruptData``."""
+        """The memory after a commit to a topic with these table properties. Raises ``CorruptData``."""
         if configuration.get(DELETED_PROPERTY) == "true":
             return NO_MEMORY
         transactions = self.transactions.after(commit)
@@ -53,7 +53,7 @@ NO_MEMORY: Final = TopicMemory(NO_PRODUCERS, NO_TRANSACTIONS)
 
 
 def with_memory(table: pa.Table, memory: TopicMemory) -> pa.Table:
-    """A checkpoint's table with this in its metadata."""
+    """The checkpoint's table with ``memory`` in its metadata."""
     metadata = {
         PRODUCERS_KEY: _packed(memory.producers.encoded()),
         TRANSACTIONS_KEY: _packed(memory.transactions.encoded()),
@@ -62,7 +62,7 @@ def with_memory(table: pa.Table, memory: TopicMemory) -> pa.Table:
 
 
 def memory_of(table: pa.Table) -> TopicMemory:
-    """What a checkpoint's table (``checkpoint.SCHEMA``) says. Raises ``ValueError`` when it is damaged."""
+    """The memory in a checkpoint's table (``checkpoint.SCHEMA``). Raises ``ValueError`` when it is damaged."""
     metadata = table.schema.metadata or {}
     producers, transactions = metadata.get(PRODUCERS_KEY), metadata.get(TRANSACTIONS_KEY)
     return TopicMemory(
@@ -89,4 +89,4 @@ def _unpacked(data: bytes) -> bytes:
     try:
         return zlib.decompress(base64.b64decode(data, validate=True))
     except zlib.error as problem:
-        raise ValueError(f"what it remembers is damaged: {problem}") from problem
+        raise ValueError(f"its memory of producers or transactions is damaged: {problem}") from problem

@@ -1,7 +1,7 @@
-"""A checkpoint moved on by the commits behind it (protocol, "Action Reconciliation"), piece by piece.
+"""A checkpoint moved on by the commits after it (Delta protocol, "Action Reconciliation"), piece by piece.
 
-The segments and tombstones of the checkpoint before stay columns, of which only some rows are in memory at a time; what the
-commits say becomes Python values, and these are few.
+Segments and tombstones of the previous checkpoint stay Arrow columns, of which only some rows are in memory at a time. The
+actions of the commits become Python values: there are few.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from log_format.topic.config import TopicConfig
 from log_format.topic.state import EMPTY_REQUEST_APP_ID, PARTITION_COUNT_PROPERTY
 
 Pieces = Callable[[], Iterable[pa.Table]]
-"""The rows of the checkpoint before, ``SCHEMA`` or its column in question, some at a time."""
+"""The rows of the previous checkpoint (``SCHEMA``, or the column in question), some at a time."""
 
 
 class Reconciliation:
-    """What commits make of a checkpoint; ``head``: its ``txn``, ``metaData`` and ``protocol`` (``CheckpointFile.head``)."""
+    """A checkpoint plus commits. ``head``: the checkpoint's ``txn``, ``metaData`` and ``protocol`` (``CheckpointFile.head``)."""
 
     def __init__(self, head: pa.Table, commits: Iterable[Commit], now_ms: int) -> None:
         self._protocol = _last(head, "protocol")
@@ -40,7 +40,7 @@ class Reconciliation:
             self._take(commit)
 
     def with_metadata(self, table: pa.Table) -> pa.Table:
-        """A table with what belongs into the checkpoint's metadata."""
+        """The table with the checkpoint's metadata added."""
         return with_memory(table, self._memory)
 
     def rows(self, adds_before: Pieces, removes_before: Pieces) -> Iterator[pa.Table]:
@@ -54,7 +54,7 @@ class Reconciliation:
             yield from _rows("add", _without(present(piece, "add"), gone))
         yield from _rows("add", pa.array(list(self._adds.values()), ADD))
         oldest_ms = self._now_ms - _tombstones_kept_ms(self._configuration())
-        # There may be hundreds of thousands of tombstones.
+        # As an Arrow array: there may be hundreds of thousands of tombstones.
         named = pa.array(list(self._gone | self._back), pa.string())
         for piece in removes_before():
             yield from _rows("remove", _younger(_without(present(piece, "remove"), named), oldest_ms))
@@ -73,7 +73,7 @@ class Reconciliation:
         self._memory = self._memory.after(commit, self._configuration())
         for txn in commit.txns:
             if txn.app_id.startswith(EMPTY_REQUEST_APP_ID):
-                continue  # the producers' state says it
+                continue  # the memory of producers has it
             self._txns[txn.app_id] = {"appId": txn.app_id, "version": txn.version, "lastUpdated": txn.last_updated}
         for remove in commit.removes:
             self._adds.pop(remove.path, None)
@@ -96,8 +96,8 @@ def _younger(removes: pa.Array, oldest_ms: int) -> pa.Array:
 
 
 def _tombstones_kept_ms(configuration: Mapping[str, str]) -> int:
-    """How long removed files are named: a topic's until they may be deleted and a little longer, since they become orphans then;
-    other tables, of which nobody collects orphans, are small."""
+    """How long a checkpoint names removed files. A topic's: until they may be deleted and a little longer; without a tombstone
+    they are orphans. Other tables are small, and no job collects their orphans."""
     if PARTITION_COUNT_PROPERTY not in configuration:
         return limits.SYSTEM_TOMBSTONES_KEPT_MS
     retention_ms = TopicConfig.from_properties(configuration).integer("deleted.file.retention.ms")
@@ -110,7 +110,7 @@ def _last(table: pa.Table, name: str) -> dict[str, Any] | None:
 
 
 def _rows(name: str, values: pa.Array) -> Iterator[pa.Table]:
-    """Rows of one kind of action; nothing when there are none."""
+    """Rows of one kind of action; nothing without any."""
     if len(values):
         columns = [values if field.name == name else pa.nulls(len(values), field.type) for field in SCHEMA]
         yield pa.table(columns, schema=SCHEMA)

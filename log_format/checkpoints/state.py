@@ -1,6 +1,6 @@
-"""A topic's state from a checkpoint: read piece by piece, so that it takes little more memory than the state itself.
+"""A topic's state from a checkpoint, read piece by piece: it takes little more memory than the state itself.
 
-Statistics, tombstones and whatever else only writers of checkpoints need is passed over.
+Statistics, tombstones and other columns that only writers of checkpoints need are skipped.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _metadata(table: pa.Table) -> MetaData | None:
 
 
 def _pieces(file: CheckpointFile) -> Iterator[pa.StructArray]:
-    """Every ``add``, some at a time."""
+    """Every ``add``, in pieces."""
     for piece in file.pieces(_COLUMNS, with_tombstones=False):
         table = conforming(piece, _FIELDS)
         check_required(table)

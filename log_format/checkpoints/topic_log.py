@@ -1,4 +1,4 @@
-"""The log of one topic: the table below ``topics/<topic>/``, and how its checkpoints become a ``TopicState``."""
+"""The log of one topic: the table below ``topics/<topic>/``, and how a checkpoint of it becomes a ``TopicState``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from log_format.topic.state import TopicState
 
 
 def topic_table(topic: str) -> Table[TopicState]:
-    """Where a topic's table lies and how it is read."""
+    """The root of a topic's table and how it is read."""
 
     def state_of(data: bytes, version: int) -> TopicState:
         return read_checkpoint(data, topic, version)

@@ -1,4 +1,4 @@
 """What the gateways of one store share: the cluster's identity, and the ranking of gateways for a name.
 
-Which gateways are alive is not known here (``gateway.cluster``).
+The gateway finds out which gateways are alive (``gateway.cluster``).
 """

@@ -1,8 +1,8 @@
-"""What the gateways of one store share for ever: its id, and the key that proves producer ids.
+"""What the gateways of one store share for ever: an id, and the key that proves producer ids.
 
-One object, ``system/cluster.json``, put if absent by the first process that needs it and never changed:
-``{"cluster_id": text, "producer_key": hexadecimal digits}``. The key keeps ids from being made up by accident or mischief;
-a reader of the store knows it.
+It is one object, ``system/cluster.json``: ``{"cluster_id": text, "producer_key": hexadecimal digits}``. The first process that
+needs it puts it if absent; it never changes. The key keeps clients from making up ids by accident or mischief. Every reader of
+the store knows it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Stored(msgspec.Struct, frozen=True):
 
 
 def load_cluster(store: ObjectStore, new_id: NewId) -> Cluster:
-    """The store's cluster, made if it is absent. ``new_id`` must be hard to guess (a random UUID is).
+    """The store's cluster; made when there is none. ``new_id`` must be hard to guess (a random UUID is).
 
     Raises ``StoreUnavailable``, ``CorruptData``.
     """

@@ -1,11 +1,11 @@
 """Delta actions and the bytes of one commit.
 
-A commit is newline-delimited JSON, one action a line, ``commitInfo`` first (Delta protocol, "Actions"). Only what a topic
-needs is here: ``protocol``, ``metaData``, ``add``, ``remove``, ``txn``, ``commitInfo``; other actions and unknown fields in what
-is read are ignored, as the protocol asks.
+A commit is newline-delimited JSON, one action a line, ``commitInfo`` first (Delta protocol, "Actions"). Here are only the
+actions that a topic needs: ``protocol``, ``metaData``, ``add``, ``remove``, ``txn``, ``commitInfo``. The decoder ignores other
+actions and unknown fields, as the protocol asks.
 
-Invariants of a commit that is written: never two ``txn`` with one appId; never two actions for one path; ``txn.lastUpdated`` is
-set; never an ``add`` with ``dataChange`` beside a ``remove`` with ``dataChange`` (a Delta stream would stop or skip).
+Invariants of a commit that Tidelog writes: no two ``txn`` with one appId; no two actions for one path; ``txn.lastUpdated`` is
+set; no ``add`` with ``dataChange`` beside a ``remove`` with ``dataChange`` (a Delta stream would stop or skip).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from log_format.delta.features import refusal, refuse_metadata, refuse_protocol
 from log_format.errors import CorruptData
 
 Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-"""What Delta calls a long."""
+"""The range of Delta's ``long``."""
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class Protocol(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Which features a reader and a writer must have: 1 and 2, which every reader and writer has."""
+    """The protocol versions that a reader and a writer must support: 1 and 2, which all programs do."""
 
     min_reader_version: int = 1
     min_writer_version: int = 2
@@ -40,7 +40,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MetaData(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The table: its id (the topic's incarnation), name, schema and properties."""
+    """The table's id (the topic's incarnation), name, schema and properties."""
 
     id: str
     name: str | None = None
@@ -65,7 +65,7 @@ class Add(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Remove(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A data file leaves the table; its object stays until no reader can need it."""
+    """A data file leaves the table. Its object stays until no reader can need it."""
 
     path: str
     deletion_timestamp: Long | None = None
@@ -76,7 +76,7 @@ class Remove(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
 
 
 class Txn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An application's own version number; the newest per ``app_id`` counts."""
+    """An application's own version number; the newest one of each ``app_id`` counts."""
 
     app_id: str
     version: Long
@@ -84,7 +84,7 @@ class Txn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class CommitInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What was committed and by which program, and the id by which a committer knows its own commit again (``txnId``)."""
+    """Which program committed what, and the id by which a committer recognizes its own commit (``txnId``)."""
 
     timestamp: int | None = None
     operation: str | None = None
@@ -108,13 +108,13 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _SeenInfo(msgspec.Struct, kw_only=True, rename="camel"):
-    """``commitInfo`` as it may come: the protocol leaves its content to the writer."""
+    """``commitInfo`` as other programs write it: the protocol leaves its content to the writer."""
 
     txn_id: Any = None
 
 
 class _SeenProtocol(Protocol, frozen=True, kw_only=True, rename="camel"):
-    """``protocol`` as it may come."""
+    """``protocol`` as other programs write it."""
 
     reader_features: list[str] | None = None
     writer_features: list[str] | None = None
@@ -144,15 +144,15 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 def encode_commit(info: CommitInfo, actions: Sequence[Action]) -> bytes:
-    """One commit's bytes; ``info`` is the first line. Refuses (``AssertionError``) what would not be a legal commit."""
+    """One commit's bytes; ``info`` is the first line. Raises ``AssertionError`` for an illegal commit."""
     _check(actions)
     return b"".join(_ENCODER.encode(line) + b"\n" for line in [{"commitInfo": info}, *map(_line, actions)])
 
 
 def decode_commit(data: bytes, key: str) -> Commit:
-    """What a commit's bytes say; ``key`` names the object in errors.
+    """The commit in these bytes; ``key`` names the object in errors.
 
-    Raises ``CorruptData``, and of that ``UnsupportedTable`` where it has what no table of Tidelog has; nothing else.
+    Raises only ``CorruptData``; its subclass ``UnsupportedTable`` for features that no table of Tidelog has.
     """
     try:
         lines = [_DECODER.decode(line) for line in data.split(b"\n") if line.strip()]
@@ -187,7 +187,7 @@ def _refuse_features(data: bytes, lines: Sequence[_Line], key: str) -> None:
             refuse_protocol(key, protocol.min_reader_version, protocol.min_writer_version, features)
         if line.meta_data is not None:
             refuse_metadata(key, line.meta_data.partition_columns, line.meta_data.configuration)
-    if b"deletionVector" in data:  # rare: so it costs nothing to look twice
+    if b"deletionVector" in data:  # rare, so the second look costs nothing
         for text in data.split(b"\n"):
             files = _FILES_DECODER.decode(text) if text.strip() else _FilesLine()
             if any(file is not None and file.deletion_vector is not None for file in (files.add, files.remove)):

@@ -1,8 +1,8 @@
-"""A wish about a table, and what would fulfil it at a given state.
+"""A change to a table, and the actions that make it at a given state.
 
-A change is proposed against the state that the committer believes to be the head, and again against each newer one that it
-finds (docs/format.md, section 6): ``propose`` is where everything is validated, every time. It is pure: the same state and time
-give the same proposal. It raises when the wish can't be fulfilled there; nothing has happened then.
+The committer proposes a change at the state that it believes to be the head, and again at each newer head that it finds
+(docs/format.md, section 6). ``propose`` validates everything, every time. It is pure: the same state and time give the same
+proposal. When it raises, the change can't be made there, and nothing has happened.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ StateT_contra = TypeVar("StateT_contra", contravariant=True)
 
 
 class StagedFile(Protocol):
-    """A data file under a path of its own, relative to the table. The committer sets the last two."""
+    """A data file under a unique path, relative to the table. The committer sets the last two attributes."""
 
     path: str
     uploaded_at_ms: int | None
@@ -32,9 +32,9 @@ class StagedFile(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal(Generic[ResultT_co]):
-    """Actions that fulfil a change at one state, the segment they need in the store first, and what they will have done.
+    """The actions that make a change at one state, the segment to put before them, and the change's result.
 
-    No actions: it is fulfilled already, or nothing of it can be (``result`` says).
+    Without actions the change is made already, or no part of it can be; ``result`` says which.
     """
 
     operation: str
@@ -44,8 +44,8 @@ class Proposal(Generic[ResultT_co]):
 
 
 class TableChange(Protocol[StateT_contra, ResultT_co]):
-    """A wish about a table."""
+    """A change to a table."""
 
     def propose(self, state: StateT_contra, now_ms: int) -> Proposal[ResultT_co]:
-        """What to commit on top of ``state``. Raises ``TidelogError`` when that can't be."""
+        """What to commit on top of ``state``. Raises ``TidelogError`` when the change can't be made there."""
         ...

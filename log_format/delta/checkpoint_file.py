@@ -1,8 +1,8 @@
-"""The Parquet object of a checkpoint: which of its row groups hold nothing but tombstones.
+"""The Parquet object of a checkpoint, with tombstones in row groups of their own.
 
-A topic that is merged all the time has many times as many tombstones as segments, and who only wants the state has no use for
-them: they come last, in row groups of their own, and the file's metadata says where they begin. A checkpoint that somebody else
-wrote is read whole. (Statistics would say it, too; but where they are damaged pyarrow ends the process.)
+A topic that is merged all the time has many times as many tombstones as segments, and loading the state needs none of them. So
+they come last, and the file's metadata says where they begin. Another program's checkpoint is read whole. (Statistics would
+show it, too; but pyarrow ends the process where they are damaged.)
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ import pyarrow.parquet as pq
 from log_format.delta.checkpoint_schema import SCHEMA, check_required, conforming
 
 TOMBSTONES_KEY: Final = b"tidelog.tombstones"
-"""JSON: the number of the first row group of tombstones, which all behind it hold, too, and how many rows come before."""
+"""JSON: the number of the first row group of tombstones (all later ones hold tombstones, too), and the rows before it."""
 _HEAD: Final = ("txn", "metaData", "protocol", "add.modificationTime")
 _HEAD_FIELDS: Final = (
     *(SCHEMA.field(name) for name in ("txn", "metaData", "protocol")),
     pa.field("add", pa.struct([("modificationTime", pa.int64())])),
 )
 PIECE_BYTES: Final = 2 * 1024 * 1024
-"""About so much is decoded at once."""
+"""Bytes decoded at once, about."""
 LARGE_BYTES: Final = 1024 * 1024
-"""A checkpoint of some 30,000 segments."""
+"""The size of a checkpoint of some 30,000 segments."""
 _LARGE: Final = threading.Lock()
 _GROUP_BYTES: Final = 8 * 1024 * 1024
-"""About so much is encoded at once: each row group costs a few KiB of the object's end."""
+"""Bytes encoded at once, about: each row group costs a few KiB in the object's footer."""
 _ROWS_MAX: Final = 16_384
-"""Rows of one piece: more make nothing faster."""
+"""Rows of one piece: more are not faster."""
 
 
 @contextmanager
 def in_turn(size_bytes: int) -> Iterator[None]:
-    """Wait until no other thread works on a large checkpoint, when this is one: what that takes, it takes once."""
+    """Wait until no other thread works on a large checkpoint, if this one is large: the memory is taken once."""
     if size_bytes < LARGE_BYTES:
         yield
         return
@@ -66,7 +66,7 @@ def encode_checkpoint_pieces(pieces: Iterable[pa.Table], metadata: Mapping[bytes
 
 
 def _row_groups(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The pieces together, as far as they are of one kind and not too large."""
+    """The pieces joined into row groups, each of one kind and not too large."""
     group: list[pa.Table] = []
     size, are_tombstones = 0, False
     for piece in pieces:
@@ -84,7 +84,7 @@ def _row_groups(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def decode_checkpoint_file(data: bytes, *, with_tombstones: bool) -> pa.Table:
-    """The object's rows as they are in it, and its metadata; without those that are only tombstones, where they lie apart.
+    """The object's rows and metadata as stored; without row groups of tombstones, where they lie apart, unless asked for.
 
     Raises ``pa.ArrowException`` and ``OSError`` when it can't be read.
     """
@@ -92,20 +92,20 @@ def decode_checkpoint_file(data: bytes, *, with_tombstones: bool) -> pa.Table:
 
 
 class CheckpointFile:
-    """The object, of which only the footer is decoded yet. Everything here raises ``pa.ArrowException``, ``OSError``."""
+    """The object, with only its footer decoded. Everything here raises ``pa.ArrowException``, ``OSError``."""
 
     def __init__(self, data: bytes) -> None:
         self.size_bytes = len(data)
         self._file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
 
     def read(self, columns: Sequence[str] | None, *, with_tombstones: bool) -> pa.Table:
-        """All rows at once, of these columns (``add.path``; None: all), with the object's metadata."""
+        """All rows at once, of these columns (such as ``add.path``; None: all), with the object's metadata."""
         table: pa.Table = self._file.read_row_groups(self._groups(with_tombstones), columns=columns, use_threads=False)
         return table
 
     def head(self) -> pa.Table:
-        """All rows that are no file's, and of the ``add`` the one with the largest ``modificationTime``, with nothing else of it;
-        with the object's metadata. Raises ``ValueError`` also, where something is missing."""
+        """All rows but those of files, with the object's metadata. Of the ``add`` rows one is kept, with nothing but the largest
+        ``modificationTime``. Raises ``ValueError`` also, where something is missing."""
         found = []
         for piece in self.pieces(_HEAD, with_tombstones=False):
             table = conforming(piece, _HEAD_FIELDS)
@@ -135,8 +135,8 @@ class CheckpointFile:
         try:
             first, row_count = msgspec.json.decode(text, type=tuple[int, int])
         except msgspec.DecodeError as problem:
-            raise ValueError(f"where its tombstones are is damaged: {problem}") from problem
+            raise ValueError(f"its note of where tombstones begin is damaged: {problem}") from problem
         wanted = groups[: max(0, first)]
         if sum(metadata.row_group(group).num_rows for group in wanted) != row_count:
-            raise ValueError("its tombstones are elsewhere")
+            raise ValueError("its tombstones do not begin where its note says")
         return wanted

@@ -1,4 +1,4 @@
-"""``_last_checkpoint``: the object that says where to start listing a table's log. It may be old, or name what is gone."""
+"""``_last_checkpoint``: where to start listing a table's log. The hint may be old, or name an object that is gone."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The rows of a checkpoint as Arrow sees them, of any writer: one column for each kind of action, of which a row has one.
+"""The rows of any program's checkpoint as Arrow sees them: one column for each kind of action, and one action in each row.
 
-``SCHEMA`` is what Tidelog writes and needs; others' checkpoints may have more fields, lack some, and have other types of text.
+Tidelog writes and needs ``SCHEMA``. Others' checkpoints may have more fields, lack some, and use other types of text.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ REQUIRED: Final = (
     ("metaData", "id"),
     ("metaData", "schemaString"),
 )
-"""Fields that no action of their kind may lack."""
+"""Fields that every action of their kind must have."""
 
 
 @contextmanager
 def as_corrupt(root: str, version: int, **fields: Any) -> Iterator[None]:
-    """Turn what Arrow says of a checkpoint that can't be read into ``CorruptData`` that names the object, with ``fields``."""
+    """Turn Arrow's error about an unreadable checkpoint into ``CorruptData`` that names the object, with ``fields``."""
     try:
         yield
     except (pa.ArrowException, OSError, KeyError, ValueError) as problem:
@@ -82,7 +82,7 @@ def as_corrupt(root: str, version: int, **fields: Any) -> Iterator[None]:
 
 
 def conforming(table: pa.Table, fields: Sequence[pa.Field] = tuple(SCHEMA)) -> pa.Table:
-    """The columns that are ours, with the fields that are ours. Raises ``ValueError``, ``pa.ArrowException``."""
+    """The columns of ``fields``, with our fields only. Raises ``ValueError``, ``pa.ArrowException``."""
     found = pa.table([_conforming(table, field) for field in fields], schema=pa.schema(fields))
     found.validate(full=True)
     return found
@@ -104,7 +104,7 @@ def refuse_features(table: pa.Table, key: str) -> None:
 
 
 def _conforming(table: pa.Table, field: pa.Field) -> pa.Array:
-    """A column with the fields that are ours, whatever others its writer has added or left out."""
+    """A column with our fields, whichever fields the checkpoint's writer added or left out."""
     if field.name not in table.column_names:
         raise ValueError(f"it has no column {field.name}")
     column = pa.concat_arrays(table.column(field.name).chunks) if table.num_rows else pa.array([], field.type)

@@ -1,11 +1,11 @@
-"""How much of a log's beginning clean-up may have deleted: a note beside the log, which saves listing it.
+"""How much of a log's beginning clean-up may have deleted: a note beside the log, so that no reader must list the log to know.
 
-1. The note is an object ``_cleaned/<version, 20 digits>``: commits below that version may be gone. It is put before the first of
-   them is deleted. So a version that no note lies above was never cleaned away.
-2. That is what else a listing of the log from that version on would tell, which a bucket answers in one request, but a
-   directory only when all of it is read (``ObjectStore.lists_from_key``).
-3. A note goes once there are two of greater versions: a listing that runs meanwhile may show neither the one that goes nor the
-   one that comes, but it shows the one between. Of notes there are two, or a few after a crash.
+1. The note is an object ``_cleaned/<version, 20 digits>``: commits below that version may be gone. Clean-up puts it before it
+   deletes the first of them. So a version with no note above it was never cleaned away.
+2. A listing of the log from that version on says the same. A bucket answers it in one request; a directory must be read whole
+   (``ObjectStore.lists_from_key``).
+3. Clean-up deletes a note once there are two of greater versions. A listing that runs meanwhile may miss both the deleted note
+   and the new one, but shows the one between. There are two notes, or a few after a crash.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """The conditional PUT, and everything that can go wrong with it (docs/format.md, section 6).
 
-1. A change is proposed at the head, its segment is put, and the commit is put if absent at the next version.
-2. An answer that is not a plain success is never believed: the object is read back, and the commit id in it says whose it
-   is. SDKs, proxies and lost answers make one's own commit look like somebody else's.
-3. Somebody else's commit is replayed and the change is proposed again at the new head, validation included.
-4. Within one call a version is only ever tried with one content, so a late-arriving try of ours is this very commit.
-5. Nothing is reported as refused while a try of it may still arrive: that is ``OutcomeUnknown``.
-6. A head that was not looked at for ``HEAD_TRUSTED_MS`` is looked at again before it is built upon. When longer passed until
-   the answer came, log clean-up may have emptied the version meanwhile: then an answer counts only as long as no checkpoint
-   covers that version, since clean-up deletes nothing that no checkpoint covers. What can't be told is ``OutcomeUnknown``.
-7. A segment uploaded more than ``SEGMENT_AGE_MAX_MS`` ago is never committed: a collector of orphans may be about to delete it.
-8. A change is refused, or found to be fulfilled already, only by a head that was looked at since the call began.
+1. The committer proposes a change at the head, puts its segment, and puts the commit if absent at the next version.
+2. It never believes an answer that is not a plain success. It reads the object back, and the commit id in it says whose commit
+   it is. SDKs, proxies and lost answers can make the committer's own commit look like another's.
+3. It replays another committer's commit and proposes the change again at the new head, validation included.
+4. Within one call it tries a version with one content only. A try that arrives late is therefore this very commit.
+5. It reports nothing as refused while a try may still arrive: that is ``OutcomeUnknown``.
+6. It checks a head that is older than ``HEAD_TRUSTED_MS`` before it builds on it. If longer passes until the answer comes, log
+   clean-up may have emptied the version meanwhile. The answer then counts only while no checkpoint covers the version, since
+   clean-up deletes only what a checkpoint covers. Where that is unclear, the outcome is ``OutcomeUnknown``.
+7. It never commits a segment uploaded more than ``SEGMENT_AGE_MAX_MS`` ago: maintenance may be about to delete it as an orphan.
+8. Only a head checked since the call began can refuse a change, or show that it is made already.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed(Generic[StateT, ResultT]):
-    """A change that stands in the store: the state that shows it, what it did, and how many versions were tried."""
+    """A committed change: a state that includes it, its result, and how many versions were tried."""
 
     state: StateT
     result: ResultT
@@ -53,12 +53,12 @@ class Committed(Generic[StateT, ResultT]):
 class _Holder(Enum):
     OURS = "ours"
     FOREIGN = "foreign"
-    NOBODY = "nobody"
+    NONE = "none"
     UNKNOWN = "unknown"
 
 
 class Committer(Generic[StateT]):
-    """Commits changes to one table. One thread at a time; any number of committers in any processes may share the table."""
+    """Commits changes to one table. Each committer serves one thread at a time; many, in any processes, may share the table."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Committer(Generic[StateT]):
         self._in_doubt = False
 
     def stage(self, segment: StagedFile) -> None:
-        """Put a segment ahead of its commit. Nothing is visible by it. Raises ``BackOff``."""
+        """Put a segment before its commit. Readers do not see it yet. Raises ``BackOff``."""
         started_ms = self._clock.monotonic_ms()
         try:
             self._store.put(f"{self._table.root}{segment.path}", segment.data)
@@ -87,9 +87,9 @@ class Committer(Generic[StateT]):
         segment.uploaded_at_ms = started_ms
 
     def commit(self, change: TableChange[StateT, ResultT]) -> Committed[StateT, ResultT]:
-        """Make the change, once, on top of whatever the head is by then.
+        """Make the change once, on top of the head of that moment.
 
-        Raises what ``change.propose`` raises; ``BackOff`` when the store can't do it or others are too fast (nothing happened);
+        Raises what ``change.propose`` raises; ``BackOff`` when the store fails or others are faster (nothing happened);
         ``OutcomeUnknown`` when it may have happened; ``CorruptData`` when the log can't be read.
         """
         commit_id = self._new_id()
@@ -131,7 +131,7 @@ class Committer(Generic[StateT]):
         return False
 
     def _publish(self, proposal: Proposal[ResultT], commit_id: str, state: StateT, observed_ms: int | None) -> bool:
-        """Put the commit at the version behind ``state``. True: it is there and ours. False: somebody else's is."""
+        """Put the commit at the version after ``state``. True: it is there and ours. False: another committer's is there."""
         version = state.version + 1
         key = layout.table_commit_key(self._table.root, version)
         info = CommitInfo(
@@ -157,7 +157,7 @@ class Committer(Generic[StateT]):
                 holder = _Holder.OURS
             except ObjectExists:
                 holder = self._read_back(key, commit_id)
-                uncertain = True  # until it is read, it may be ours: somebody on the way may have sent it twice
+                uncertain = True  # it may be ours until it is read: a proxy may have sent it twice
             except StoreUnavailable as problem:
                 uncertain = uncertain or problem.may_have_happened
                 holder = self._read_back(key, commit_id) if uncertain else _Holder.UNKNOWN
@@ -179,21 +179,21 @@ class Committer(Generic[StateT]):
         try:
             found = decode_commit(read_bounded(self._store, key, limits.COMMIT_BYTES_MAX), key)
         except ObjectMissing:
-            return _Holder.NOBODY
+            return _Holder.NONE
         except StoreUnavailable:
             return _Holder.UNKNOWN
         return _Holder.OURS if found.commit_id == commit_id else _Holder.FOREIGN
 
     def _landed_in_a_hole(self, version: int, observed_ms: int | None, started_ms: int) -> bool:
-        """Whether our commit was put where clean-up had deleted one: possible only when we slept since the last look."""
+        """Whether our commit was put at a version that clean-up had emptied: possible only when we slept since the last check."""
         if observed_ms is None or not self._may_be_cleaned(version, observed_ms):
             return False
         try:
-            # Had it landed behind a commit that stood there, that one would still stand: clean-up is not so quick.
+            # A commit that held this version when we put ours still stands: clean-up is not so quick.
             is_quick = self._clock.monotonic_ms() - started_ms <= limits.HEAD_TRUSTED_MS
             if not is_quick or (version > 0 and self._exists(layout.table_commit_key(self._table.root, version - 1))):
                 raise self._unknown(version)
-            # Nobody reads it there: readers begin at a checkpoint above, and go on only from what no checkpoint covers.
+            # No reader sees it there: readers begin at a checkpoint above, and go on only from what no checkpoint covers.
             self._log.reload()
         except StoreUnavailable as problem:
             raise self._unknown(version) from problem

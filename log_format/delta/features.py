@@ -1,8 +1,8 @@
-"""The Delta features that no table of Tidelog has, and that stop its readers and writers: they would get something wrong.
+"""The Delta features that no table of Tidelog has. Readers and writers stop at them, since they would misread the table.
 
-A table is of protocol 1/2 (reader, writer) or lower, without partition columns, column mapping and deletion vectors. Anybody may
-commit to it by the protocol's rules as long as that stays so. A commit or checkpoint that says otherwise ends what is read of
-the log: the version before it is the last one, until it is gone.
+A table has protocol 1/2 (reader, writer) or lower, and no partition columns, column mapping or deletion vectors. Any program may
+commit to it by the protocol's rules within these bounds. A commit or checkpoint that says otherwise is where reading ends: the
+version before it is the last one, until that object is gone.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def refuse_metadata(key: str, partition_columns: Sequence[str], configuration: M
 def refusal(key: str, what: str) -> UnsupportedTable:
     """The error about an object of a log that asks for ``what``."""
     return UnsupportedTable(
-        f"Another program gave the table what Tidelog does not support: {key} asks for {what}. Nothing behind it is read or "
-        "written. Stop that program; docs/operations.md, Foreign features, says how to go on.",
+        f"Another program gave the table a feature that Tidelog does not support: {key} asks for {what}. Nothing after it "
+        "is read or written. Stop that program; docs/operations.md, Foreign features, says how to go on.",
         object=key,
     )

@@ -1,8 +1,8 @@
-"""A commit that says nothing but that the log went on.
+"""A commit that only moves the log on.
 
-A committer that slept between the look at its segment's age and its put would commit a segment that a collector of orphans
-took meanwhile. So the collector sees to it that the log has gone on before it deletes: the sleeper finds its version taken,
-and looks again.
+A committer that sleeps between the check of its segment's age and its put could commit a segment that maintenance deletes
+meanwhile. So maintenance moves the log on before it deletes orphans. The committer then finds its version taken, and checks
+again.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ FENCE_APP_ID: Final = "collected"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fence:
-    """Go on behind ``version`` in any table; fulfilled already when its log has."""
+    """Move any table's log on past ``version``; made already when the log is past it."""
 
     version: int
 
     def propose(self, state: TableState, now_ms: int) -> Proposal[None]:
-        """One ``txn`` that no reader reads. Never raises; the log must have begun."""
+        """One ``txn`` that no reader uses. Never raises; the log must have begun."""
         assert state.version >= 0
         has_gone_on = state.version > self.version
         fence = Txn(app_id=FENCE_APP_ID, version=now_ms, last_updated=now_ms)

@@ -1,14 +1,16 @@
 """The state of one table, loaded from its log and kept fresh.
 
-Loading reads ``_last_checkpoint`` (a hint), one listing from that checkpoint on, the newest checkpoint and the commits behind
-it; keeping fresh probes the next version. A log whose old commits were cleaned away while nobody here looked must not be
-taken for one that ends, nor may a late put into the hole be taken for a commit: so when the last look is older than
-``HEAD_TRUSTED_MS``, what a probe finds counts only if afterwards no checkpoint covers that version (clean-up deletes nothing
-that no checkpoint covers); else the log is loaded anew. (docs/format.md, "Log clean-up")
+Loading reads ``_last_checkpoint`` (a hint), lists the log from that checkpoint on, and reads the newest checkpoint and the
+commits after it. Keeping fresh probes the next version.
 
-Where a listing costs the whole log (``ObjectStore.lists_from_key``) none is made: the commits behind the hinted checkpoint are
-probed for, and what was found counts only if afterwards ``cleaned_log`` has no note above that checkpoint. When that tells
-nothing (no hint, an old one, its checkpoint is gone, a hole), the log is listed after all.
+Clean-up may delete old commits between two looks of one reader. Such a log must not pass for one that ends, nor a late put
+into the hole for a commit. So when the last look is older than ``HEAD_TRUSTED_MS``, a probe's finding counts only if no
+checkpoint covers that version afterwards: clean-up deletes only what a checkpoint covers. Otherwise the log is loaded again
+(docs/format.md, section 9).
+
+Where a listing costs the whole log (``ObjectStore.lists_from_key``) none is made. The commits after the hinted checkpoint are
+probed for. The finding counts only if ``cleaned_log`` has no note above that checkpoint afterwards. The log is listed after all
+when there is no hint, an old one, one whose checkpoint is gone, or a hole.
 """
 
 from __future__ import annotations
@@ -28,11 +30,11 @@ from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable
 from log_format.store import ObjectStore
 
 Map = Callable[[Callable[[str], bytes], Iterable[str]], Iterator[bytes]]
-"""``map``, perhaps with several calls under way at once; results in order."""
+"""``map``, perhaps with several calls at once; results in order."""
 
 
 class TableLog(Generic[StateT]):
-    """One table's log. Safe from any thread: two may refresh and commit at once, and each commit is applied once."""
+    """One table's log. Thread-safe: two threads may refresh and commit at once, and each commit is applied once."""
 
     def __init__(
         self,
@@ -54,12 +56,12 @@ class TableLog(Generic[StateT]):
 
     @property
     def state(self) -> StateT:
-        """The newest state seen here. Raises nothing: before the first ``refresh`` the table is absent."""
+        """The newest state seen here; an absent table before the first ``refresh``. Never raises."""
         return self._state
 
     @property
     def observed_ms(self) -> int | None:
-        """When (monotonic) a look began that found ``state`` to be the head, or to be behind it; None: never."""
+        """When (monotonic) the look began that found ``state`` at the head, or below it; None: never."""
         return self._observed_ms
 
     def refresh(self) -> StateT:
@@ -87,11 +89,11 @@ class TableLog(Generic[StateT]):
         return self._state
 
     def reload(self) -> StateT:
-        """As ``refresh``, but from the newest checkpoint, whatever is known. Raises as ``refresh``."""
+        """As ``refresh``, but always from the newest checkpoint. Raises as ``refresh``."""
         return self._load(self.clock.monotonic_ms())
 
     def may_be_cleaned(self, version: int) -> bool:
-        """Whether log clean-up may have deleted ``version``: not where no checkpoint covers it, nor where no note says so.
+        """Whether log clean-up may have deleted ``version``. False where no checkpoint covers it, or no note says so.
 
         One request. Raises ``StoreUnavailable``.
         """
@@ -102,9 +104,9 @@ class TableLog(Generic[StateT]):
         return any(layout.checkpoint_version(info.key) is not None for info in listing)
 
     def kept_from(self) -> int:
-        """The version from which on the log keeps commits, as far as one request tells; 0 where clean-up left no note.
+        """The first version whose commit the log keeps, as far as one request tells; 0 where clean-up left no note.
 
-        For callers that reckon with the length of a log. Raises ``StoreUnavailable``.
+        For callers that need the log's length. Raises ``StoreUnavailable``.
         """
         if not self.store.lists_from_key:
             return cleaned_below(self.store, self.table.root)
@@ -114,7 +116,7 @@ class TableLog(Generic[StateT]):
         return next((version for version in versions if version is not None), 0)
 
     def apply(self, commit: Commit, version: int) -> StateT:
-        """Take a commit that is in the store; one that was taken already changes nothing. Raises ``CorruptData``."""
+        """Apply a commit that is in the store; again changes nothing. Raises ``CorruptData``."""
         with self._lock:
             changed = version == self._state.version + 1
             if changed:
@@ -125,7 +127,7 @@ class TableLog(Generic[StateT]):
         return state
 
     def observed(self, started_ms: int) -> None:
-        """Note that a look which began at ``started_ms`` reached the head."""
+        """Record that a look begun at ``started_ms`` reached the head."""
         with self._lock:
             self._observed_ms = max(started_ms, self._observed_ms or started_ms)
 
@@ -149,7 +151,7 @@ class TableLog(Generic[StateT]):
             try:
                 state = self._replay()
             except ObjectMissing as problem:
-                missing = problem.key  # it was listed and then cleaned away: a newer checkpoint covers it
+                missing = problem.key  # cleaned away after the listing: a newer checkpoint covers it
             if self.clock.monotonic_ms() - started_ms > limits.LOAD_MS_MAX:
                 missing = None
             elif state is not None:
@@ -189,7 +191,7 @@ class TableLog(Generic[StateT]):
         return CorruptData(f"The log of {self.table.label} lacks version {version}.", object=key, **self.table.fields)
 
     def _probed(self, hint: int) -> StateT | None:
-        """The state at the head, from the checkpoint ``hint`` on without a listing; None when that can't be told so."""
+        """The state at the head, from the checkpoint ``hint`` on without a listing; None where probing can't tell."""
         try:
             data = self._checkpoint_bytes(hint)
         except ObjectMissing:
@@ -200,14 +202,14 @@ class TableLog(Generic[StateT]):
             found = self._probe(range(first, first + limits.PROBES_AT_ONCE))
             for version in range(first, first + len(found)):
                 if version not in found:
-                    return None  # a hole, or commits that came meanwhile: a listing tells
+                    return None  # a hole, or commits added meanwhile: a listing tells
                 state = state.apply(found[version], version)
             if len(found) < limits.PROBES_AT_ONCE:
                 return None if self.may_be_cleaned(hint + 1) else state
         return None
 
     def _probe(self, versions: range) -> dict[int, Commit]:
-        """Those of these commits that there are."""
+        """Those of these commits that exist."""
         missing: set[str] = set()
 
         def get(key: str) -> bytes:
@@ -225,14 +227,14 @@ class TableLog(Generic[StateT]):
         }
 
     def _newest_checkpoint(self, hint: int | None) -> tuple[StateT, list[int]]:
-        """The state at the newest checkpoint (or nothing), and the versions of the commits behind it."""
+        """The state at the newest checkpoint (or nothing), and the versions of the commits after it."""
         prefix = layout.table_log_prefix(self.table.root)
         start_after = "" if hint is None else f"{prefix}{hint:020d}"
         keys = [info.key for info in self.store.list(prefix, start_after=start_after)]
         checkpoints = [version for key in keys if (version := layout.checkpoint_version(key)) is not None]
         commits = [version for key in keys if (version := layout.commit_version(key)) is not None]
         if hint is not None and not checkpoints:
-            # The hint outlived its checkpoint: do without it.
+            # The hint names a checkpoint that is gone: ignore it.
             keys = [info.key for info in self.store.list(prefix)]
             checkpoints = [version for key in keys if (version := layout.checkpoint_version(key)) is not None]
             commits = [version for key in keys if (version := layout.commit_version(key)) is not None]
@@ -258,7 +260,7 @@ class TableLog(Generic[StateT]):
 
 
 def without_gaps(listed: Iterable[int], first: int) -> Iterator[int]:
-    """Every version from ``first`` to the last that was listed, in order; of a long gap only its beginning."""
+    """Every version from ``first`` to the last one listed, in order; of a long gap only its beginning."""
     for version in listed:
         yield from range(first, min(version, first + limits.PROBES_AT_ONCE))
         yield version

@@ -1,6 +1,6 @@
-"""How a system table is written: a commit is one data file whose tag says what it brings; a rewrite is one file for all.
+"""How a system table is written: a commit adds one data file whose tag has the changes; a rewrite puts all into one file.
 
-What is common to ``system/transactions`` and ``system/consumer_offsets``. What their rows mean is theirs.
+Shared by ``system/transactions`` and ``system/consumer_offsets``, which define their rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from log_format.ids import NewId
 
 
 class SystemTableState(Protocol):
-    """What writing needs to know of a state."""
+    """What a writer needs to know of a state."""
 
     @property
     def version(self) -> int:
@@ -33,7 +33,7 @@ class SystemTableState(Protocol):
 
     @property
     def modification_time_ms(self) -> int:
-        """The newest of the files."""
+        """The newest one of the files."""
         ...
 
 
@@ -42,7 +42,7 @@ StateT_contra = TypeVar("StateT_contra", bound=SystemTableState, contravariant=T
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What goes into a data file and its ``add``."""
+    """The content of a data file and the tags of its ``add``."""
 
     data: bytes
     row_count: int
@@ -62,7 +62,7 @@ class StagedRows:
 def data_file(
     state: SystemTableState, contents: Contents, path: str, now_ms: int, *, data_change: bool
 ) -> tuple[StagedRows, Add]:
-    """The file and its ``add``, which is younger than all before it: the order of their times is that of the commits."""
+    """The file and its ``add``, whose time is above all earlier ones: the order of times is the order of commits."""
     add = Add(
         path=path,
         size=len(contents.data),
@@ -77,7 +77,7 @@ def data_file(
 def with_table(
     state: SystemTableState, add: Add, *, name: str, schema: str, new_id: NewId, now_ms: int
 ) -> list[Action]:
-    """The actions of a commit that brings ``add``; the first one makes the table. ``schema``: as Delta writes it."""
+    """The actions of a commit with ``add``; the first commit also makes the table. ``schema``: as Delta writes it."""
     if state.version != NO_LOG:
         return [add]
     metadata = MetaData(
@@ -91,7 +91,7 @@ def with_table(
 
 
 class CompactTable(Generic[StateT_contra]):
-    """Put what holds now into one file in place of all others. The result is how many it replaces."""
+    """Replace all data files by one with the current rows. The result is how many were replaced."""
 
     def __init__(self, new_id: NewId, *, files_min: int) -> None:
         self._new_id = new_id
@@ -99,10 +99,10 @@ class CompactTable(Generic[StateT_contra]):
 
     @abstractmethod
     def contents(self, state: StateT_contra) -> Contents:
-        """What brings ``state`` about."""
+        """The rows that give ``state``."""
 
     def propose(self, state: StateT_contra, now_ms: int) -> Proposal[int]:
-        """One ``add``, a ``remove`` for each live file; nothing while there are fewer than ``files_min``."""
+        """One ``add`` and a ``remove`` for each live file; nothing with fewer than ``files_min`` files."""
         if len(state.files) < self._files_min:
             return Proposal(operation="OPTIMIZE", actions=(), result=0)
         path = f"compacted/{self._new_id()}.parquet"

@@ -1,6 +1,6 @@
-"""What a log needs to know of its table: where it lies, what errors call it, how its state is made.
+"""What a log needs to know of its table: its root, its name in errors, how its state is made.
 
-Topics, transactions and consumers' offsets are tables alike: one log, one committer, one set of rules serves them all.
+One log, one committer and one set of rules serve topics, transactions and consumer offsets alike.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any, Final, Generic, Protocol, Self, TypeVar
 from log_format.delta.actions import Commit
 
 NO_LOG: Final = -1
-"""The version of a table that has no commit yet."""
+"""The version of a table without commits."""
 
 
 class TableState(Protocol):
-    """What replaying a table's log up to one version gives."""
+    """The result of replaying a table's log up to one version."""
 
     @property
     def version(self) -> int:
-        """Of the newest commit applied; ``NO_LOG`` when there is none."""
+        """Of the newest commit applied; ``NO_LOG`` without one."""
         ...
 
     def apply(self, commit: Commit, version: int) -> Self:
@@ -36,11 +36,11 @@ class Table(Generic[StateT]):
     """One table. ``fields`` go into every error about it."""
 
     root: str
-    """The key prefix of everything in it, with its slash at the end."""
+    """The key prefix of all its objects, ending with a slash."""
     label: str
-    """What errors call it."""
+    """The table's name in errors."""
     fields: Mapping[str, Any]
     absent: Callable[[], StateT]
     """The state before the first commit."""
     read_checkpoint: Callable[[bytes, int], StateT]
-    """The state that a checkpoint's bytes give at its version. Raises ``CorruptData``."""
+    """The state in a checkpoint's bytes at its version. Raises ``CorruptData``."""

@@ -1,4 +1,4 @@
-"""The table ``system/consumer_offsets``: what a group's row says, which member holds which partition by it, and its changes.
+"""The table ``system/consumer_offsets``: rows of groups, the partitions that members hold by them, and changes.
 
-Sessions, heartbeats and assignors are a gateway's (``gateway.groups``): they are not in the store.
+The gateway has sessions, heartbeats and assignors (``gateway.groups``): they are not in the store.
 """

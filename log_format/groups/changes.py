@@ -1,8 +1,8 @@
-"""Decisions about groups: many share one commit of ``system/consumer_offsets``, and each stands or falls by itself.
+"""Decisions about groups. Many share one commit of ``system/consumer_offsets``; each is accepted or refused by itself.
 
-1. A decision is judged against the state with the decisions before it in the same commit applied, and again against each newer
-   head. So a former coordinator (a gateway that was paused) can't move a group's offsets: its epoch is old.
-2. What a member that has lost its generation sends is refused by the coordinator; here it is refused by what the log says.
+1. A decision is judged at the state with the earlier decisions of its commit applied, and again at each newer head. So a former
+   coordinator (a gateway that was paused) can't move the group's offsets: its epoch is old.
+2. The coordinator refuses a member with an old generation. The decision refuses it, too, by what the log says.
 3. Offsets of a transaction are prepared before the transaction is decided, under the same rules, and settled after it.
 """
 
@@ -31,18 +31,18 @@ from log_format.groups.state import NAME, Group, GroupsEdit, GroupsState, Groups
 from log_format.ids import NewId
 
 Outcome = Group | TidelogError
-"""The group as it is then, or why nothing was decided."""
+"""The group after the decision, or why nothing was decided."""
 
 
 class CoordinatorFenced(BackOff):
-    """Another gateway coordinates the group now; nothing happened. The request is for that one."""
+    """Another gateway coordinates the group now, and nothing happened. The client should ask that one."""
 
     def __init__(self, group: str) -> None:
         super().__init__(f"Another gateway coordinates group {group!r} now.")
 
 
 class GroupDecision(Protocol):
-    """A wish about groups."""
+    """A change to groups."""
 
     @property
     def group(self) -> str:
@@ -56,7 +56,7 @@ class GroupDecision(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """Become the group's coordinator; the one before is fenced."""
+    """Become the group's coordinator; the former one is fenced."""
 
     group: str
     coordinator: str
@@ -74,14 +74,14 @@ class Claim:
                 members=(),
                 changed_at_ms=now_ms,
             )
-        # By the version that it will be in at the earliest: also a group that was deleted and made anew repeats no epoch.
+        # Of the earliest version that can hold the row, so that a group deleted and re-created repeats no epoch.
         row = msgspec.structs.replace(known, epoch=state.version + 2, coordinator=self.coordinator)
         return GroupChanges(groups=(row,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regroup:
-    """Write down a group's members and what each may hold, as its coordinator has decided."""
+    """Store a group's members and what each may hold, as its coordinator decided."""
 
     row: GroupRow
 
@@ -98,7 +98,7 @@ class Regroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitOffsets:
-    """Commit offsets; null offsets erase what is there. Any gateway may: it is judged by the members that the log knows."""
+    """Commit offsets; a null offset erases one. Any gateway may do so: the decision is judged by the members in the log."""
 
     group: str
     offsets: tuple[OffsetRow, ...]
@@ -106,15 +106,15 @@ class CommitOffsets:
     """None: the group has no members."""
     generation: int | None = None
     transaction_id: str | None = None
-    """The offsets become the group's when this transaction is committed; until then they are pending."""
+    """The offsets stay pending until this transaction is committed, and then become the group's."""
     instead_of: Mapping[tuple[str, int], int | None] | None = None
-    """Only where these are the offsets of ``offsets`` now, for the same incarnation of the topic (None: none)."""
+    """Commit only if these are the current offsets for the keys of ``offsets``, of the same incarnation (None: no offset)."""
     epoch: int | None = None
-    """The coordinator's when it took the request: one that a gateway has had in its hands since before another took the
-    group over is refused, since its sender may have gone on there."""
+    """The coordinator's epoch when it took the request. A gateway may hold a request since before another took the group over.
+    Such a request is refused, since its sender may have gone on there."""
 
     def decide(self, state: GroupsView, now_ms: int) -> GroupChanges | TidelogError:
-        """The offsets, with the time."""
+        """The offsets, with the current time."""
         group = state.group(self.group)
         keys = [row.key for row in self.offsets]
         refusal = _fenced(state, self.group, self.epoch) if self.epoch is not None else None
@@ -124,14 +124,14 @@ class CommitOffsets:
         if self.instead_of is not None:
             for row in self.offsets:
                 known = group.offsets.get(row.key)
-                # One of a topic that was deleted is none.
+                # The offset of a deleted topic does not count.
                 offset = known.offset if known is not None and known.topic_id == row.topic_id else None
                 if offset != self.instead_of.get(row.key):
                     return stale(self.group, f"the committed offset of {row.topic}/{row.partition} changed meanwhile")
         rows = tuple(msgspec.structs.replace(row, committed_at_ms=now_ms) for row in self.offsets)
         if self.transaction_id is None:
             if not rows and group.row is not None and not group.is_there:
-                # A commit of nothing makes the group all the same.
+                # A commit without offsets still makes the group.
                 return GroupChanges(groups=(msgspec.structs.replace(group.row, generation=1, changed_at_ms=now_ms),))
             return GroupChanges(offsets=rows)
         pending = PendingOffsets(
@@ -142,14 +142,14 @@ class CommitOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settle:
-    """Make a transaction's pending offsets the group's, or drop them. The transaction is decided: nothing is judged."""
+    """Make a transaction's pending offsets the group's, or drop them. Never refused: the transaction is decided."""
 
     group: str
     transaction_id: str
     is_committed: bool
 
     def decide(self, state: GroupsView, now_ms: int) -> GroupChanges | TidelogError:
-        """The offsets, with the time; nothing when they are settled already."""
+        """The offsets, with the current time; nothing when they are settled already."""
         pending = state.group(self.group).pending.get(self.transaction_id)
         if pending is None:
             return GroupChanges()
@@ -159,13 +159,13 @@ class Settle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """End a group without members, its offsets included."""
+    """End a group without members, and its offsets."""
 
     group: str
     epoch: int
 
     def decide(self, state: GroupsView, now_ms: int) -> GroupChanges | TidelogError:
-        """Nulls for every offset, for readers of the table, and the end of the group."""
+        """A null for every offset, for readers of the table, and the end of the group."""
         group = state.group(self.group)
         refusal = _fenced(state, self.group, self.epoch)
         if refusal is not None:
@@ -188,7 +188,7 @@ class Decide:
         self._new_id = new_id
 
     def propose(self, state: GroupsState, now_ms: int) -> Proposal[Sequence[Outcome]]:
-        """One ``add`` with the rows; nothing when no decision needs one. Refusals are in the result."""
+        """One ``add`` with the rows; nothing when no decision needs one. The result holds refusals, too."""
         all_changes: list[GroupChanges] = []
         outcomes: list[Outcome] = []
         ahead = GroupsEdit(state)
@@ -200,7 +200,7 @@ class Decide:
             if decided:
                 ahead.take(decided)
                 all_changes.append(decided)
-            # At once: a later decision of this commit may end the group, and does not take back what this one did.
+            # Now, since a later decision of this commit may end the group without undoing this one.
             outcomes.append(ahead.group(decision.group))
         if not all_changes:
             return Proposal(operation="WRITE", actions=(), result=outcomes)
@@ -214,14 +214,14 @@ class Compact(CompactTable[GroupsState]):
     """See ``CompactTable``."""
 
     def contents(self, state: GroupsState) -> Contents:
-        """All groups as they are."""
+        """All groups in their current state."""
         return _contents([snapshot(state)])
 
 
 def judge_commit(
     name: str, group: Group, keys: Sequence[tuple[str, int]], member: str | None, generation: int | None
 ) -> TidelogError | None:
-    """Why a commit for these partitions by this member (None: by no member) is refused by what the log says; None: it is not."""
+    """Why the log refuses this member's commit for these partitions (None: it does not). ``member`` None: it has none."""
     members = group.row.members if group.row is not None else ()
     if member is None:
         return stale(name, "it has members, so a commit needs a member_id and its generation") if members else None
@@ -239,12 +239,12 @@ def judge_commit(
 
 
 def stale(group: str, what: str) -> TidelogError:
-    """The refusal of what comes from another generation."""
+    """The refusal of a request from another generation."""
     return RequestRefused(f"Group {group!r}: {what}.", code=ErrorCode.STALE_GENERATION)
 
 
 def unknown_member(group: str, member: str) -> TidelogError:
-    """The answer to a member that is out, or never was in."""
+    """The answer to a member that left, was removed, or never joined."""
     return RequestRefused(
         f"Group {group!r} has no member {member[:100]!r}: it left, its session ended, or it never joined. Join again.",
         code=ErrorCode.UNKNOWN_MEMBER,
@@ -252,7 +252,7 @@ def unknown_member(group: str, member: str) -> TidelogError:
 
 
 def fenced_member(group: str, member: str) -> TidelogError:
-    """The answer to a static member whose place was taken by its next instance."""
+    """The answer to a static member that its next instance replaced."""
     return RequestRefused(
         f"Member {member[:100]!r} of group {group!r} was replaced by another with the same instance_id.",
         code=ErrorCode.FENCED_MEMBER,
@@ -260,7 +260,7 @@ def fenced_member(group: str, member: str) -> TidelogError:
 
 
 def not_empty(group: str) -> TidelogError:
-    """The refusal of what only a group without members allows."""
+    """The refusal of a request that only a group without members allows."""
     return RequestRefused(f"Group {group!r} has live members.", code=ErrorCode.GROUP_NOT_EMPTY)
 
 

@@ -1,6 +1,6 @@
-"""About how much memory a consumer group takes, in every gateway that serves groups: measured on CPython 3.11, rounded up.
+"""About how much memory a consumer group takes in every gateway that serves groups: measured on CPython 3.11, rounded up.
 
-The gateway that coordinates a group has its members twice, with an index of holders: that is in the figures.
+The coordinating gateway has the members twice, with an index of holders. The figures include that.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ import msgspec
 from log_format.groups.row import GroupRow, MemberRow, OffsetRow, Partitions, PendingOffsets
 
 GROUP_BYTES: Final = 1_024
-"""A group, its mappings, its name."""
+"""A group: its mappings and its name."""
 _OFFSET_BYTES: Final = 320
 _METADATA_BYTES: Final = 64
 _MEMBER_BYTES: Final = 1_536
 _NAME_BYTES: Final = 128
-"""A topic's name that a member subscribes to, beside its characters."""
+"""The name of a topic that a member subscribes to, without its characters."""
 _TOPIC_BYTES: Final = 512
-"""A topic of which a member has partitions."""
+"""A topic with partitions of a member."""
 _TARGET_BYTES: Final = 96
-"""A partition that a member is given."""
+"""A partition in a member's target."""
 _HELD_BYTES: Final = 200
 """A partition that a member holds."""
 
 
 def offset_bytes(row: OffsetRow) -> int:
-    """A committed offset; texts that most have are shared (``sharing``)."""
+    """A committed offset. Texts that most offsets repeat are shared (``sharing``)."""
     return _OFFSET_BYTES + (0 if row.metadata is None else _METADATA_BYTES + _text_bytes(row.metadata))
 
 
@@ -37,7 +37,7 @@ def pending_bytes(pending: PendingOffsets) -> int:
 
 
 def row_bytes(row: GroupRow | None) -> int:
-    """The members."""
+    """The members of a row."""
     return 0 if row is None else sum(member_bytes(member) for member in row.members)
 
 
@@ -49,7 +49,7 @@ def member_bytes(member: MemberRow) -> int:
 
 
 def sharing(row: OffsetRow, other: OffsetRow | None) -> OffsetRow:
-    """The row, with the texts of another of the same group in place of its own where they are equal."""
+    """The row, using the equal texts of another row of the same group in place of its own."""
     if other is None:
         return row
     return msgspec.structs.replace(
@@ -70,7 +70,7 @@ def _partitions_bytes(partitions: Partitions, each_bytes: int) -> int:
 
 
 def _text_bytes(text: str) -> int:
-    """What CPython takes for the characters: one, two or four bytes each, by the largest."""
+    """What CPython takes for the characters: one, two or four bytes each, by the widest."""
     if text.isascii():
         return len(text)
     return len(text) * (1 if (largest := max(text)) < "\u0100" else 2 if largest < "\U00010000" else 4)

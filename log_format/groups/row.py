@@ -1,8 +1,8 @@
-"""What a commit of ``system/consumer_offsets`` brings: committed offsets, and what the coordinator knows of a group's members.
+"""What a commit of ``system/consumer_offsets`` adds: committed offsets, and the coordinator's record of a group's members.
 
-Offsets are rows of the data file, for readers of the table with SQL; they are in the tag ``tidelog.groups`` of its ``add``
-too, so that replay reads no data file. Members are in the tag only: no other reader needs them. The newest row of a
-(group, topic, partition) counts; one whose offset is null says that none is committed any more.
+Offsets are rows of the data file, for readers of the table with SQL. They are also in the tag ``tidelog.groups`` of its ``add``,
+so that replay reads no data file. Members are in the tag only: no other program needs them. The newest row of a (group, topic,
+partition) counts; a null offset says that none is committed any more.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 
 TAG_GROUPS: Final = "tidelog.groups"
 NO_GENERATION: Final = -1
-"""Of an offset that no member committed."""
+"""The generation of an offset that no member committed."""
 _PLAIN_BYTES_MAX: Final = 64 * 1024
-"""A longer tag is compressed: a commit with a table's every offset would be too long to read at a glance anyway."""
+"""Longer tags are compressed. People could not read them at a glance anyway."""
 
 Partitions = dict[str, tuple[int, ...]]
 """Partitions by topic, each ascending."""
@@ -33,7 +33,7 @@ class OffsetRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     topic: str
     partition: int
     topic_id: str
-    """The topic's incarnation: an offset of one that was deleted is none."""
+    """The topic's incarnation. An offset of a deleted one does not count."""
     offset: int | None
     metadata: str | None = None
     member: str | None = None
@@ -42,7 +42,7 @@ class OffsetRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str, int]:
-        """What it is about, within its group."""
+        """Topic and partition: its key within the group."""
         return (self.topic, self.partition)
 
 
@@ -53,17 +53,17 @@ class MemberRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     client_id: str | None
     instance_id: str | None
     topics: tuple[str, ...]
-    """What it subscribes to; empty with ``pattern``."""
+    """The topics that it subscribes to; empty with ``pattern``."""
     pattern: str | None
     session_timeout_ms: int
     target: Partitions
-    """What this generation gives it."""
+    """The partitions that this generation assigns to it."""
     held: Partitions
-    """What it may hold still from earlier ones, and from this one."""
+    """The partitions that it may still hold, from earlier generations or this one."""
     acknowledged: int
     """The last generation that it acknowledged."""
     former_ids: tuple[str, ...] = ()
-    """Member ids of those whose place it took (a static member that came back), newest last."""
+    """Ids of the members that it replaced (a static member that came back), newest last."""
 
 
 class GroupRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
@@ -71,7 +71,7 @@ class GroupRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
 
     group: str
     epoch: int
-    """Raised by each take-over: what an earlier coordinator still wants to write is refused."""
+    """Raised by each take-over; writes of an earlier coordinator are refused."""
     coordinator: str
     generation: int
     assignor: str | None
@@ -80,7 +80,7 @@ class GroupRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
 
 
 class PendingOffsets(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
-    """Offsets that become the group's when this transaction is decided to commit, and nothing when it is not."""
+    """Offsets that become the group's when this transaction is committed, and are dropped when it is aborted."""
 
     transaction_id: str
     group: str
@@ -89,15 +89,15 @@ class PendingOffsets(msgspec.Struct, frozen=True, array_like=True, kw_only=True)
 
 
 class GroupChanges(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one decision brings, in this order. A commit brings those of several, one after another."""
+    """What one decision changes, in this order. A commit holds several, one after another."""
 
     groups: tuple[GroupRow, ...] = ()
     offsets: tuple[OffsetRow, ...] = ()
     pending: tuple[PendingOffsets, ...] = ()
     settled: tuple[tuple[str, str], ...] = ()
-    """Groups and transactions whose pending offsets are pending no more; what they left is in ``offsets``."""
+    """Groups and transactions whose offsets are no longer pending; those committed are in ``offsets``."""
     deleted: tuple[str, ...] = ()
-    """Groups that are gone, with all their offsets."""
+    """Groups that ended, with all their offsets."""
 
     def __bool__(self) -> bool:
         return bool(self.groups or self.offsets or self.pending or self.settled or self.deleted)
@@ -123,7 +123,7 @@ _DECODER: Final = msgspec.json.Decoder(list[GroupChanges])
 
 
 def encode_rows(rows: Sequence[OffsetRow]) -> bytes:
-    """The data file of a commit that brings these: Parquet with ``SCHEMA``."""
+    """The data file of a commit with these rows: Parquet with ``SCHEMA``."""
     columns: dict[str, list[Any]] = {
         "group": [row.group for row in rows],
         "topic": [row.topic for row in rows],
@@ -141,13 +141,13 @@ def encode_rows(rows: Sequence[OffsetRow]) -> bytes:
 
 
 def encode_tag(changes: Sequence[GroupChanges]) -> str:
-    """The tag of an ``add`` that brings these: JSON, or where that is long, zlib's of it as base64."""
+    """The tag of an ``add`` with these changes: JSON; when long, compressed with zlib, as base64."""
     data = _ENCODER.encode(changes)
     return data.decode() if len(data) <= _PLAIN_BYTES_MAX else base64.b64encode(zlib.compress(data)).decode()
 
 
 def decode_tag(tag: str) -> list[GroupChanges]:
-    """What ``encode_tag`` was given. Raises ``ValueError`` for anything else."""
+    """The changes in a tag of ``encode_tag``. Raises ``ValueError`` for any other."""
     if tag.startswith("["):
         return _DECODER.decode(tag)
     try:

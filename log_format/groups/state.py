@@ -1,9 +1,9 @@
 """The state of ``system/consumer_offsets`` at one version: every group's offsets and members, and the live data files.
 
-1. Of a group only the newest row of members counts, of a (topic, partition) only the newest offset.
-2. The state follows from the tags of the live ``add`` actions in the order of their times, so a checkpoint needs nothing else.
-3. A rewrite (``dataChange`` false) changes which files are live and nothing else.
-4. ``memory_bytes`` is kept up with each change, at the price of what the change touches.
+1. Of a group only the newest row of members counts; of a (topic, partition) only the newest offset.
+2. The state follows from the tags of the live ``add`` actions in order of their times, so a checkpoint needs nothing else.
+3. A rewrite (``dataChange`` false) only changes which files are live.
+4. ``memory_bytes`` is updated with each change, at a cost that follows the change's size.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ class Group:
     """One group. Immutable."""
 
     row: GroupRow | None = None
-    """None: it had no coordinator yet."""
+    """None: no gateway has coordinated it yet."""
     offsets: Mapping[tuple[str, int], OffsetRow] = field(default_factory=lambda: MappingProxyType({}))
-    """By topic and partition; none whose offset is null."""
+    """By topic and partition; without null offsets."""
     pending: Mapping[str, PendingOffsets] = field(default_factory=lambda: MappingProxyType({}))
     """By transaction id."""
     changed_at_ms: int = 0
-    """The newest time of anything about it."""
+    """The newest time of any change to it."""
     holdings: Holdings = field(default_factory=lambda: Holdings(None), compare=False)
     memory_bytes: int = field(default=0, compare=False)
     """About how much memory its row, offsets and pending offsets take."""
 
     @property
     def epoch(self) -> int:
-        """0: it had no coordinator yet."""
+        """0: no gateway has coordinated it yet."""
         return 0 if self.row is None else self.row.epoch
 
     @property
     def is_there(self) -> bool:
-        """Whether it was made: one that was claimed for a join that came to nothing is not."""
+        """Whether the group exists. One that was only claimed, for a join that failed, does not."""
         return bool(self.offsets) or (self.row is not None and self.row.generation > 0)
 
 
@@ -59,7 +59,7 @@ NO_GROUP: Final = Group()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsState:
-    """Immutable."""
+    """Every group at one version. Immutable."""
 
     version: int = NO_LOG
     groups: Mapping[str, Group] = field(default_factory=lambda: MappingProxyType({}))
@@ -70,7 +70,7 @@ class GroupsState:
     """About how much memory the groups take."""
 
     def group(self, name: str) -> Group:
-        """The group; one that is not there has nothing."""
+        """The group; an empty one when it does not exist."""
         return self.groups.get(name, NO_GROUP)
 
     def apply(self, commit: Commit, version: int) -> Self:
@@ -89,7 +89,7 @@ class GroupsState:
         return replace(state, version=version, files=MappingProxyType(files), modification_time_ms=newest_ms)
 
     def after(self, *all_changes: GroupChanges) -> Self:
-        """The state after these changes, version and files as they are."""
+        """The state after these changes, with the same version and files."""
         edit = GroupsEdit(self)
         for changes in all_changes:
             edit.take(changes)
@@ -98,20 +98,20 @@ class GroupsState:
 
 
 class GroupsView(Protocol):
-    """What a decision about groups is judged by."""
+    """The state that a decision about groups is judged at."""
 
     @property
     def version(self) -> int:
-        """Of the table, as far as it is known to stand."""
+        """Of the table, as far as it is known."""
         ...
 
     def group(self, name: str) -> Group:
-        """The group; one that is not there has nothing. Only good until the next change."""
+        """The group; an empty one when it does not exist. Valid until the next change."""
         ...
 
 
 class GroupsEdit:
-    """A state that is being changed, one change after another; what is not touched is not copied."""
+    """A state under change, one decision after another. Untouched groups are not copied."""
 
     def __init__(self, state: GroupsState) -> None:
         self.version = state.version
@@ -128,7 +128,7 @@ class GroupsEdit:
         for row in changes.groups:
             self._edit(row.group).take_row(row)
         for offset in changes.offsets:
-            # What ends with its group stays in what was seen of it before.
+            # The offsets of a group that ends stay in views taken earlier.
             if offset.group not in changes.deleted:
                 self._edit(offset.group).take_offset(offset)
         for pending in changes.pending:
@@ -139,7 +139,7 @@ class GroupsEdit:
             self._edited[name] = _Edited(NO_GROUP)
 
     def groups(self) -> dict[str, Group]:
-        """All groups as they are now."""
+        """All groups in their current state."""
         groups = dict(self._before)
         for name, one in self._edited.items():
             if one.is_nothing:
@@ -149,7 +149,7 @@ class GroupsEdit:
         return groups
 
     def grown_bytes(self) -> int:
-        """How much more memory the groups take than before; negative: less."""
+        """How much more memory the groups take than before; negative when less."""
         after = sum(GROUP_BYTES + one.memory_bytes for one in self._edited.values() if not one.is_nothing)
         known = [self._before[name] for name in self._edited if name in self._before]
         return after - sum(GROUP_BYTES + one.memory_bytes for one in known)
@@ -162,7 +162,7 @@ class GroupsEdit:
 
 
 class _Edited:
-    """A group that is being changed."""
+    """A group under change."""
 
     def __init__(self, group: Group) -> None:
         self._row = group.row
@@ -217,7 +217,7 @@ class _Edited:
 
 
 def consumer_offsets_table() -> Table[GroupsState]:
-    """Where the table lies and how it is read."""
+    """The root of the table and how it is read."""
     return Table(
         root=layout.CONSUMER_OFFSETS_ROOT,
         label="the consumers' offsets",
@@ -228,7 +228,7 @@ def consumer_offsets_table() -> Table[GroupsState]:
 
 
 def changes_of(path: str, tags: Mapping[str, str | None]) -> list[GroupChanges]:
-    """What an ``add`` brings. Raises ``CorruptData``."""
+    """The changes in an ``add``. Raises ``CorruptData``."""
     tag = tags.get(TAG_GROUPS)
     try:
         if tag is None:
@@ -239,7 +239,7 @@ def changes_of(path: str, tags: Mapping[str, str | None]) -> list[GroupChanges]:
 
 
 def snapshot(state: GroupsState) -> GroupChanges:
-    """What brings the groups of ``state`` about at once."""
+    """The changes that give all groups of ``state`` at once."""
     groups = state.groups.values()
     return GroupChanges(
         groups=tuple(group.row for group in groups if group.row is not None),

@@ -1,4 +1,4 @@
-"""Looking at a store from outside: every record checked against the log, and the troubles that a store can have.
+"""Looking at a store from outside: checks every record against the log, and finds what is wrong with a store.
 
-Nothing here changes a store, and nothing else imports this.
+Nothing here changes a topic, and no other package of the format imports this.
 """

@@ -1,6 +1,6 @@
-"""What an ``add`` says of its segment to readers that know nothing of Tidelog: ``stats`` and ``modificationTime``.
+"""What an ``add`` tells readers that know nothing of Tidelog: ``stats`` and ``modificationTime``.
 
-They choose files by the one and order them by the other, so a wrong one hides records from them, or shows them out of order.
+Such readers choose files by ``stats`` and order them by the time. Wrong ones hide records, or show them out of order.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COLUMNS: Final = ("partition", "offset", "timestamp")
 
 
 def wrong_statistics(text: str | None, runs: Sequence[Run]) -> str | None:
-    """What is wrong with the ``stats`` of an ``add`` with these runs; None: nothing."""
+    """What is wrong with the ``stats`` of an ``add`` with these runs; None when they are right."""
     try:
         found = {} if text is None else msgspec.json.decode(text, type=dict[str, Any])
     except msgspec.DecodeError:
@@ -40,7 +40,7 @@ def wrong_statistics(text: str | None, runs: Sequence[Run]) -> str | None:
 def times_that_go_back(
     segments: Sequence[tuple[SegmentRef, Sequence[Run]]], times_ms: Sequence[int]
 ) -> Iterator[tuple[SegmentRef, int]]:
-    """The segments that are not younger than the one before them in some partition, and in which."""
+    """The segments that are not younger than their predecessor in some partition, with that partition."""
     runs = sorted((run.partition, run.base_offset, index) for index, (_, runs) in enumerate(segments) for run in runs)
     for (partition, _, earlier), (same, _, later) in pairwise(runs):
         if partition == same and times_ms[later] <= times_ms[earlier]:
@@ -48,7 +48,7 @@ def times_that_go_back(
 
 
 def _comparable(name: str, value: Any) -> Any:
-    """A moment may be written in several ways."""
+    """The value in one form: a moment may be written in several ways."""
     if not name.endswith("Values.timestamp") or not isinstance(value, str):
         return value
     try:

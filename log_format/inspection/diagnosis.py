@@ -1,10 +1,10 @@
-"""Whether a store can carry a log, and whether the logs in it are looked after: ``tidelog doctor``.
+"""Whether a store can carry a log, and whether its logs are maintained: ``tidelog doctor``.
 
-1. Every check ends in one ``Finding``; none stops the next one, but where the next one could only repeat the same trouble.
-2. What is written lies below ``system/probes/`` under names of its own, and is deleted again. With ``is_reader`` nothing is.
-3. Topics are only read. At most ``TOPICS_MAX`` of them are looked at, each as a gateway that opens it would.
+1. Every check ends in one ``Finding``. A failed check does not stop the next one, unless that could only repeat the trouble.
+2. Probes lie below ``system/probes/`` under unique names, and are deleted again. With ``is_reader`` nothing is written.
+3. Topics are only read. At most ``TOPICS_MAX`` of them are opened, each as a gateway opens it.
 
-Absent: whether the records are whole, which takes reading them all (``log_format.inspection.verify``).
+Not here: whether the records are whole, which takes reading all of them (``log_format.inspection.verify``).
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from log_format.topic.state import TopicState
 
 PROBE: Final = b"tidelog doctor"
 PUTS: Final = 10
-"""Conditional PUTs that are timed, one after another, as commits are."""
+"""Conditional PUTs that are timed, one after another, as in commits."""
 SLOW_PUT_MS: Final = 250
-"""A commit is two PUTs one after another: beyond this they take longer than the default ``flush.ms`` waits."""
+"""A commit is two PUTs in a row. Slower ones take longer than the default ``flush.ms``."""
 SKEW_NOTED_MS: Final = 10_000
-"""Stores tell when an object was written by whole seconds, and the request takes time: below this nothing can be said."""
+"""Stores give times in whole seconds, and a request takes time. Smaller differences can't be told."""
 SKEW_MAX_MS: Final = 300_000
-"""S3 refuses requests beyond fifteen minutes; timestamps and retention are wrong long before."""
+"""S3 refuses requests beyond fifteen minutes; timestamps and retention go wrong long before."""
 HEARTBEAT_MS_MAX: Final = 240_000
-"""Four beats of the longest ``heartbeat_ms``: whose object is older is not there any more."""
+"""Four beats of the longest ``heartbeat_ms``. A gateway with an older heartbeat is gone."""
 HEARTBEATS_MAX: Final = 256
 TOPICS_MAX: Final = 1_000
 SEGMENTS_MAX: Final = 10_000
-"""Of one topic: 5 MB in each gateway, half a second for each that opens the topic, and as long for Spark in each batch."""
+"""Of one topic: they take 5 MB in each gateway, half a second to open, and as long in each batch of Spark."""
 COMMITS_MAX: Final = 2 * limits.CHECKPOINT_INTERVAL_MAX
-"""Behind the newest checkpoint: gateways write one at half of that at the latest."""
+"""After the newest checkpoint. Gateways write one after half as many at the latest."""
 OVERDUE_MS: Final = 24 * 3_600_000
-"""Retention runs with maintenance, which runs at least daily."""
+"""Maintenance enforces retention, and runs at least daily."""
 
 
 class Verdict(StrEnum):
@@ -52,14 +52,14 @@ class Verdict(StrEnum):
 
     GOOD = "good"
     POOR = "poor"
-    """It works; look at it."""
+    """It works, but needs attention."""
     BAD = "bad"
     """It does not work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One check: ``what`` was looked at, what came out in a sentence, and what to do about it (nothing when it is good)."""
+    """One check: ``what`` was checked, the result in a sentence, and advice (none when the result is good)."""
 
     what: str
     verdict: Verdict
@@ -68,10 +68,10 @@ class Finding:
 
 
 def diagnose(store: ObjectStore, clock: Clock, new_id: NewId, *, is_reader: bool = False) -> Iterator[Finding]:
-    """Look at the store, then at each topic; findings come as they are made.
+    """Check the store, then each topic; yields each finding when it is made.
 
-    ``is_reader``: only what a Spark job that reads needs. Some 40 requests, and a few for each topic. Raises nothing: what the
-    store refuses is a finding.
+    ``is_reader``: checks only what a reading Spark job needs. Some 40 requests, and a few for each topic. Raises nothing: a
+    refusal of the store is a finding.
     """
     listing = _listing(store)
     yield listing
@@ -254,7 +254,7 @@ def _topics(store: ObjectStore, clock: Clock) -> Iterator[Finding]:
 
 
 def _topic(store: ObjectStore, clock: Clock, name: str) -> Finding | None:
-    """What is wrong with a topic; None: nothing."""
+    """What is wrong with a topic; None when nothing is."""
     what = f"topic {name}"
     try:
         state = TopicLog(store, name, clock).refresh()
@@ -277,12 +277,12 @@ def _topic(store: ObjectStore, clock: Clock, name: str) -> Finding | None:
 
 
 def _neglect(state: TopicState, commits: int, now_ms: int) -> str:
-    """What maintenance should have done; empty: nothing. ``commits``: how many lie behind the newest checkpoint."""
+    """What maintenance has left undone; empty when nothing. ``commits``: those after the newest checkpoint."""
     segments, overdue = state.manifest.segment_count(), len(expired_offsets(state, now_ms - OVERDUE_MS))
     if segments > SEGMENTS_MAX:
-        return f"It has {segments:,} segments, which nobody merges."
+        return f"It has {segments:,} segments, which no maintenance merges."
     if commits > COMMITS_MAX:
-        return f"{commits:,} commits lie behind its newest checkpoint."
+        return f"{commits:,} commits came after its newest checkpoint."
     return f"{overdue} of its partitions keep records that expired more than a day ago." if overdue else ""
 
 

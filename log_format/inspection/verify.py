@@ -1,15 +1,15 @@
-"""Reads a whole topic from the store and proves it: what a topic's log promises is what its objects hold.
+"""Reads a whole topic and proves that its objects hold what its log promises.
 
-1. In each partition the offsets from the log start to the next offset are all there, once; but for gaps below the offset up to
+1. Each partition has every offset from the log start to the next offset, once. Gaps are allowed only below the offset up to
    which keys were compacted.
-2. Each segment in the table is in the store with the size, footer and checksums that its commit and its footer give, and its
+2. Each segment in the table is in the store, with the size, footer and checksums that its commit and its footer give. Its
    records are those of its runs: partition, offsets, count, stored bytes, smallest and largest timestamp.
-3. What each ``add`` says to other readers is so: its ``stats``, and a ``modificationTime`` that grows with the offsets.
-4. Commits that are Tidelog's have ids, each its own, as far back as the newest checkpoint: by them a writer knows its own again.
+3. What each ``add`` tells other readers is right: its ``stats``, and a ``modificationTime`` that grows with the offsets.
+4. Tidelog's commits have unique ids, back to the newest checkpoint: a committer recognizes its own commit by its id.
 5. Objects under ``segments/`` and ``compacted/`` that no commit names are counted. They are no damage: a flush or rewrite that
-   never came to its commit leaves one, and one may be on its way into a commit right now.
+   failed leaves one, and one may be about to be committed.
 
-Memory is bounded by the table's list of segments and one row group. The topic may be written meanwhile: what is proved is
+Memory is bounded by the table's list of segments and one row group. Gateways may write the topic meanwhile: the report is about
 one version of it.
 """
 
@@ -35,12 +35,12 @@ from log_format.store import ObjectStore
 from log_format.topic.state import TopicState
 
 Progress = Callable[[int, int], None]
-"""Is told how many segments were read, of how many."""
+"""Called with how many segments were read, and of how many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedPartition:
-    """One partition: its offsets ``[log_start_offset, next_offset)`` and how many records were found there."""
+    """One partition: its offsets ``[log_start_offset, next_offset)`` and how many of their records were found."""
 
     partition: int
     log_start_offset: int
@@ -50,7 +50,7 @@ class VerifiedPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyReport:
-    """What was found. ``problems`` has a sentence for each damage, at most ``VERIFY_PROBLEMS_MAX``."""
+    """The result. ``problems`` has a sentence for each damage, at most ``VERIFY_PROBLEMS_MAX``."""
 
     ok: bool
     problems: tuple[str, ...]
@@ -58,7 +58,7 @@ class VerifyReport:
     record_count: int
     """Records from the log starts on."""
     size_bytes: int
-    """Of all segments, as the log gives it."""
+    """Of all segments, according to the log."""
     orphan_count: int
     """Objects under ``segments/`` and ``compacted/`` that no commit names."""
     partitions: tuple[VerifiedPartition, ...]
@@ -73,7 +73,7 @@ def verify_topic(
     ``StoreUnavailable`` when the store fails.
     """
     clock = SystemClock() if clock is None else clock
-    # The listing comes first, so that what is committed behind it is no orphan.
+    # Listed before the log is read, so that a segment committed meanwhile is no orphan.
     stored = _stored_paths(store, topic)
     try:
         log = _read_log(store, topic, clock)
@@ -120,14 +120,14 @@ def verify_topic(
 
 @dataclass(slots=True)
 class _Spans:
-    """Offsets of one partition as its runs give them, and how many of its records were found at or above the log start."""
+    """Offsets of one partition by its runs, and how many of its records were found from the log start on."""
 
     spans: list[tuple[int, int]] = field(default_factory=list)
     record_count: int = 0
 
 
 class _Finding:
-    """What has been found so far."""
+    """The findings so far."""
 
     def __init__(self, state: TopicState) -> None:
         self.state = state
@@ -136,7 +136,7 @@ class _Finding:
         self._partitions = [_Spans() for _ in range(state.partition_count)]
 
     def take(self, segment: SegmentRef, runs: list[Run]) -> None:
-        """Note the offsets that the log says a segment has."""
+        """Note the offsets that a segment has according to the log."""
         for run in runs:
             self._partitions[run.partition].spans.append((run.base_offset, run.end_offset))
             may_lack_records = run.end_offset <= self.state.keys_compacted[run.partition]
@@ -145,15 +145,15 @@ class _Finding:
                 self.damaged(segment, f"Segment {segment.path} has only {run.record_count} records for {span}.")
 
     def found(self, partition: int, record_count: int) -> None:
-        """Note records that are there."""
+        """Count records that were read."""
         self._partitions[partition].record_count += record_count
 
     def damaged(self, segment: SegmentRef, what: str) -> None:
-        """Note that a segment is not what its commit says; one sentence for each is enough."""
+        """Note that a segment differs from its commit; one sentence for each segment is enough."""
         self._damaged.setdefault(segment.path, what)
 
     def settle(self, topic: str, store: ObjectStore, clock: Clock) -> None:
-        """Come to the end: segments that left the table while it was read are no damage; then look for gaps."""
+        """Finish: ignore segments that left the table while they were read, then look for gaps."""
         if self._damaged:
             listed = {segment.path for segment in TopicLog(store, topic, clock).refresh().manifest.segments()}
             self.problems += [what for path, what in self._damaged.items() if path in listed]
@@ -161,7 +161,7 @@ class _Finding:
             self.problems += _gaps(partition, spans.spans, self.state)
 
     def verified(self, partition: int) -> VerifiedPartition:
-        """The partition's line in the report."""
+        """The partition's entry in the report."""
         return VerifiedPartition(
             partition=partition,
             log_start_offset=self.state.log_start(partition),
@@ -181,7 +181,7 @@ def _stored_paths(store: ObjectStore, topic: str) -> set[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Log:
-    """The state at the head and what the reconciled log says: of each segment its runs, statistics and time."""
+    """The state at the head and the reconciled log: each segment's runs, statistics and time."""
 
     state: TopicState
     segments: list[tuple[SegmentRef, list[Run]]]
@@ -207,7 +207,7 @@ def _read_log(store: ObjectStore, topic: str, clock: Clock) -> _Log:
 
         table = checkpoint.reconciled_log(store, topic, state.version, clock.now_ms(), seen=note)
         if table is None:
-            continue  # the log went on, and a newer checkpoint hides this version
+            continue  # the log went on, and a newer checkpoint covers this version
         segments = list(checkpoint.live_segments(table))
         if {segment.path for segment, _ in segments} != {segment.path for segment in log.state.manifest.segments()}:
             raise CorruptData(f"Two ways to replay the log of topic {topic!r} give different segments.", topic=topic)
@@ -226,7 +226,7 @@ def _read_log(store: ObjectStore, topic: str, clock: Clock) -> _Log:
 
 
 def _id_problems(ids: Mapping[int, str | None]) -> Iterator[str]:
-    """Of commits with segments or offsets: what another Delta program commits to the table may be without an id."""
+    """Of commits with segments or offsets; commits of other Delta programs may lack an id."""
     first: dict[str, int] = {}
     for version, commit_id in sorted(ids.items()):
         if commit_id is None:
@@ -279,7 +279,7 @@ def _runs_of(footer: Footer) -> list[Run]:
 
 
 def _gaps(partition: int, spans: list[tuple[int, int]], state: TopicState) -> list[str]:
-    """A sentence for each place where offsets are missing, though keys were not compacted there, or given twice."""
+    """A sentence for each range of offsets that is there twice, or missing where keys were not compacted."""
     problems = []
     offset = state.log_start(partition)
     for start, end in sorted(spans):

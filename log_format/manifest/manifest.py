@@ -1,11 +1,11 @@
 """Which segment holds an offset of a partition, and which one a timestamp.
 
-Everything is in flat columns, some 50 bytes a segment (``segment_rows``) and 32 a run (``partition_runs``), so that a topic may
-have hundreds of thousands of them. Both questions are a binary search; a segment that joins costs O(1), amortized, one that
-leaves a pass over the columns, which all those that leave at once share.
+Flat columns take some 50 bytes a segment (``segment_rows``) and 32 a run (``partition_runs``): a topic may have hundreds of
+thousands. Both questions are a binary search. Adding a segment costs O(1), amortized. Removing segments costs one pass over the
+columns, however many leave at once.
 
 Invariants: runs of one partition never overlap; runs wholly below the partition's log start are dropped; a segment stays
-listed until a ``remove`` names it, also when all its runs were dropped. Safe from any thread.
+listed until a ``remove`` names it, even without runs. Thread-safe.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Located:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManyRuns:
-    """Runs of any partitions, in any order, as columns of one length; ``segments`` are positions among those they come with."""
+    """Runs of any partitions, in any order, as columns of one length. ``segments``: positions in the segments given with them."""
 
     partitions: npt.NDArray[np.int64]
     bases: npt.NDArray[np.int64]
@@ -56,7 +56,7 @@ class Manifest:
     def add(
         self, segment: SegmentRef, runs: Iterable[Run], log_starts: Mapping[int, int] | np.ndarray | None = None
     ) -> None:
-        """A segment joins; of its runs those wholly below ``log_starts`` are not listed. Raises ``CorruptData`` on overlap."""
+        """Add a segment and its runs, but those wholly below ``log_starts``. Raises ``CorruptData`` on overlap."""
         with self._lock:
             row = self._segments.append(segment)
             if row is None:
@@ -72,7 +72,7 @@ class Manifest:
                 self._run_count += 1
 
     def add_many(self, segments: SegmentColumns, runs: ManyRuns, log_starts: npt.NDArray[np.int64]) -> None:
-        """Many segments join: as ``add`` of each, without an object for any. Raises ``CorruptData`` (this is of no use then)."""
+        """As ``add`` of each segment, without an object for any. Raises ``CorruptData``; the manifest is unusable then."""
         with self._lock:
             first = self._segments.extend(segments)
             if first is None:
@@ -98,11 +98,11 @@ class Manifest:
                 self._run_count += len(listed)
 
     def remove(self, path: str) -> None:
-        """A segment leaves, with its runs. Nothing happens when it is not listed."""
+        """Remove a segment and its runs; nothing happens when it is not listed."""
         self.remove_all([path])
 
     def remove_all(self, paths: Iterable[str]) -> None:
-        """Segments leave, with their runs."""
+        """Remove segments and their runs."""
         with self._lock:
             if not [path for path in paths if self._segments.remove(path) is not None]:
                 return
@@ -123,7 +123,7 @@ class Manifest:
         added: Iterable[tuple[SegmentRef, Sequence[Run]]],
         log_starts: Mapping[int, int] | np.ndarray | None = None,
     ) -> None:
-        """Segments leave and others join, in one step for every reader. As ``remove_all``, then ``add`` of each."""
+        """``remove_all``, then ``add`` of each: one step for concurrent readers."""
         with self._lock:
             self.remove_all(removed)
             for segment, runs in added:
@@ -139,14 +139,16 @@ class Manifest:
                 self._run_count -= count
 
     def find(self, partition: int, offset: int) -> Located | None:
-        """The first run that ends behind ``offset``: it holds the offset, or the next one that exists. O(log n)."""
+        """The first run that ends after ``offset``: it holds the offset, or the next one that exists. O(log n)."""
         with self._lock:
             runs = self._partitions.get(partition)
             return None if runs is None else self._located(runs, runs.index_of(offset))
 
     def find_timestamp(self, partition: int, offset: int, timestamp_ms: int) -> Located | None:
-        """The first run that ends behind ``offset`` and whose largest timestamp is at least ``timestamp_ms``. O(log n)
-        from the log start; further on, O(log n) plus the runs passed over."""
+        """The first run that ends after ``offset`` and whose largest timestamp is at least ``timestamp_ms``.
+
+        O(log n) from the log start; from further on, O(log n) plus the runs skipped.
+        """
         with self._lock:
             runs = self._partitions.get(partition)
             if runs is None:
@@ -154,7 +156,7 @@ class Manifest:
             return self._located(runs, runs.index_of_timestamp(timestamp_ms, runs.index_of(offset)))
 
     def newest_timestamp_ms(self, partition: int, offset: int) -> int | None:
-        """The largest timestamp of the first run that ends behind ``offset``; None without one. O(log n)."""
+        """The largest timestamp of the first run that ends after ``offset``; None without one. O(log n)."""
         with self._lock:
             runs = self._partitions.get(partition)
             index = 0 if runs is None else runs.index_of(offset)
@@ -167,9 +169,9 @@ class Manifest:
             return 0 if runs is None else int(np.asarray(runs.sizes).sum(dtype=np.int64))
 
     def retained_from(self, partition: int, *, oldest_ms: int | None, bytes_max: int | None) -> int:
-        """Where the partition begins once the oldest runs are let go, whole ones only; 0 when none is.
+        """The partition's start once its oldest runs are dropped, whole ones only; 0 when none is.
 
-        Those go that have no timestamp from ``oldest_ms`` on, and those without which ``bytes_max`` stored bytes are left.
+        A run is dropped when no timestamp in it is from ``oldest_ms`` on, or when ``bytes_max`` stored bytes remain without it.
         """
         with self._lock:
             runs = self._partitions.get(partition)
@@ -219,9 +221,9 @@ class Manifest:
         return self._segments.memory_bytes + RUN_BYTES * self._run_count + PARTITION_BYTES * len(self._partitions)
 
     def segments_below(self, log_starts: Mapping[int, int], *, count_max: int | None = None) -> Sequence[SegmentRef]:
-        """The segments that would hold nothing readable if the log started there, but for the newest of each partition.
+        """The segments without readable records if the log started there, except the newest of each partition.
 
-        Of more than ``count_max`` those that joined first.
+        At most ``count_max``: those that joined first.
         """
         with self._lock:
             dead = ~self._segments.gone()

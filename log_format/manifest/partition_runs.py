@@ -1,9 +1,9 @@
-"""The runs of one partition in order of offset, as flat columns: 28 bytes each, whatever they are in.
+"""The runs of one partition in order of offset, as flat columns: 28 bytes each, whatever they hold.
 
-Both questions are a binary search: by offset over the runs' ends; by timestamp over the largest timestamp up to the end of each
-block of runs (timestamps need not be in order, these maxima are), and then along one block.
+A search by offset is binary, over the runs' ends. A search by timestamp is binary over the largest timestamp up to the end of
+each block of runs, and then linear in one block. (Timestamps may be in any order; these maxima are not.)
 
-Invariants: runs never overlap. Not thread-safe; a segment is the number of its row (``segment_rows``).
+Invariants: runs never overlap. Not thread-safe. A segment is the number of its row (``segment_rows``).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import numpy.typing as npt
 from log_format.manifest.segment_rows import Rows, selected
 
 RUN_BYTES: Final = 32
-"""28 in the columns, and what these and the allocator have in reserve (``benchmarks.manifests``)."""
+"""28 in the columns, and the reserve of columns and allocator (``benchmarks.manifests``)."""
 PARTITION_BYTES: Final = 900
-"""The columns of a partition without its runs: measured."""
+"""The columns of a partition without runs: measured."""
 _BLOCK: Final = 64
-"""Runs in a block: a search along it takes a microsecond, and its maximum adds a byte to each of them in ten."""
+"""Runs in a block. A search in it takes a microsecond, and its maximum costs an eighth of a byte a run."""
 _UINT32_MAX: Final = 2**32 - 1
 _COLUMNS: Final = ("ends", "lengths", "max_timestamps", "segments", "sizes")
 
@@ -40,7 +40,7 @@ class RunColumns:
 
 
 class PartitionRuns:
-    """The columns. ``newest`` is the segment of the run that ends last, also when that run is not listed any more."""
+    """The columns. ``newest``: the segment of the run that ends last, even when that run is no longer listed."""
 
     __slots__ = ("_block_maxima", "ends", "lengths", "max_timestamps", "newest", "newest_end", "segments", "sizes")
 
@@ -62,12 +62,12 @@ class PartitionRuns:
         return self.ends[index] - self.lengths[index]
 
     def note(self, end_offset: int, segment: int) -> None:
-        """Take notice of a run, whether it is listed or not."""
+        """Note a run's end and segment, whether it is listed or not."""
         if end_offset > self.newest_end:
             self.newest, self.newest_end = segment, end_offset
 
     def insert(self, base_offset: int, end_offset: int, max_timestamp_ms: int, segment: int, size_bytes: int) -> bool:
-        """Put a run in its place, almost always the end; False when it overlaps another one."""
+        """Insert a run in order, almost always at the end; False when it overlaps another one."""
         index = bisect_right(self.ends, base_offset)
         if index < len(self.ends) and self.base(index) < end_offset:
             return False
@@ -86,7 +86,7 @@ class PartitionRuns:
         return True
 
     def extend(self, runs: RunColumns) -> bool:
-        """Put many runs in their places; False when some overlap, and nothing is to be done with this any more."""
+        """Insert many runs in order; False when some overlap: this object is unusable then."""
         bases, ends = runs.bases, runs.ends
         added: tuple[npt.NDArray[Any], ...] = (
             runs.ends, ends - bases, runs.max_timestamps, runs.segments, runs.sizes,
@@ -110,7 +110,7 @@ class PartitionRuns:
         return True
 
     def forget(self, gone: npt.NDArray[np.bool_]) -> None:
-        """Drop the runs of segments that left."""
+        """Drop the runs of removed segments."""
         mask = gone[np.asarray(self.segments)]
         if mask.any():
             self.keep(~mask)
@@ -119,7 +119,7 @@ class PartitionRuns:
             self.newest_end = self.ends[-1] if self.ends else 0
 
     def renumber(self, numbers: Rows) -> None:
-        """Segments have other rows."""
+        """Give segments their new rows."""
         rows = array("I")
         rows.frombytes(numbers[np.asarray(self.segments)].tobytes())
         self.segments = rows
@@ -127,7 +127,7 @@ class PartitionRuns:
             self.newest = int(numbers[self.newest])
 
     def drop_first(self, count: int) -> None:
-        """Drop so many runs at the beginning."""
+        """Drop the first ``count`` runs."""
         self.keep(np.arange(len(self.ends)) >= count)
 
     def keep(self, mask: npt.NDArray[np.bool_]) -> None:
@@ -137,12 +137,14 @@ class PartitionRuns:
         self._accumulate()
 
     def index_of(self, offset: int) -> int:
-        """The first run that ends behind the offset. O(log n)."""
+        """The first run that ends after the offset. O(log n)."""
         return bisect_right(self.ends, offset)
 
     def index_of_timestamp(self, timestamp_ms: int, first: int = 0) -> int:
-        """The first run from ``first`` on whose largest timestamp is not less; their number without one. O(log n) from 0 on, else
-        O(log n) plus the runs passed over."""
+        """The first run from ``first`` on whose largest timestamp is at least ``timestamp_ms``; the number of runs without one.
+
+        O(log n) from 0 on, else O(log n) plus the runs skipped.
+        """
         start = max(first, bisect_left(self._block_maxima, timestamp_ms) * _BLOCK)
         late = np.asarray(self.max_timestamps)
         while start < len(late):
@@ -153,7 +155,7 @@ class PartitionRuns:
         return len(late)
 
     def index_of_size(self, bytes_max: int) -> int:
-        """How many of the oldest runs may go so that at least ``bytes_max`` stored bytes are left."""
+        """How many of the oldest runs may be dropped so that at least ``bytes_max`` stored bytes are left."""
         sizes = np.cumsum(np.asarray(self.sizes), dtype=np.int64)
         return int(np.searchsorted(sizes, sizes[-1] - bytes_max, side="right"))
 

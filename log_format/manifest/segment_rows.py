@@ -1,11 +1,11 @@
 """The segments that a manifest lists, as rows of columns: some 50 bytes each instead of objects.
 
-A path that Tidelog gave (``layout.segment_path`` or ``compacted_path`` of a UUID) is kept as the UUID's 16 bytes and a kind; any
-other, and a segment whose numbers don't fit the columns, is kept as it is, beside them. A path is found by a hash table of row
-numbers (open addressing), so that a segment joins in O(1), amortized.
+A path that Tidelog gave (``layout.segment_path`` or ``compacted_path`` of a UUID) is kept as the UUID's 16 bytes and a kind. A
+segment with another path, or with numbers too large for the columns, is kept beside them as an object. A hash table of row
+numbers (open addressing) finds a path. So a segment joins in O(1), amortized.
 
-Rows are numbered in the order in which they joined. One that left keeps its number until ``renumbered`` closes the gaps; whoever
-keeps row numbers must take part in that. Not thread-safe.
+Rows are numbered in the order in which they joined. A removed segment's number stays until ``renumbered`` closes the gaps. A
+caller that keeps row numbers must renumber them then. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from log_format.layout import COMPACTED, SEGMENTS
 from log_format.segments.run import SegmentRef
 
 ROW_BYTES: Final = 50
-"""29 in the columns, and what these, the table of row numbers and the allocator have in reserve (``benchmarks.manifests``)."""
+"""29 in the columns, and the reserve of columns, row table and allocator (``benchmarks.manifests``)."""
 ODD_BYTES: Final = 480
-"""A segment that is kept as it is: its reference with a path of usual length, and its place in two dictionaries: measured."""
+"""A segment kept as an object: its reference with a path of usual length, and its entries in two dictionaries: measured."""
 
 _PATH: Final = re.compile(
     rf"(?:({SEGMENTS})|{COMPACTED})"
@@ -33,7 +33,7 @@ _PATH: Final = re.compile(
 )
 _PREFIXES: Final = (SEGMENTS, COMPACTED)
 DASHED: Final = 2
-"""Of a kind: the UUID is written with its dashes. The lowest bit: the path's prefix."""
+"""A bit of a kind: the UUID is written with dashes. The lowest bit is the path's prefix."""
 _ODD: Final = 254
 _GONE: Final = 255
 _UINT32_MAX: Final = 2**32 - 1
@@ -42,7 +42,7 @@ _MIXER: Final = 0x9E3779B97F4A7C15
 """2**64 / golden ratio: spreads neighbouring numbers (Knuth, multiplicative hashing)."""
 _SLOTS_MIN: Final = 64
 _GONE_MIN: Final = 64
-"""Fewer gaps are not worth closing."""
+"""With fewer gaps, closing them does not pay."""
 
 Rows = npt.NDArray[np.uint32]
 
@@ -82,7 +82,7 @@ class SegmentRows:
 
     @property
     def row_count(self) -> int:
-        """How many row numbers are in use, also by segments that left."""
+        """How many row numbers are in use, removed segments included."""
         return len(self._kinds)
 
     @property
@@ -106,7 +106,7 @@ class SegmentRows:
         return None
 
     def append(self, segment: SegmentRef) -> int | None:
-        """The row that the segment gets; None when its path is listed."""
+        """The segment's new row; None when its path is listed already."""
         if self.find(segment.path) is not None:
             return None
         row = len(self._kinds)
@@ -128,7 +128,7 @@ class SegmentRows:
         return row
 
     def extend(self, segments: SegmentColumns) -> int | None:
-        """Many at once: the first of their rows, which follow each other; None when a path is listed or comes twice."""
+        """The first of the segments' new rows, which are consecutive; None when a path is listed already or comes twice."""
         first = len(self._kinds)
         columns: tuple[npt.NDArray[Any], ...] = (
             segments.kinds, segments.high, segments.low, segments.sizes, segments.footer_sizes, segments.footer_crc32s,
@@ -144,7 +144,7 @@ class SegmentRows:
         return None
 
     def remove(self, path: str) -> int | None:
-        """The row that the segment had; None when it is not listed."""
+        """The row that the segment had; None when it was not listed."""
         row = self.find(path)
         if row is None:
             return None
@@ -155,7 +155,7 @@ class SegmentRows:
         return row
 
     def gone(self) -> npt.NDArray[np.bool_]:
-        """For each row whether its segment left."""
+        """For each row whether its segment was removed."""
         is_gone: npt.NDArray[np.bool_] = np.asarray(self._kinds) == _GONE
         return is_gone
 
@@ -181,7 +181,7 @@ class SegmentRows:
         return (self.segment(row) for row, kind in enumerate(self._kinds) if kind != _GONE)
 
     def renumbered(self) -> Rows | None:
-        """Close the gaps when there are many: the new number of each row; None when nothing changed. Amortized O(1) a removal."""
+        """Close the gaps when there are many: each row's new number; None when nothing changed. Amortized O(1) a removal."""
         if self._gone * 4 < len(self._kinds) or self._gone < _GONE_MIN:
             return None
         stays = ~self.gone()
@@ -208,7 +208,7 @@ class SegmentRows:
         self._slots[slot] = row + 1
 
     def _index_from(self, first: int) -> bool:
-        """Enter the rows from ``first`` on into the table, which grows where it must; False when one has another one's path."""
+        """Enter the rows from ``first`` on into the table, growing it when needed; False when two rows have one path."""
         if self._is_crowded():
             count = _SLOTS_MIN
             while count * 2 < len(self._kinds) * 3:
@@ -218,16 +218,16 @@ class SegmentRows:
         kinds, highs, lows = (np.asarray(column) for column in (self._kinds, self._high, self._low))
         rows = first + np.flatnonzero(kinds[first:] < _ODD)
         mixed = (lows[rows] ^ (highs[rows] * np.uint64(_MIXER))) * np.uint64(_MIXER)
-        places = (mixed >> np.uint64(32)).astype(np.int64) & (len(slots) - 1)
+        wanted = (mixed >> np.uint64(32)).astype(np.int64) & (len(slots) - 1)
         while len(rows):
-            free = slots[places] == 0
-            slots[places[free]] = rows[free] + 1  # of those that want one place the last gets it
-            others = slots[places].astype(np.int64) - 1
+            free = slots[wanted] == 0
+            slots[wanted[free]] = rows[free] + 1  # of rows that want one slot the last gets it
+            others = slots[wanted].astype(np.int64) - 1
             waits = others != rows
-            rows, others, places = rows[waits], others[waits], places[waits]
+            rows, others, wanted = rows[waits], others[waits], wanted[waits]
             if np.any((highs[rows] == highs[others]) & (lows[rows] == lows[others]) & (kinds[rows] == kinds[others])):
                 return False
-            places = (places + 1) & (len(slots) - 1)
+            wanted = (wanted + 1) & (len(slots) - 1)
         return True
 
 

@@ -1,13 +1,12 @@
 """Key -> partition, by Kafka's default hash, so that records keep the partition they had in Kafka.
 
-``partition = (murmur2(key) & 0x7fffffff) % partition_count``, murmur2 being the 32-bit MurmurHash2 with seed
-``0x9747b28c`` over little-endian words, as ``org.apache.kafka.common.utils.Utils.murmur2`` has it.
+``partition = (murmur2(key) & 0x7fffffff) % partition_count``; ``murmur2`` has the hash of one key.
 
-The array form never makes a Python object of a key: keys are walked side by side, one 4-byte word of all of them at a
-time, longest first, so that the keys which still have a word are always a prefix. A few keys much longer than the rest
-would make that walk long and thin; those are finished one by one.
+The array form makes no Python object of a key. It goes through all keys side by side, one 4-byte word at a time, longest key
+first, so the keys that have another word are always a prefix. A few keys much longer than the rest would make that loop long
+and thin; they are finished one by one.
 
-What to do with a key that is null is the caller's: it gets -1 here.
+The partition of a null key is the caller's decision: here it gets -1.
 """
 
 from __future__ import annotations
@@ -19,35 +18,31 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from log_format.limits import PARTITION_COUNT_MAX
+from log_format.records.murmur2 import MASK, MULTIPLIER, POSITIVE, SEED, SHIFT, finish, positive_murmur2
 
-_SEED: Final = 0x9747B28C
-_MULTIPLIER: Final = 0x5BD1E995
-_SHIFT: Final = 24
-_MASK: Final = 0xFFFFFFFF
-_POSITIVE: Final = 0x7FFFFFFF
+_LONG_KEY_BYTES: Final = 128
+"""A key from this length on is hashed faster with numpy."""
+
 _KEYS_MIN: Final = 64
-"""Below so many keys side by side a step of numpy costs more than the same step in Python, one key after another."""
+"""With fewer keys side by side a step of numpy costs more than the same step in Python, key by key."""
 
 _WORDS_MIN: Final = 64
-"""With fewer words left than this, going over to one key after another does not pay for itself."""
+"""With fewer words left, finishing key by key does not pay."""
 
 _BLOCK_KEYS: Final = 16_384
 """Keys hashed together: their columns stay in the processor's cache."""
 
 _Words = npt.NDArray[np.uint32]
-_Places = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
     """The partition of one key, in ``[0, partition_count)``. ``partition_count`` is 1 to ``PARTITION_COUNT_MAX``."""
     _check_partition_count(partition_count)
-    length = len(key)
-    words_end = length & ~3
-    hash_ = _finish_words(_SEED ^ length, key[:words_end])
-    if words_end != length:
-        hash_ = ((hash_ ^ int.from_bytes(key[words_end:], "little")) * _MULTIPLIER) & _MASK
-    hash_ = ((hash_ ^ (hash_ >> 13)) * _MULTIPLIER) & _MASK
-    return ((hash_ ^ (hash_ >> 15)) & _POSITIVE) % partition_count
+    if len(key) < _LONG_KEY_BYTES:
+        return positive_murmur2(key) % partition_count
+    words_end = len(key) & ~3
+    return finish(_finish_words(SEED ^ len(key), key[:words_end]), key[words_end:]) % partition_count
 
 
 def partition_for_keys(keys: pa.Array | pa.ChunkedArray, partition_count: int) -> npt.NDArray[np.int32]:
@@ -77,26 +72,26 @@ def _partitions(keys: pa.Array, partition_count: int) -> npt.NDArray[np.int32]:
     _, offsets_buffer, data_buffer = keys.buffers()
     offsets = np.frombuffer(offsets_buffer, dtype=np.int32)[keys.offset : keys.offset + len(keys) + 1].astype(np.int64)
     first, last = int(offsets[0]), int(offsets[-1])
-    # Four zero bytes behind the last key, so that its last, perhaps partial word can be read as a whole one.
+    # Four zero bytes after the last key: its last, perhaps partial word is then read as a whole one.
     padded = (bytes(data_buffer[first:last]) if data_buffer is not None else b"") + bytes(4)
     starts = offsets[:-1] - first
     lengths = np.diff(offsets)
     valid = None
     if keys.null_count:
-        # What a null slot spans in the data is arbitrary; hashed as empty it costs nothing.
+        # A null slot's bytes in the data are arbitrary; hashed as empty it costs nothing.
         valid = keys.is_valid().to_numpy(zero_copy_only=False)
         lengths = np.where(valid, lengths, 0)
     hashes = np.empty(len(keys), dtype=np.uint32)
     for block in range(0, len(keys), _BLOCK_KEYS):
         part = slice(block, block + _BLOCK_KEYS)
         hashes[part] = _murmur2(padded, starts[part], lengths[part])
-    partitions = ((hashes & np.uint32(_POSITIVE)) % np.uint32(partition_count)).astype(np.int32)
+    partitions = ((hashes & np.uint32(POSITIVE)) % np.uint32(partition_count)).astype(np.int32)
     if valid is not None:
         partitions[~valid] = -1
     return partitions
 
 
-def _murmur2(padded: bytes, starts: _Places, lengths: _Places) -> _Words:
+def _murmur2(padded: bytes, starts: _Int64s, lengths: _Int64s) -> _Words:
     """Hashes of ``padded[start : start + length]`` for each pair."""
     word_counts = lengths >> 2
     fewest, most = int(word_counts.min()), int(word_counts.max())
@@ -107,8 +102,8 @@ def _murmur2(padded: bytes, starts: _Places, lengths: _Places) -> _Words:
     descending = -word_counts
     # Every byte position as a little-endian word: unaligned reads instead of a copy per position.
     words = np.ndarray((len(padded) - 3,), dtype="<u4", buffer=padded, strides=(1,))
-    hashes = np.uint32(_SEED) ^ lengths.astype(np.uint32)
-    multiplier = np.uint32(_MULTIPLIER)
+    hashes = np.uint32(SEED) ^ lengths.astype(np.uint32)
+    multiplier = np.uint32(MULTIPLIER)
     for index in range(most):
         active = len(hashes) if index < fewest else int(np.searchsorted(descending, -index, side="left"))
         if active < _KEYS_MIN and most - index > _WORDS_MIN:
@@ -116,7 +111,7 @@ def _murmur2(padded: bytes, starts: _Places, lengths: _Places) -> _Words:
             break
         mixed = words[starts[:active] + 4 * index]
         mixed *= multiplier
-        mixed ^= mixed >> np.uint32(_SHIFT)
+        mixed ^= mixed >> np.uint32(SHIFT)
         mixed *= multiplier
         head = hashes[:active]
         head *= multiplier
@@ -137,23 +132,23 @@ def _murmur2(padded: bytes, starts: _Places, lengths: _Places) -> _Words:
 _TAIL_MASKS: Final = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], dtype=np.uint32)
 
 
-def _longest_first(word_counts: _Places, most: int) -> npt.NDArray[np.intp]:
+def _longest_first(word_counts: _Int64s, most: int) -> npt.NDArray[np.intp]:
     descending = most - word_counts
     # numpy sorts 16-bit integers by radix, several times faster than wider ones.
     return np.argsort(descending.astype(np.uint16) if most <= 0xFFFF else descending, kind="stable")
 
 
-def _finish_longest(hashes: _Words, padded: bytes, starts: _Places, word_counts: _Places, index: int) -> None:
-    """Bring the hashes of the first ``len(starts)`` keys, which stand before word ``index``, to the end of their words."""
-    for place, (start, word_count) in enumerate(zip(starts.tolist(), word_counts.tolist(), strict=True)):
-        hashes[place] = _finish_words(int(hashes[place]), padded[start + 4 * index : start + 4 * word_count])
+def _finish_longest(hashes: _Words, padded: bytes, starts: _Int64s, word_counts: _Int64s, index: int) -> None:
+    """Finish the hashes of the first ``len(starts)`` keys, from word ``index`` to the end of their whole words."""
+    for number, (start, word_count) in enumerate(zip(starts.tolist(), word_counts.tolist(), strict=True)):
+        hashes[number] = _finish_words(int(hashes[number]), padded[start + 4 * index : start + 4 * word_count])
 
 
 def _finish_words(hash_: int, data: bytes) -> int:
     """``hash_`` after the whole words of ``data``. Only the last step of each word depends on the one before."""
-    mixed = np.frombuffer(data, dtype="<u4") * np.uint32(_MULTIPLIER)
-    mixed ^= mixed >> np.uint32(_SHIFT)
-    mixed *= np.uint32(_MULTIPLIER)
+    mixed = np.frombuffer(data, dtype="<u4") * np.uint32(MULTIPLIER)
+    mixed ^= mixed >> np.uint32(SHIFT)
+    mixed *= np.uint32(MULTIPLIER)
     for word in mixed.tolist():
-        hash_ = ((hash_ * _MULTIPLIER) & _MASK) ^ word
+        hash_ = ((hash_ * MULTIPLIER) & MASK) ^ word
     return hash_

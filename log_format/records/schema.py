@@ -1,7 +1,7 @@
-"""How records travel: as Arrow tables, never as a Python object each.
+"""Records as Arrow tables, never as a Python object each.
 
 The columns are those of Spark's Kafka source, so that queries carry over. Timestamps are microseconds in Arrow and Parquet
-(what Spark reads without a cast) but always whole milliseconds in value, as in Kafka.
+(Spark reads them without a cast), but always whole milliseconds in value, as in Kafka.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from typing import Final
 
 import pyarrow as pa
 
+from log_format.limits import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+
+__all__ = ["BATCH_SCHEMA", "HEADER", "HEADERS", "RECORD_SCHEMA", "TIMESTAMP", "TIMESTAMP_MS_MAX", "TIMESTAMP_MS_MIN"]
+
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
-TIMESTAMP_MS_MIN: Final = 0
-TIMESTAMP_MS_MAX: Final = 253_402_300_799_999
-"""9999-12-31T23:59:59.999Z, the last moment that Spark, Delta and Python's datetime all can name."""
 
 HEADER: Final = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 HEADERS: Final = pa.list_(pa.field("element", HEADER))
@@ -26,8 +27,8 @@ BATCH_SCHEMA: Final = pa.schema(
         pa.field("headers", HEADERS),
     ]
 )
-"""Records before they have a place. ``timestamp`` is never null; ``key``, ``value`` may be; ``headers`` is null or a list
-without null elements, whose keys are not null."""
+"""Records before they have a place. ``timestamp`` is never null; ``key`` and ``value`` may be. ``headers`` is null, or a list
+whose elements and their keys are not null."""
 
 RECORD_SCHEMA: Final = pa.schema([pa.field("partition", pa.int32()), pa.field("offset", pa.int64()), *BATCH_SCHEMA])
-"""Records in their place: the columns of a topic's table, in its order. ``partition`` and ``offset`` are never null."""
+"""Records in their place: the columns of a topic's table, in order. ``partition`` and ``offset`` are never null."""

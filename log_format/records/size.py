@@ -1,7 +1,7 @@
-"""How large records are, as every limit of the contract counts them: the bytes of key, value and headers.
+"""The size of a record, as every limit counts it: the bytes of key, value and headers (docs/format.md, section 3).
 
-A null and an empty value both count nothing; a header counts its key's UTF-8 bytes and its value's. Since an empty header takes
-memory all the same, the headers of a record count at least ``HEADER_BYTES_MIN`` for each beyond the first ``HEADERS_FREE``.
+A null and an empty value both count nothing. A header counts its key's UTF-8 bytes and its value's. Empty headers take memory,
+too: beyond the first ``HEADERS_FREE`` of a record the headers count at least ``HEADER_BYTES_MIN`` for each.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def record_bytes(records: pa.Table) -> npt.NDArray[np.int64]:
 
 
 def record_bytes_at_most(records: pa.Table) -> int:
-    """No less than the sizes of ``records`` together, without a look at each."""
+    """An upper bound of the sizes of ``records`` together, without a look at each."""
     # An empty header takes 8 bytes of its column.
     return int(records.nbytes + records.column("headers").nbytes)
 
@@ -41,7 +41,7 @@ def _lengths(lengths: pa.ChunkedArray | pa.Array) -> npt.NDArray[np.int64]:
 
 def _header_bytes(headers: pa.ListArray) -> npt.NDArray[np.int64]:
     """Sizes of the headers of each record of one chunk."""
-    # ``flatten`` leaves out what null lists span and what lies outside a slice; the lengths of the lists then place it.
+    # ``flatten`` skips what null lists span and what lies outside a slice; the lists' lengths then place it.
     elements = headers.flatten()
     if len(elements) == 0:
         return np.zeros(len(headers), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Gets a segment's bytes from the store: never more than the log says it has, and no footer beyond what one can have."""
+"""Gets a segment's bytes from the store: never more than the log says it has, and no footer larger than one can be."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from log_format.store import ObjectStore
 
 
 def read_segment(store: ObjectStore, key: str, segment: SegmentRef) -> bytes:
-    """All of it. Raises ``CorruptData`` when it has not the size that the log says; ``ObjectMissing``, ``StoreUnavailable``."""
+    """The whole segment. Raises ``CorruptData`` when its size is not the log's; ``ObjectMissing``, ``StoreUnavailable``."""
     try:
         body = store.get(key, bytes_max=segment.size_bytes)
     except ObjectTooLarge as problem:

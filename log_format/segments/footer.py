@@ -1,11 +1,11 @@
-"""A segment's table of contents: where each row group lies, what it holds, and its checksum.
+"""A segment's table of contents: each row group's position, content and checksum.
 
-The bytes are Parquet's own footer, so any Parquet reader opens the segment; Tidelog adds one key to it,
-``tidelog.row_groups``: what a reader needs to know of each row group to choose, fetch and verify it. (Parquet's statistics say
-some of it too, for other readers. They are not read here: pyarrow ends the process on some that it does not expect, and is
-slower at it.) Footers are checked against the CRC-32 in the log before anything in them is believed, and then for
-contradictions: row groups lie one directly behind another from byte 4 to the footer, each holds one partition, and they are
-in order of partition and offset.
+The bytes are Parquet's own footer, so any Parquet reader opens the segment. Tidelog adds one key, ``tidelog.row_groups``: what
+a reader needs to choose, fetch and verify each row group. (Parquet's statistics serve other readers. Tidelog does not read
+them: pyarrow is slower at it, and ends the process on some that it does not expect.)
+
+A footer is checked against the CRC-32 in the log before anything in it is used, and then for contradictions. Row groups follow
+each other without a gap from byte 4 to the footer. Each holds one partition. They are in order of partition and offset.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from log_format.segments.run import SegmentRef
 MAGIC: Final = b"PAR1"
 ROW_GROUPS_KEY: Final = b"tidelog.row_groups"
 TRAILER_BYTES: Final = 8
-"""At the end: the length of the metadata, 4 bytes little-endian, and the magic."""
+"""The object's last bytes: the length of the metadata, 4 bytes little-endian, and the magic."""
 
 PARQUET_ERRORS: Final = (pa.ArrowException, OSError, ValueError)
-"""What pyarrow raises on bytes that are not Parquet: its own root, and the built-in ones that its file layer uses."""
+"""What pyarrow raises for bytes that are not Parquet: its own root, and the built-in errors of its file layer."""
 
 
 _Row = tuple[int, int, int, int, int, int, int, int, int]
-"""A row group in ``tidelog.row_groups``: the fields of ``RowGroup`` in their order, but for the last."""
+"""A row group in ``tidelog.row_groups``: the fields of ``RowGroup`` in order, without the last."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """The records of one partition that are encoded together."""
+    """Records of one partition that are encoded together."""
 
     start: int
     """Position of its first byte in the object."""
@@ -49,7 +49,7 @@ class RowGroup:
     base_offset: int
     """Offset of its first record."""
     end_offset: int
-    """Offset of its last record, and one."""
+    """Offset of its last record, plus one."""
     record_count: int
     min_timestamp_ms: int
     max_timestamp_ms: int
@@ -58,18 +58,18 @@ class RowGroup:
 
     @property
     def end(self) -> int:
-        """Position behind its last byte in the object."""
+        """Position after its last byte in the object."""
         return self.start + self.size_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footer:
-    """A segment's table of contents: its row groups, in order of partition and offset, one directly behind another."""
+    """A segment's table of contents: its row groups, in order of partition and offset, without gaps."""
 
     segment: SegmentRef
     row_groups: tuple[RowGroup, ...]
     metadata: Any
-    """pyarrow's ``FileMetaData``: what decoding needs beside the row groups' bytes."""
+    """pyarrow's ``FileMetaData``, which decoding needs beside the row groups' bytes."""
 
     @property
     def memory_bytes(self) -> int:
@@ -114,12 +114,12 @@ def decode_magic(head: bytes | memoryview, ref: SegmentRef) -> None:
 
 
 def corruption(ref: SegmentRef, what: str) -> CorruptData:
-    """The error for a segment of which ``what`` is true."""
+    """The error about a damaged segment; ``what`` names the damage."""
     return CorruptData(f"Segment {ref.path} is damaged: {what}.", segment=ref.path)
 
 
 def corrupt(ref: SegmentRef, what: str) -> NoReturn:
-    """Raise ``CorruptData``: of the segment ``what`` is true."""
+    """Raise ``CorruptData`` about a damaged segment; ``what`` names the damage."""
     raise corruption(ref, what)
 
 

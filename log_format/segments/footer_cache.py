@@ -1,4 +1,4 @@
-"""Decoded footers kept in memory, within a bound of bytes; the least recently used ones go first. Safe from any thread."""
+"""Decoded footers in memory, within a bound of bytes; the least recently used go first. Thread-safe."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class FooterCache:
         return self._bytes
 
     def get(self, key: str) -> Footer | None:
-        """The footer of the object, if it is here."""
+        """The object's footer, if cached."""
         with self._lock:
             footer = self._footers.get(key)
             if footer is not None:
@@ -31,7 +31,7 @@ class FooterCache:
             return footer
 
     def put(self, key: str, footer: Footer) -> None:
-        """Keep the footer, unless it alone is beyond the bound."""
+        """Keep the footer, unless it alone exceeds the bound."""
         if footer.memory_bytes > self._bytes_max:
             return
         with self._lock:

@@ -1,7 +1,7 @@
-"""Row groups that become many times their size when they are decoded, a few records at a time.
+"""Decodes a row group that grows to many times its size, a few records at a time.
 
-A row group holds 4 MiB of records and one more, so it is decoded as a whole. Older versions counted nothing for empty headers: a
-few kilobytes of theirs may become a gigabyte. Whether a row group is such a one its footer tells, before anything is decoded.
+A row group holds 4 MiB of records and one more, so it is usually decoded whole. Older versions counted nothing for empty headers:
+a few kilobytes of theirs may become a gigabyte. The footer shows such a row group before anything is decoded.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from log_format.segments.footer import PARQUET_ERRORS, Footer, RowGroup, corrupt
 from log_format.segments.segment import checked_file
 
 DECODED_BYTES_MAX: Final = 32 * 1024 * 1024
-"""What a row group may become when it is decoded as a whole: twice what 4 MiB of records and a largest one take."""
+"""The largest row group that is decoded whole, in decoded bytes: twice 4 MiB of records and a largest one."""
 PART_BYTES: Final = 4 * 1024 * 1024
-"""What a part is to become, unless one record alone is larger."""
+"""The size of a decoded part, unless one record alone is larger."""
 
 _HEADER_KEYS: Final = 5
-"""The column of headers' keys among the columns of Parquet."""
+"""The index of the column of headers' keys among the Parquet columns."""
 _HEADER_BYTES: Final = 12
-"""What a header takes beside its bytes: two lengths, and its levels while it is decoded."""
+"""A header's cost beside its bytes: two lengths, and its levels while it is decoded."""
 _RECORD_BYTES: Final = 48
-"""What a record takes beside its bytes."""
+"""A record's cost beside its bytes."""
 
 
 def decoded_bytes(footer: Footer, index: int) -> int:
-    """About what row group ``index`` becomes when it is decoded."""
+    """About how many bytes row group ``index`` has when decoded."""
     group = footer.row_groups[index]
     header_count = footer.metadata.row_group(index).column(_HEADER_KEYS).num_values
     return int(group.uncompressed_bytes + _HEADER_BYTES * header_count + _RECORD_BYTES * group.record_count)
 
 
 def decode_parts(footer: Footer, index: int, data: bytes | memoryview) -> Iterator[pa.Table]:
-    """The records of row group ``index``, as ``decode_row_group`` gives them, in parts of at least one record.
+    """The records of row group ``index`` as ``decode_row_group`` gives them, in parts of at least one record.
 
     Raises ``CorruptData``.
     """
@@ -62,7 +62,7 @@ def decode_parts(footer: Footer, index: int, data: bytes | memoryview) -> Iterat
 
 
 def _checked(footer: Footer, group: RowGroup, part: pa.Table, next_offset: int) -> int:
-    """The first offset that may follow. Raises ``CorruptData`` unless the part's records are where the footer says."""
+    """The least offset that may follow. Raises ``CorruptData`` unless the part's records are where the footer says."""
     if any(part.column(name).null_count for name in ("partition", "offset", "timestamp")):
         corrupt(footer.segment, "a record has no partition, offset or timestamp")
     offsets = part.column("offset").to_numpy()

@@ -1,12 +1,12 @@
 """Offsets -> records, from a store, by ranges.
 
-Requests of one ``read``: a segment of at most ``whole_object_bytes_max`` whose footer isn't cached comes whole, in one get.
-Of any other, the footer is one get (none when cached), and the row groups needed come in one get for each span of adjacent
-ones; a span ends where the limits are expected to be reached, or at ``READ_SPAN_BYTES_MAX``.
+Requests of one ``read``. A segment of at most ``whole_object_bytes_max`` whose footer isn't cached is read whole, in one get. Of
+any other the footer is one get (none when cached), and each span of adjacent row groups needed is one get. A span ends where
+the limits should be reached, or at ``READ_SPAN_BYTES_MAX``.
 
-Everything that is returned was checked: the footer by the checksum in the log, row groups by those in the footer. A segment
-that is missing, cut short or damaged raises ``CorruptData`` with ``topic`` and ``segment`` (its path in the topic's table);
-a store that fails raises its ``StoreUnavailable``. Safe from any thread; nothing is locked during a request.
+Everything returned was checked: the footer by the checksum in the log, row groups by those in the footer. A missing, truncated
+or damaged segment raises ``CorruptData`` with ``topic`` and ``segment`` (its path in the topic's table). A failing store raises
+its ``StoreUnavailable``. Thread-safe; no lock is held during a request.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ class TimestampRange:
     last_ms: int
 
     def meets(self, group: RowGroup) -> bool:
-        """Whether the row group may hold such a record."""
+        """Whether the row group may hold a record of this range."""
         return group.max_timestamp_ms >= self.first_ms and group.min_timestamp_ms <= self.last_ms
 
 
 class SegmentReader:
-    """Reads records out of segments. One for all topics of a store.
+    """Reads records out of segments; one for all topics of a store.
 
     ``footer_cache_bytes`` bounds the memory of cached footers; ``whole_object_bytes_max`` is the size up to which a segment
     with an unknown footer is read whole.
@@ -90,10 +90,10 @@ class SegmentReader:
     ) -> pa.Table:
         """The segment's records of ``partition`` from ``start_offset`` on, up to the limits: ``RECORD_SCHEMA``, by offset.
 
-        ``end_offset`` (exclusive) bounds the offsets when given. At most ``records_max`` (at least 1) records and
-        ``bytes_max`` bytes of keys, values and headers, but at least one record when there is one; who reads on in another
-        segment has to cut what comes of it once more. The segment must hold the partition, as the log says it does; the
-        table is empty when it has none of these offsets.
+        ``end_offset`` (exclusive) bounds the offsets when given. At most ``records_max`` (at least 1) records and ``bytes_max``
+        bytes of keys, values and headers, but at least one record when there is one. A caller that reads on in another
+        segment must cut that result again. The segment must hold the partition, as the log says it does. The table is empty
+        when the segment has none of these offsets.
 
         Raises ``CorruptData``, ``StoreUnavailable``.
         """
@@ -109,7 +109,7 @@ class SegmentReader:
                 for decoded in self._decoded(opened, span):
                     part = _between(decoded, start_offset, end)
                     if not part.num_rows:
-                        continue  # what it was cut from is not to be kept
+                        continue  # frees the table that it was cut from
                     parts.append(part)
                     record_count += part.num_rows
                     bytes_count += int(record_bytes(part).sum())
@@ -128,12 +128,13 @@ class SegmentReader:
         timestamps: TimestampRange | None = None,
         columns: Sequence[str] | None = None,
     ) -> Iterator[pa.Table]:
-        """The segment's records in ``ranges``, at least one, one for a partition: ``RECORD_SCHEMA``, by partition and offset.
+        """The segment's records in ``ranges``: ``RECORD_SCHEMA``, by partition and offset.
 
-        For readers of much of a segment: adjacent row groups come in one request, whatever their partition, a table for each
-        span of at most ``READ_SPAN_BYTES_MAX``. ``timestamps`` leaves out row groups that hold none of them; the records
-        that come are not filtered by it. ``columns`` as for ``decode_row_groups``. Raises ``CorruptData``, ``StoreUnavailable``
-        while it is iterated.
+        For a reader of much of a segment. Adjacent row groups of any partitions, up to ``READ_SPAN_BYTES_MAX``, are one request
+        and one table. ``ranges`` has at least one range, one for a partition. ``timestamps`` skips row groups without such a
+        record; it does not filter the records of the others. ``columns`` as for ``decode_row_groups``.
+
+        Raises ``CorruptData``, ``StoreUnavailable`` while it is iterated.
         """
         with _naming(topic, segment):
             opened = self._open(topic, segment, ranges[0].partition)
@@ -153,10 +154,10 @@ class SegmentReader:
     def find_timestamp(
         self, topic: str, segment: SegmentRef, partition: int, start_offset: int, timestamp_ms: int
     ) -> int | None:
-        """The first offset from ``start_offset`` on whose record's timestamp is at least ``timestamp_ms``; None: there is none.
+        """The first offset from ``start_offset`` on whose record's timestamp is at least ``timestamp_ms``; None without one.
 
-        First in the order of offsets. Reads only row groups whose largest timestamp is late enough, one by one, until one
-        has such a record. Raises ``CorruptData``, ``StoreUnavailable``.
+        "First" is by offset. Reads row groups whose largest timestamp is late enough, one by one, until one has such a
+        record. Raises ``CorruptData``, ``StoreUnavailable``.
         """
         with _naming(topic, segment):
             opened = self._open(topic, segment, partition)
@@ -172,16 +173,16 @@ class SegmentReader:
             return None
 
     def _decoded(self, opened: _OpenSegment, span: range) -> Iterator[pa.Table]:
-        """The records of ``span``: as one table, unless it is a row group that becomes too large by that."""
+        """The records of ``span``: one table, or several for one row group that would become too large."""
         if not _is_heavy(opened.footer, span[0]):
             yield opened.decode(span)
             return
-        # One at a time: a single record of such a row group may take a hundred megabytes while it is decoded.
+        # One at a time: one record of such a row group may take a hundred megabytes while it is decoded.
         with self._heavy:
             yield from decode_parts(opened.footer, span[0], opened.bytes_of(span))
 
     def _open(self, topic: str, segment: SegmentRef, partition: int) -> _OpenSegment:
-        """The segment with its footer. Raises ``CorruptData``, also when it has nothing of ``partition``."""
+        """The segment with its footer. Raises ``CorruptData``, also when it has no records of ``partition``."""
         key = f"{topic_root(topic)}{segment.path}"
         footer, body = self._footers.get(key), None
         if footer is None:
@@ -199,7 +200,7 @@ class SegmentReader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OpenSegment:
-    """A segment with its footer, and with all its bytes when they came along."""
+    """A segment with its footer, and with all its bytes when they were read with it."""
 
     store: ObjectStore
     key: str
@@ -215,7 +216,7 @@ class _OpenSegment:
         start, end = _bytes_of(self.footer, indices)
         if self.body is not None:
             return self.body[:end]
-        # The first row group begins right behind the magic: with it nothing has to be copied.
+        # The first row group begins right after the magic: read with it, nothing has to be copied.
         return memoryview(self.store.get_range(self.key, 0 if start == len(MAGIC) else start, end))
 
 
@@ -228,12 +229,12 @@ def _is_heavy(footer: Footer, index: int) -> bool:
 
 
 def _span(footer: Footer, indices: range, start_offset: int, bytes_max: int, records_max: int) -> range:
-    """The head of ``indices`` that is expected to reach the limits: at least one row group, at most ``READ_SPAN_BYTES_MAX``.
+    """The head of ``indices`` that should reach the limits: at least one row group, at most ``READ_SPAN_BYTES_MAX``.
 
-    A row group that would become too large by being decoded as a whole is alone.
+    A row group that is too large to decode whole is alone.
 
-    Of a row group that begins before ``start_offset`` only the share behind it counts. A guess too low costs another
-    request, one too high costs bytes.
+    A row group that begins before ``start_offset`` counts only with its share from there on. A low guess costs another request, a
+    high one costs bytes.
     """
     start, _ = _bytes_of(footer, indices)
     bytes_expected = records_expected = 0.0
@@ -251,7 +252,7 @@ def _span(footer: Footer, indices: range, start_offset: int, bytes_max: int, rec
 
 
 def _adjacent(footer: Footer, wanted: Iterable[tuple[int, OffsetRange]]) -> Iterator[list[tuple[int, OffsetRange]]]:
-    """Row groups that lie one behind another, up to ``READ_SPAN_BYTES_MAX`` of them unless one alone is larger."""
+    """Row groups without gaps between them, up to ``READ_SPAN_BYTES_MAX`` unless one alone is larger."""
     span: list[tuple[int, OffsetRange]] = []
     for index, each in wanted:
         if span:
@@ -265,7 +266,7 @@ def _adjacent(footer: Footer, wanted: Iterable[tuple[int, OffsetRange]]) -> Iter
 
 
 def _inside(footer: Footer, decoded: pa.Table, span: Sequence[tuple[int, OffsetRange]]) -> pa.Table:
-    """Of the decoded row groups of ``span`` the records inside their ranges; the table itself when all are."""
+    """The decoded records of ``span`` that are in their ranges; the table itself when all are."""
     groups = [(footer.row_groups[index], each) for index, each in span]
     if all(each.start_offset <= group.base_offset and group.end_offset <= each.end_offset for group, each in groups):
         return decoded
@@ -285,7 +286,7 @@ def _between(records: pa.Table, start_offset: int, end_offset: int) -> pa.Table:
 
 @contextmanager
 def _naming(topic: str, segment: SegmentRef) -> Iterator[None]:
-    """Errors of the segment name it and its topic; a missing object is one of them."""
+    """Make errors about the segment name it and its topic; a missing object is one of them."""
     try:
         yield
     except ObjectMissing as problem:

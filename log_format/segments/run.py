@@ -1,8 +1,8 @@
-"""What a commit says of a segment: its runs, where its footer is, how large it is.
+"""What a commit says of a segment: its runs, its footer, its size.
 
-A run is the consecutive records of one partition inside a segment. Runs lie one after another, in order of partition,
-each in one row group or more of its own. Row groups' byte ranges and checksums are in the Parquet footer; the footer's own
-place and checksum are here, so that a reader needs two range requests and can trust what it gets.
+A run is the consecutive records of one partition in a segment. Runs follow each other in order of partition, each in one row
+group or more of its own. Row groups' byte ranges and checksums are in the Parquet footer. The footer's own position and
+checksum are here, so that a reader needs two range requests and can verify them.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The records ``[base_offset, end_offset)`` of one partition; fewer than the span after key compaction."""
+    """The records ``[base_offset, end_offset)`` of one partition; fewer than that after key compaction."""
 
     partition: int
     base_offset: int
     end_offset: int
     record_count: int
     size_bytes: int
-    """Stored, compressed: the length of its row groups in the object."""
+    """Stored, compressed: the length of its row groups."""
     min_timestamp_ms: int
     max_timestamp_ms: int
 
     def __post_init__(self) -> None:
-        """Refuse what can't be a run."""
+        """Refuse an impossible run."""
         if not (
             self.partition >= 0
             and 0 <= self.base_offset < self.end_offset
@@ -43,6 +43,6 @@ class SegmentRef:
     """Relative to the topic's table, not URI-encoded."""
     size_bytes: int
     footer_start: int
-    """Position of the first byte behind the last row group; the rest of the object is the footer, trailer included."""
+    """Position of the first byte after the last row group; the rest of the object is the footer, trailer included."""
     footer_crc32: int
     """CRC-32 (zlib) of ``[footer_start, size_bytes)``."""

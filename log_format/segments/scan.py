@@ -1,7 +1,7 @@
 """All records of a segment, a bounded piece at a time: for a reader of the whole segment, such as a rewrite.
 
-A segment of at most ``READ_SPAN_BYTES_MAX`` is one request; of a larger one the footer is one, and each span of adjacent
-row groups. Everything is checked as in ``reader``.
+A segment of at most ``READ_SPAN_BYTES_MAX`` is one request. Of a larger one the footer is one request, and each span of adjacent
+row groups another. Everything is checked as in ``reader``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _spans(footer: Footer) -> Iterator[range]:
 
 
 def _decodable(footer: Footer, span: range) -> Iterator[range]:
-    """The same of at most as many bytes once they are decompressed, which may be many times as many."""
+    """The same spans, cut to as many decompressed bytes, which may be many times the stored ones."""
     return _together(span, lambda index: int(footer.metadata.row_group(index).total_byte_size))
 
 

@@ -1,16 +1,16 @@
-"""Records <-> one Parquet object: what a flush writes, and what is read back by ranges.
+"""Records <-> one Parquet object: what a flush writes, and readers read by ranges.
 
-Layout (``docs/format.md``, section Segments, is normative)::
+Layout (``docs/format.md`` section 4 is normative)::
 
     [0, 4)                          "PAR1"
-    [4, footer_start)               row groups, one directly behind another
+    [4, footer_start)               row groups, one directly after another
     [footer_start, size_bytes)      Parquet's FileMetaData (Thrift), its length, "PAR1"
 
-1. Records lie in order of (partition, offset). A run, the records of one partition, fills one row group or more of its own.
-2. The footer's key ``tidelog.row_groups`` is a JSON array that gives place, checksum, partition, offsets and timestamps of
-   each row group: any of them can be chosen, fetched alone and trusted. The footer itself is checked by the CRC-32 that the
-   commit holds (``SegmentRef``).
-3. Statistics are on partition, offset and timestamp, and only there; they are exact.
+1. Records are in order of (partition, offset). A run, the records of one partition, fills one row group or more of its own.
+2. The footer's key ``tidelog.row_groups`` is a JSON array with each row group's position, checksum, partition, offsets and
+   timestamps. So a reader can choose any of them, fetch it alone and verify it. The CRC-32 in the commit (``SegmentRef``)
+   verifies the footer itself.
+3. Partition, offset and timestamp have exact statistics; other columns have none.
 4. Bytes decode to the records that were encoded, or raise ``CorruptData`` with the field ``segment``: nothing else.
 
 Encodings and compression per column were chosen by measurement: docs/decisions/002-segment-encoding.md. Not here: I/O
@@ -82,16 +82,16 @@ _KEY_SAMPLE_RECORDS: Final = 1024
 _KEY_SAMPLE_RECORDS_MIN: Final = 64
 _ZEROS_PER_BYTE_MAX: Final = 8
 _HEAP_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Up to here writing zeros into memory at hand is cheaper than mapping fresh pages (measured: 26 to 290 µs against 25 to
-780 µs), and what the allocator may keep of it is little."""
+"""Up to here, zeroing memory at hand is cheaper than mapping fresh pages (measured: 26 to 290 µs against 25 to 780 µs), and the
+allocator keeps little of it."""
 
 _CHUNK_RECORDS_MIN: Final = 256
-"""Columns in shorter chunks on average are copied together first: each chunk costs the encoder about 20 µs."""
+"""Columns whose chunks are shorter on average are copied together first: each chunk costs the encoder about 20 µs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedSegment:
-    """A segment about to be written: its bytes, and what its commit will say of it."""
+    """A segment to be written: its bytes, and what its commit will say of it."""
 
     data: bytes
     runs: tuple[Run, ...]
@@ -100,7 +100,7 @@ class EncodedSegment:
     record_count: int
 
     def ref(self, path: str) -> SegmentRef:
-        """The reference for this segment when it is stored at ``path``, relative to the topic's table."""
+        """The reference for this segment stored at ``path``, relative to the topic's table."""
         return SegmentRef(path, len(self.data), self.footer_start, self.footer_crc32)
 
 
@@ -110,9 +110,9 @@ def encode_segment(
     """Encode ``records`` as one segment.
 
     ``records`` has ``RECORD_SCHEMA``, at least one row, no null partition, offset or timestamp, and is strictly sorted by
-    (partition, offset). ``compression`` is one of ``compression.type``'s values. ``row_group_bytes_max`` (bytes, at least 1)
-    is what a row group has of uncompressed records, about: never more than that and one record. The same records and the same
-    version of Arrow give the same bytes. Raises ``ValueError`` when ``records`` or ``compression`` is not as said.
+    (partition, offset). ``compression`` is a value of ``compression.type``. ``row_group_bytes_max`` (at least 1) bounds a row
+    group: no more uncompressed bytes of records than that, plus one record. The same records and the same version of Arrow give
+    the same bytes. Raises ``ValueError`` when ``records`` or ``compression`` is otherwise.
     """
     if compression not in _CODECS:
         raise ValueError(f"compression is {compression!r}, not one of {', '.join(_CODECS)}")
@@ -153,9 +153,9 @@ def decode_row_groups(
 ) -> pa.Table:
     """The records of adjacent row groups from their bytes: ``RECORD_SCHEMA``, sorted by partition and offset.
 
-    ``indices`` is not empty and counts up by one; ``data`` is ``[start of the first, end of the last)`` of the object, or
-    ``[0, end of the last)``, which costs no copy. With ``columns`` the others but ``partition``, ``offset`` and ``timestamp``
-    are left out, undecoded. Raises ``CorruptData``.
+    ``indices`` is not empty and counts up by one. ``data`` is ``[start of the first, end of the last)`` of the object, or
+    ``[0, end of the last)``, which costs no copy. ``columns`` names those to decode beside ``partition``, ``offset`` and
+    ``timestamp``; others are left out. Raises ``CorruptData``.
     """
     ref = footer.segment
     groups = footer.row_groups[indices.start : indices.stop]
@@ -175,7 +175,7 @@ def decode_row_groups(
 
 
 def checked_file(footer: Footer, indices: range, data: bytes | memoryview) -> pa.BufferReader:
-    """A file with the row groups at their places, whose checksums are right. Arguments and errors: ``decode_row_groups``."""
+    """A file with the row groups in position, their checksums verified. Arguments and errors: ``decode_row_groups``."""
     ref = footer.segment
     groups = footer.row_groups[indices.start : indices.stop]
     start, end = groups[0].start, groups[-1].end
@@ -207,7 +207,7 @@ class _Places:
     run_starts: npt.NDArray[np.intp]
 
     def spans(self, starts: npt.NDArray[np.intp]) -> list[_Span]:
-        """What lies from each of ``starts`` to the next or the end; none of them crosses from one partition to another."""
+        """The span from each of ``starts`` to the next or the end. No span may cross partitions."""
         last = np.append(starts[1:], len(self.offsets)) - 1
         return list(
             zip(
@@ -223,7 +223,7 @@ class _Places:
 
 
 def _places(records: pa.Table) -> _Places:
-    """The places of the records. Raises ``ValueError`` when they can't be a segment."""
+    """The places of the records. Raises ``ValueError`` when they can't form a segment."""
     if records.num_rows == 0:
         raise ValueError("a segment has at least one record")
     if any(records.column(name).null_count for name in ("partition", "offset", "timestamp")):
@@ -231,7 +231,7 @@ def _places(records: pa.Table) -> _Places:
     partitions = records.column("partition").to_numpy()
     offsets = records.column("offset").to_numpy()
     timestamps = records.column("timestamp").to_numpy().view(np.int64)
-    # Each numpy call over all records may give the interpreter's lock away and wait for it: hence few of them.
+    # Few numpy calls over all records: each may release the interpreter's lock and wait for it.
     run_starts = np.append(0, np.flatnonzero(np.diff(partitions)) + 1)
     if partitions[0] < 0 or int(offsets[run_starts].min()) < 0:
         raise ValueError("a partition or an offset is negative")
@@ -245,7 +245,7 @@ def _places(records: pa.Table) -> _Places:
 def _row_group_starts(
     records: pa.Table, run_starts: npt.NDArray[np.intp], row_group_bytes_max: int
 ) -> npt.NDArray[np.intp]:
-    """The index of the first record of each row group: where a run starts, and wherever one has grown by the maximum."""
+    """The index of each row group's first record: at each run's start, and wherever a row group has reached the maximum."""
     run_lengths = np.diff(run_starts, append=records.num_rows)
     if (
         records.nbytes <= row_group_bytes_max
@@ -261,7 +261,7 @@ def _row_group_starts(
 
 
 def _largest_run_bytes(records: pa.Table, run_starts: npt.NDArray[np.intp], run_lengths: npt.NDArray[np.intp]) -> float:
-    """At least the bytes of the largest run, without a look at each record; infinity where that is not to be had."""
+    """At least the bytes of the largest run, without a look at each record; infinity where there is no such bound."""
     columns = [records.column(name) for name in ("key", "value")]
     if _has_headers(records) or any(column.num_chunks != 1 for column in columns):
         return float("inf")
@@ -283,14 +283,14 @@ def _has_headers(records: pa.Table) -> bool:
 def _writer_options(records: pa.Table, run_starts: npt.NDArray[np.intp], compression: str) -> dict[str, Any]:
     """How this segment's columns are encoded."""
     compressed = [*_COMPRESSED]
-    # A codec costs about 10 µs a column and row group, also where there is nothing to compress.
+    # A codec costs about 10 µs a column and row group, even with nothing to compress.
     if _has_headers(records):
         compressed += _COMPRESSED_HEADERS
     return _columns(compressed, _keys_repeat(records.column("key"), run_starts), compression)
 
 
 def streaming_options(first: pa.Table, *, compression: str) -> dict[str, Any]:
-    """How the columns of a segment of one partition are encoded of which only the ``first`` records are known."""
+    """How to encode the columns of a segment of one partition, when only its ``first`` records are known."""
     keys_repeat = _keys_repeat(first.column("key"), np.zeros(1, dtype=np.intp))
     return _columns([*_COMPRESSED, *_COMPRESSED_HEADERS], keys_repeat, compression)
 
@@ -314,7 +314,7 @@ def _columns(compressed: Sequence[str], keys_repeat: bool, compression: str) -> 
 
 
 def _keys_repeat(keys: pa.ChunkedArray, run_starts: npt.NDArray[np.intp]) -> bool:
-    """Whether a dictionary of keys pays: in a sample from the longest run each key comes twice or more on average."""
+    """Whether a dictionary of keys pays: in a sample of the longest run each key comes twice or more on average."""
     run_lengths = np.diff(run_starts, append=len(keys))
     longest = int(np.argmax(run_lengths))
     length = min(int(run_lengths[longest]), _KEY_SAMPLE_RECORDS)
@@ -327,10 +327,10 @@ def _keys_repeat(keys: pa.ChunkedArray, run_starts: npt.NDArray[np.intp]) -> boo
 def _write(
     records: pa.Table, group_starts: npt.NDArray[np.intp], spans: Sequence[_Span], options: Mapping[str, Any]
 ) -> tuple[bytes, npt.NDArray[np.int64]]:
-    """The object, and the positions of its row groups with that of the footer behind them."""
-    # Memory that is never touched costs nothing, so the bound is generous: no codec and no encoding doubles its input, and a
-    # row group's page headers and metadata take about 1 KiB. A native sink spares the interpreter's lock on each page, which
-    # a busy gateway's event loop would give back late.
+    """The object, and the positions of its row groups, followed by the footer's."""
+    # Untouched memory costs nothing, so the bound is generous: no codec or encoding doubles its input, and a row group's page
+    # headers and metadata take about 1 KiB. A native sink needs the interpreter's lock less often than one write a page, and a
+    # busy gateway's event loop would give it back late.
     buffer = pa.allocate_buffer(2 * records.nbytes + 64 * 1024 + 8 * 1024 * len(spans))
     sink = pa.FixedSizeBufferWriter(buffer)
     view = memoryview(buffer)
@@ -355,7 +355,7 @@ def _sparse(data: memoryview, start: int) -> pa.BufferReader:
     end = start + len(data)
     if start <= _ZEROS_PER_BYTE_MAX * len(data) and end <= _HEAP_BYTES_MAX:
         return pa.BufferReader(bytes(start) + data)
-    # Far inside an object the zeros are pages that are never touched: they cost address space, neither time nor memory.
+    # Far inside an object the zeros are pages that are never touched: they cost address space, not time or memory.
     pages = mmap.mmap(-1, end)
     pages[start:] = data
     return pa.BufferReader(pa.py_buffer(pages))

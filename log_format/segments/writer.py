@@ -1,8 +1,8 @@
 """A segment of one partition, written row group by row group as its records come.
 
-For rewriting: what goes in may be many times as large as what should be in memory decoded. Each row group is encoded as soon as
-``ROW_GROUP_BYTES_MAX`` of records are there; what stays is the encoded object and the records of one row group. The object is
-a segment like any other (``segment``); all columns that may be compressed are, since what comes is not known yet.
+For rewriting, where the decoded input may be many times what should be in memory. A row group is encoded as soon as it has
+``ROW_GROUP_BYTES_MAX`` of records. In memory are the encoded object and the records of one row group. The object is a segment
+like any other (``segment``). All columns that may be compressed are, since later records are not known yet.
 """
 
 from __future__ import annotations
@@ -35,35 +35,35 @@ class WrittenSegment:
     footer_crc32: int
 
     def ref(self, path: str) -> SegmentRef:
-        """The reference for this segment when it is stored at ``path``, relative to the topic's table."""
+        """The reference for this segment stored at ``path``, relative to the topic's table."""
         return SegmentRef(path, len(self.data), self.footer_start, self.footer_crc32)
 
 
 class SegmentWriter:
-    """Takes the records of one partition in order of offset, then gives the segment. ``compression``: as ``encode_segment``."""
+    """Takes the records of one partition in order of offset, then gives the segment. ``compression``: see ``encode_segment``."""
 
     def __init__(self, *, compression: str, row_group_bytes_max: int = ROW_GROUP_BYTES_MAX) -> None:
         self._compression = compression
         self._row_group_bytes_max = row_group_bytes_max
         self._waiting: list[pa.Table] = []
         self.waiting_bytes = 0
-        """Of records that are not encoded yet, about."""
+        """About the bytes of records not encoded yet."""
         self._sink = io.BytesIO()
         self._writer: pq.ParquetWriter | None = None
         self._rows: list[tuple[int, ...]] = []
 
     @property
     def size_bytes(self) -> int:
-        """Encoded so far."""
+        """Encoded bytes so far."""
         return self._sink.tell()
 
     def add(self, records: pa.Table) -> None:
-        """Take records (``RECORD_SCHEMA``), which follow those before them."""
+        """Take records (``RECORD_SCHEMA``) that follow the earlier ones."""
         ends = np.cumsum(record_bytes(records) + FIXED_RECORD_BYTES)
         start, bytes_before = 0, 0
         while start < records.num_rows:
             room = self._row_group_bytes_max - self.waiting_bytes
-            # With the record that fills it.
+            # Up to and including the record that fills it.
             stop = min(int(np.searchsorted(ends, bytes_before + room)) + 1, records.num_rows)
             self._waiting.append(records.slice(start, stop - start))
             self.waiting_bytes += int(ends[stop - 1]) - bytes_before
@@ -72,7 +72,7 @@ class SegmentWriter:
                 self.flush()
 
     def flush(self) -> None:
-        """Encode what waits."""
+        """Encode the waiting records."""
         if not self._waiting:
             return
         records = pa.concat_tables(self._waiting).combine_chunks()
@@ -89,7 +89,7 @@ class SegmentWriter:
         self._rows.append((start, end - start, crc32, *_span(records)))
 
     def finish(self) -> WrittenSegment | None:
-        """The segment; None when no records came. Nothing can be added any more."""
+        """The segment; None without records. No more can be added."""
         self.flush()
         if self._writer is None:
             return None

@@ -1,4 +1,4 @@
-"""Adapters of ``ObjectStore``, named only where a program is put together.
+"""Adapters of ``ObjectStore``, imported only where a program is put together.
 
 ==========  ================================================================
 ``open``    a URI -> a store
@@ -7,7 +7,7 @@
 ``memory``  a dictionary, for tests and simulations
 ==========  ================================================================
 
-One suite holds them all to the promises of ``log_format.store``: ``tests/conformance/test_object_store.py``.
+One suite tests them all for the promises of ``log_format.store``: ``tests/conformance/test_object_store.py``.
 """
 
 from log_format.stores.open import open_store

@@ -1,7 +1,7 @@
-"""Opens what lies below a directory without following a symbolic link on the way; the directory itself may be one.
+"""Opens paths below a directory without following symbolic links on the way; the directory itself may be one.
 
-Each name is opened from the descriptor of the directory before it, so that nothing can be put in between. On the way to a key of
-four names that is five system calls more than opening the path.
+Each name is opened from the descriptor of the directory before it, so that no other process can put a link in between. For a
+key of four names that is five system calls more than opening the path.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DIRECTORY: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_C
 
 @contextmanager
 def parent_of(root: Path, key: str) -> Iterator[tuple[int, str]]:
-    """A descriptor of the directory in which the object ``key`` lies, for ``dir_fd`` only, and the object's name there.
+    """A descriptor of the directory that holds the object ``key``, for ``dir_fd`` only, and the object's name there.
 
     Raises ``OSError``: ``ELOOP`` where a directory on the way is a symbolic link.
     """
@@ -37,7 +37,7 @@ def check_way(root: Path, directory: str) -> None:
 
 
 def link_error(path: object) -> OSError:
-    """``ELOOP``: there is a symbolic link."""
+    """``ELOOP``: a symbolic link is on the way."""
     return OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
 
 
@@ -48,7 +48,7 @@ def _open_directory(root: Path, names: Sequence[str]) -> int:
         try:
             descriptor = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
         except NotADirectoryError:
-            # What the system says of a link here, and of a file.
+            # The system gives this error for a link here, and for a file.
             if _is_link(name, above):
                 raise link_error(name) from None
             raise

@@ -1,12 +1,12 @@
 """Directories that survive a crash of the machine.
 
-A new directory is durable once its parent is synced. A process that finds a directory can't know whether its maker has got
-that far, so this process syncs the parent of each directory that it has not met before, and then remembers it by
-identity: an open file descriptor keeps the inode number from being used again, so that a directory which was removed and
-made anew in between is noticed. What is remembered is bounded; a forgotten directory costs its sync once more.
+A new directory is durable once its parent is synced. A process that finds a directory can't know whether its maker got that
+far. So it syncs the parent of each directory that it meets for the first time, and remembers the directory by identity. An open
+file descriptor keeps the inode number from reuse, so a directory that was removed and re-created is noticed. The memory is
+bounded; a forgotten directory costs one more sync.
 
-A sync that failed is never taken for done: the directory stays doubtful, and ``settle`` must succeed before anything in
-it is shown or built upon.
+A failed sync never counts as done: the directory stays doubtful. ``settle`` must succeed before anything in it is shown or
+built upon.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from log_format.stores.permissions import PRIVATE, Permissions
 
 
 class DurableDirectories:
-    """Makes and syncs the directories below ``root``, safe from any thread. Raises the file system's ``OSError``.
+    """Makes and syncs the directories below ``root``. Thread-safe. Raises the file system's ``OSError``.
 
-    Below the root a symbolic link is no directory.
+    Below the root a symbolic link is not taken for a directory.
     """
 
     def __init__(self, root: Path, *, fsync: bool, permissions: Permissions = PRIVATE) -> None:
@@ -42,7 +42,7 @@ class DurableDirectories:
             os.close(self._remembered.popitem()[1])
 
     def make(self, path: Path) -> None:
-        """Make ``path`` (the root or a directory below it) with its parents; after this a crash does not lose it."""
+        """Make ``path`` (the root or a directory below it) with its parents. It survives a crash once this returns."""
         if not self._fsync and path.is_dir():
             return
         if self._fsync and self._is_remembered(path):
@@ -57,13 +57,13 @@ class DurableDirectories:
             self._remember(path)
 
     def sync(self, path: Path) -> None:
-        """Return once what is in the directory ``path`` now is durable."""
+        """Make the present entries of the directory ``path`` durable."""
         if not self._fsync:
             return
         try:
             sync_directory(path)
         except FileNotFoundError:
-            pass  # removed meanwhile, which happens only to an empty one: there is nothing to make durable
+            pass  # removed meanwhile, so it was empty: nothing to make durable
         except OSError:
             with self._lock:
                 self._doubtful.add(path)
@@ -73,12 +73,12 @@ class DurableDirectories:
                 self._doubtful.discard(path)
 
     def settle(self, path: Path) -> None:
-        """Sync the directory ``path`` once more when its last sync failed."""
+        """Sync the directory ``path`` again if its last sync failed."""
         if self._doubtful and path in self._doubtful:
             self.sync(path)
 
     def _make_root(self, path: Path) -> None:
-        """Make the root. Directories above it that are there already are the user's matter, and may be links."""
+        """Make the root. Existing directories above it are the user's choice, and may be links."""
         missing = []
         while not path.is_dir():
             missing.append(path)
@@ -126,10 +126,10 @@ def _make_directory(path: Path, permissions: Permissions) -> None:
     try:
         path.mkdir(mode=permissions.directory_mode)
     except FileExistsError as error:
-        mode = path.lstat().st_mode  # FileNotFoundError when a delete removed it in between
+        mode = path.lstat().st_mode  # FileNotFoundError: a delete removed it meanwhile
         if stat.S_ISLNK(mode):
             raise link_error(path) from error
-        if not stat.S_ISDIR(mode):  # an object has this name; the caller knows FileExistsError as something else
+        if not stat.S_ISDIR(mode):  # an object has this name; FileExistsError means something else to the caller
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from error
     else:
         if permissions.shared:

@@ -1,11 +1,10 @@
-"""Which keys a store takes.
+"""The keys that a store takes.
 
-The rules are the same in every store, so that what was tested on one can't be refused by another: a key is a path that
-a directory and S3 both can hold, name for name, without escaping. A key that breaks them is a mistake of the program,
-hence ``ValueError``.
+The rules are the same in every store, so that a key tested on one is not refused by another. A key is a path that a directory
+and S3 can both hold, name for name, without escaping. A bad key is a mistake in the program, hence ``ValueError``.
 
-A key that is also the directory of another key (``a`` beside ``a/b``) is legal on S3 and impossible in a directory; the
-format has none, and stores don't look for them.
+A key that is also the directory of another key (``a`` beside ``a/b``) is legal on S3 and impossible in a directory. The format
+has none, and stores don't check for them.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from typing import Final
 from log_format.limits import KEY_BYTES_MAX, KEY_NAME_BYTES_MAX
 
 TEMPORARY: Final = ".tmp"
-"""The first component that the local store keeps for objects in the making. It is refused in every store."""
+"""The first component that the local store uses for temporary files. Every store refuses it."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def check_key(key: str) -> str:
-    """Return the key. Raises ``ValueError`` when no object can lie under it."""
+    """Return the key. Raises ``ValueError`` for one that no object can have."""
     _check_text(key)
     names = key.split("/")
     _check_names(key, names)
@@ -32,9 +31,9 @@ def check_key(key: str) -> str:
 
 
 def check_prefix(prefix: str) -> str:
-    """Return the prefix of a listing, which may end anywhere in a key but behind ``/.`` or ``/..``, which MinIO refuses.
+    """Return the prefix of a listing. It may end anywhere in a key except after ``/.`` or ``/..``, which MinIO refuses.
 
-    Raises ``ValueError`` otherwise, and when no key starts so.
+    Raises ``ValueError`` otherwise, and when no key can start so.
     """
     _check_text(prefix)
     directory, _, rest = prefix.rpartition("/")

@@ -1,16 +1,16 @@
-"""A store in one directory: objects are files, keys are their paths, so that Spark and Delta read it as it is.
+"""A store in one directory: objects are files, keys are their paths. So Spark and Delta read it as it is.
 
-1. An object is written to a file in ``.tmp/`` and synced, then appears whole under its name: by ``rename`` (put) or by
-   ``link``, which fails when the name is taken (put_if_absent), among all processes of the machine.
-2. The directory is synced before a put returns, and each directory above it (``durable_directory``).
-3. ``.tmp/`` is never shown. What a killed process left there is removed when a store is opened an hour later.
-4. What is written is for the store's user alone, and for its group where the directory is shared with one (``permissions``).
+1. An object is written to a file in ``.tmp/`` and synced, then appears whole under its name: by ``rename`` (put) or by ``link``
+   (put_if_absent). ``link`` fails when the name is taken, among all processes of the machine.
+2. Before a put returns, the directory and each directory above it are synced (``durable_directory``).
+3. ``.tmp/`` is never shown. A store opened an hour later removes what a killed process left there.
+4. Files are for the store's user alone, and for its group where the directory is shared with one (``permissions``).
 5. Below the directory no symbolic link is followed; an operation that meets one on its way is refused (``beneath``).
-6. A directory without objects is nothing: it is not shown, and ``delete`` removes it; a put that meets this makes it
-   anew.
+6. A directory without objects counts as absent: it is not shown, and ``delete`` removes it. A put that meets this makes it
+   again.
 
-What is no object is not shown either: symbolic links, pipes, names that are no valid keys. Absent: locking, hence network file
-systems whose ``link`` is not atomic are not supported.
+Other files are not shown either: symbolic links, pipes, names that are no valid keys. Not here: locking. Network file systems
+whose ``link`` is not atomic are therefore not supported.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from log_format.stores.local_list import list_directories, list_objects
 from log_format.stores.permissions import permissions_below
 
 _OUTCOME_UNKNOWN: Final = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT}
-"""What ``rename`` and ``link`` may answer although they were carried out."""
+"""Errors that ``rename`` and ``link`` may report although they succeeded."""
 
 _FOR_GOOD: Final = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR}
-"""What stays so until a person mends it."""
+"""Errors that last until a person corrects the cause."""
 
 _HINTS: Final = {
     errno.ENOSPC: "the disk is full",
@@ -54,7 +54,7 @@ _HINTS: Final = {
 
 
 class LocalStore:
-    """See the module. The directory is made by the first put; ``fsync`` false gives up promise 4 of ``ObjectStore``."""
+    """See the module. The first put makes the directory; ``fsync`` false gives up promise 4 of ``ObjectStore``."""
 
     def __init__(self, directory: str | os.PathLike[str], *, fsync: bool = True) -> None:
         if sys.getfilesystemencoding().lower() != "utf-8":
@@ -75,7 +75,7 @@ class LocalStore:
 
     @property
     def lists_from_key(self) -> bool:
-        """No: the operating system shows a directory as a whole, in no order."""
+        """False: the operating system shows a directory as a whole, in no order."""
         return False
 
     @property
@@ -121,7 +121,7 @@ class LocalStore:
         """See ``ObjectStore.put_if_absent``."""
         path = self._path(key)
         with suppress(OSError):
-            if stat.S_ISREG(self._status(key).st_mode):  # spares the upload; the link below decides
+            if stat.S_ISREG(self._status(key).st_mode):  # saves the upload; the link below decides
                 raise self._exists(key, path)
         try:
             self._write(key, path, data, lambda temporary, parent: os.link(temporary, path.name, dst_dir_fd=parent))
@@ -133,7 +133,7 @@ class LocalStore:
             raise self._exists(key, path) from None
 
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
-        """See ``ObjectStore.list``. A directory is read as a whole when the listing comes to it."""
+        """See ``ObjectStore.list``. Each directory is read as a whole when the listing reaches it."""
         check_prefix(prefix)
         return list_objects(self._root, prefix, start_after, self._directories.settle)
 
@@ -157,7 +157,7 @@ class LocalStore:
         except OSError as error:
             raise _refused(key, error) from error
         try:
-            self._directories.sync(path.parent)  # also when it was not there: an earlier delete may not be durable yet
+            self._directories.sync(path.parent)  # even when it was absent: an earlier delete may not be durable yet
         except OSError as error:
             raise StoreUnavailable(key, _describe(error), may_have_happened=True) from error
         parent = path.parent
@@ -178,7 +178,7 @@ class LocalStore:
         try:
             self._directories.settle(path.parent)
             with parent_of(self._root, key) as (parent, name):
-                # Not blocking: a pipe in place of an object must not stop the reader.
+                # Not blocking: a pipe in an object's stead must not stop the reader.
                 descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=parent)
             try:
                 status = os.fstat(descriptor)
@@ -190,9 +190,9 @@ class LocalStore:
         except OSError as error:
             raise _reading_failed(key, error) from error
 
-    def _write(self, key: str, path: Path, data: bytes, place: Callable[[Path, int], object]) -> None:
-        """Write ``data`` to a temporary file and let ``place`` give it its name in the directory of this descriptor, or raise
-        ``FileExistsError``."""
+    def _write(self, key: str, path: Path, data: bytes, publish: Callable[[Path, int], object]) -> None:
+        """Write ``data`` to a temporary file; ``publish`` then gives it its name in the directory of the given descriptor, or
+        raises ``FileExistsError``."""
         temporary = self._temporary / f"{os.getpid()}-{uuid.uuid4().hex}"
         try:
             try:
@@ -200,7 +200,7 @@ class LocalStore:
             except OSError as error:
                 raise _refused(key, error) from error
             try:
-                self._place(key, path, temporary, place)
+                self._publish(key, path, temporary, publish)
             except FileExistsError:
                 raise
             except OSError as error:
@@ -232,13 +232,13 @@ class LocalStore:
         finally:
             os.close(descriptor)
 
-    def _place(self, key: str, path: Path, temporary: Path, place: Callable[[Path, int], object]) -> None:
+    def _publish(self, key: str, path: Path, temporary: Path, publish: Callable[[Path, int], object]) -> None:
         for attempt in range(DIRECTORY_ATTEMPTS_MAX):
             try:
                 self._directories.make(path.parent)
                 with parent_of(self._root, key) as (parent, _):
-                    place(temporary, parent)
-            except FileNotFoundError:  # a delete removed the directory in between
+                    publish(temporary, parent)
+            except FileNotFoundError:  # a delete removed the directory meanwhile
                 if attempt + 1 == DIRECTORY_ATTEMPTS_MAX or not temporary.exists():
                     raise
             else:

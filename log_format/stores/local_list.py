@@ -1,8 +1,8 @@
 """The objects below a directory in the order of their keys.
 
-A directory sorts among its siblings as its name with the slash behind it, since that is how the keys in it begin:
-``a-b`` comes before ``a/b``. Directories are read one at a time, when the walk comes to them; those that lie wholly outside
-of the prefix or before the start are never opened. What goes away during the walk is passed over.
+A directory sorts among its siblings as its name with a slash, since the keys in it begin so: ``a-b`` comes before ``a/b``.
+Directories are read one at a time, when the walk reaches them. Those wholly outside the prefix or before the start are never
+opened. Files that disappear during the walk are skipped.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def list_objects(root: Path, prefix: str, start_after: str, visit: Callable[[Pat
 
 
 def list_directories(root: Path, prefix: str) -> Iterator[str]:
-    """The directories right below ``prefix`` in which an object lies, however deep. Raises ``StoreUnavailable``."""
+    """The directories right below ``prefix`` that hold an object at any depth. Raises ``StoreUnavailable``."""
     _check_way(root, prefix)
     for key, _ in _entries(root, prefix, prefix.encode(), b"", _nothing):
         if key.endswith("/") and _holds_object(root, key):
@@ -54,7 +54,7 @@ def list_directories(root: Path, prefix: str) -> Iterator[str]:
 
 
 def _check_way(root: Path, directory: str) -> None:
-    """Raise ``StoreUnavailable`` where a symbolic link leads to the directory. One that is not there has no entries."""
+    """Raise ``StoreUnavailable`` where a symbolic link leads to the directory. A missing one just has no entries."""
     try:
         check_way(root, directory)
     except OSError as error:
@@ -77,7 +77,7 @@ def _entries(
 
 
 def _holds_object(root: Path, directory: str) -> bool:
-    """Whether there is one below ``directory``, however deep. A long directory is not read to its end."""
+    """Whether there is an object below ``directory``, at any depth. A long directory is not read to its end."""
     below = []
     for key, _ in _unordered(root, directory, "", _nothing):
         if not key.endswith("/"):
@@ -89,7 +89,7 @@ def _holds_object(root: Path, directory: str) -> bool:
 def _unordered(
     root: Path, directory: str, start: str, visit: Callable[[Path], None]
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Keys and entries right below ``directory`` that may lie behind ``start``, as they come. Raises ``StoreUnavailable``."""
+    """Keys and entries right below ``directory`` that may come after ``start``, unordered. Raises ``StoreUnavailable``."""
     path = root / directory
     first = start[len(directory) :] if start.startswith(directory) else ""
     try:
@@ -98,7 +98,7 @@ def _unordered(
             for entry in entries:
                 name = entry.name
                 if name < first and not first.startswith(name):
-                    continue  # before anything else is looked at: that is most of a long log
+                    continue  # first of all checks: it skips most of a long log
                 if (key := _key(directory, entry)) is not None:
                     yield key, entry
     except (FileNotFoundError, NotADirectoryError):
@@ -110,7 +110,7 @@ def _unordered(
 
 
 def _key(directory: str, entry: os.DirEntry[str]) -> str | None:
-    """The key of a file, the key with a slash of a directory, None for what is no object."""
+    """A file's key; a directory's key with a slash; None for anything else."""
     try:
         key = check_key(directory + entry.name)
         if entry.is_dir(follow_symlinks=False):
@@ -121,7 +121,7 @@ def _key(directory: str, entry: os.DirEntry[str]) -> str | None:
 
 
 def _is_wanted(raw: bytes, wanted: bytes, after: bytes) -> bool:
-    """Whether the object, or one below the directory, can start with ``wanted`` and be greater than ``after``."""
+    """Whether the object, or one below the directory, can start with ``wanted`` and be above ``after``."""
     if not raw.endswith(b"/"):
         return raw.startswith(wanted) and raw > after
     return (raw.startswith(wanted) or wanted.startswith(raw)) and (raw > after or after.startswith(raw))

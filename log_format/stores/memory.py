@@ -1,8 +1,8 @@
 """A store in this process's memory, for tests and simulations.
 
-Every operation is one step under one lock, so promises 1 to 3 of ``log_format.store`` hold among threads; promise 4
-(durable) holds for as long as the process lives. A listing takes the lock page by page, as S3 does, and so sees some of
-what changes while it is consumed.
+Every operation is one step under one lock. So promises 1 to 3 of ``log_format.store`` hold among threads; promise 4 (durable)
+holds while the process lives. A listing takes the lock page by page, as S3 does, and so sees some of the changes made
+meanwhile.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from log_format.store import ObjectInfo
 from log_format.stores.keys import check_directory, check_key, check_prefix, check_range
 
 PAGE_KEYS = 1000
-"""Keys taken under one lock, S3's page."""
+"""Keys read under one lock: S3's page."""
 
 
 class MemoryStore:
@@ -38,7 +38,7 @@ class MemoryStore:
 
     @property
     def lists_from_key(self) -> bool:
-        """As it was made: false, to be taken for a directory."""
+        """As given; false makes this store pass for a directory."""
         return self._lists_from_key
 
     def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
@@ -124,6 +124,6 @@ class MemoryStore:
             name, slash, _ = key[len(prefix) :].partition(b"/")
             if slash:
                 yield name.decode()
-                position = prefix + name + b"0"  # the first byte string behind all that start with name + "/"
+                position = prefix + name + b"0"  # the first byte string after all that start with name + "/"
             else:
                 position = key + b"\0"

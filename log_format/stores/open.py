@@ -28,13 +28,14 @@ def open_store(
 ) -> ObjectStore:
     """Open the store at ``uri``: a path or ``file:///directory``, ``s3://bucket/prefix``, or ``memory://name``.
 
-    ``fsync`` is for directories: without it a crash of the machine may lose what was acknowledged. The others are for S3:
-    ``max_pool_connections`` (1 and up) is how many requests run at once without opening connections anew;
-    ``connect_timeout_ms`` and ``read_timeout_ms`` bound one request, ``retry_ms_max`` (0: never repeat) the time in which
-    requests that may be repeated are. Stores of one ``memory://name`` share their objects, for as long as the process
-    lives. Nothing is read or written but what an earlier crash left behind in a directory. Raises ``ValueError`` when the
-    URI names no store that can be opened; with ``must_exist`` also for a directory that is not there, which a program that
-    only looks would take for an empty store.
+    ``fsync`` is for directories: without it a crash of the machine may lose acknowledged records. Three are for S3:
+    ``max_pool_connections`` (1 and up) is how many requests run at once over kept connections; ``connect_timeout_ms`` and
+    ``read_timeout_ms`` bound one request; ``retry_ms_max`` (0: never repeat) bounds the time in which repeatable requests are
+    repeated. Stores of one ``memory://name`` share their objects while the process lives.
+
+    Opening reads and writes nothing, but removes what an earlier crash left in a directory. Raises ``ValueError`` when the URI
+    names no store that can be opened. With ``must_exist`` also for a missing directory, which a program that only reads would
+    take for an empty store.
     """
     if not uri:
         raise ValueError("the store's URI is empty")
@@ -42,7 +43,7 @@ def open_store(
         raise ValueError(f"the store's URI has a NUL character: {uri!r}")
     if uri.startswith("s3://"):
         try:
-            from log_format.stores.s3 import S3Store  # noqa: PLC0415 - only S3 needs boto3, and pays its import
+            from log_format.stores.s3 import S3Store  # noqa: PLC0415 - only users of S3 need boto3 and pay its import
         except ModuleNotFoundError as error:
             raise ValueError(f"{uri} needs boto3: pip install 'tidelog[s3]'") from error
         bucket, _, prefix = uri.removeprefix("s3://").partition("/")

@@ -1,8 +1,8 @@
-"""The readers of what a store in a directory writes: its user, and a group that the directory is shared with.
+"""The permissions of files in a directory's store: for its user, and for a group that the directory is shared with.
 
-A directory is shared with its group by ``chmod g+w`` or ``chmod g+s``. Its group then has the same rights to everything that is
-written below it, whatever the umask: ``chmod 2770`` for several users that write, ``chmod 2750`` for some that only read. Any
-other directory, and one that the store makes, is for its user alone. No one else ever gets a right.
+A directory is shared with its group by ``chmod g+w`` or ``chmod g+s``. The group then has the same rights to everything written
+below it, whatever the umask: ``chmod 2770`` for several users that write, ``chmod 2750`` for some that only read. Any other
+directory, and one that the store makes, is for its user alone. Other users never get a right.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
-    """The modes of new files and directories. ``shared``: they hold whatever the umask takes away."""
+    """The modes of new files and directories. ``shared``: they apply whatever the umask."""
 
     file_mode: int
     directory_mode: int
@@ -25,7 +25,7 @@ PRIVATE = Permissions(0o600, 0o700, shared=False)
 
 
 def permissions_below(root: Path) -> Permissions:
-    """Those of a store in ``root``, which need not be there yet."""
+    """The permissions of a store in ``root``, which need not exist yet."""
     try:
         mode = root.stat().st_mode
     except OSError:

@@ -1,13 +1,13 @@
 """When a request is sent again.
 
-1. What may have been carried out is sent again only when doing it twice is the same as doing it once.
-2. What was certainly not carried out (refused, or never sent) may always be sent again.
-3. Only what may pass by itself is tried again: a missing permission or a full disk is reported at once.
-4. Tries are bounded in number and in time, with full jitter between them, so that many clients of a store that comes
-   back don't come all at once.
-5. What the store itself said of a failure is logged here and goes no further.
+1. A request that may have been carried out is sent again only when doing it twice equals doing it once.
+2. A request that certainly was not carried out (refused, or never sent) may always be sent again.
+3. Only a trouble that may pass by itself is retried: a missing permission or a full disk is reported at once.
+4. Tries are bounded in number and in time, with full jitter between them, so that many clients of a store that recovers
+   don't return all at once.
+5. The store's own words about a failure are logged here and go no further.
 
-Absent: a circuit breaker. A caller of the store bounds its own queue and refuses work that waits too long.
+Not here: a circuit breaker. The store's callers bound their own queues and refuse work that waits too long.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _log = logging.getLogger("log_format.stores")
 class RequestFailed(Exception):
     """One request to the store failed. Never leaves ``stores``.
 
-    ``detail`` is for every reader; what names the store is in the cause.
+    ``detail`` may be shown to anyone; the cause names the store.
     """
 
     def __init__(self, detail: str, *, may_have_happened: bool, may_pass: bool) -> None:
@@ -42,12 +42,12 @@ class RequestFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """Repeats requests for at most ``budget_ms`` after the first began; a request that runs then is still waited for."""
+    """Repeats requests for at most ``budget_ms`` after the first began; a request under way then is still awaited."""
 
     budget_ms: int
     clock: Clock = field(default_factory=SystemClock)
     jitter: Callable[[], float] = random.random
-    """A number of ``[0, 1)``: which part of the longest pause is taken."""
+    """A number of ``[0, 1)``: the part of the longest pause that is taken."""
 
     def __post_init__(self) -> None:
         """Refuse a negative budget."""
@@ -57,8 +57,8 @@ class Retry:
     def run(self, key: str, request: Callable[[], T], *, repeatable: bool, changes: bool = True) -> T:
         """Return what ``request`` returns, sending it again after ``RequestFailed`` where the module's rules allow it.
 
-        ``repeatable``: doing it twice is the same as doing it once. ``changes``: it changes the store at all. Raises
-        ``StoreUnavailable``, and whatever else ``request`` raises at once.
+        ``repeatable``: doing it twice equals doing it once. ``changes``: it may change the store. Raises
+        ``StoreUnavailable``, and at once any other error of ``request``.
         """
         deadline_ms = self.clock.monotonic_ms() + self.budget_ms
         may_have_happened = False

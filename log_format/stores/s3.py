@@ -1,23 +1,22 @@
-"""A store in one bucket and prefix of S3 or of a server that speaks its protocol, by boto3.
+"""A store in one bucket and prefix of S3, or of a server with the same protocol, by boto3.
 
-1. boto3's own retries are off (``total_max_attempts=1``): they repeat a conditional PUT whose first try may have landed,
-   and then report a foreign object where the caller's own lies. ``retry`` repeats what may be repeated.
-2. ``put_if_absent`` is ``PutObject`` with ``If-None-Match: *``. 412: there is an object. 409: two such requests met and
-   this one wrote nothing. A server that ignores the header is not supported; ``NotImplemented`` is an honest refusal.
-3. Bodies are covered by their SHA-256 in the request's signature, over TLS too, so a body damaged on its way is refused.
-   For that the flexible checksums are switched off (``when_required``): with a CRC header boto3 would leave the body
-   unsigned over TLS, and the CRC costs a second pass. Responses are not checksummed by the transport: what the format
-   reads by range carries CRCs of its own, which S3's checksum of a whole object can't prove.
+1. boto3's own retries are off (``total_max_attempts=1``). They repeat a conditional PUT whose first try may have succeeded, and
+   then report another's object where the caller's own lies. ``retry`` repeats what may be repeated.
+2. ``put_if_absent`` is ``PutObject`` with ``If-None-Match: *``. 412: there is an object. 409: two such requests met, and this
+   one wrote nothing. A server that ignores the header is not supported; ``NotImplemented`` counts as a refusal.
+3. The request's signature covers the body's SHA-256, over TLS too, so a body damaged on its way is refused. The flexible
+   checksums are therefore off (``when_required``): with a CRC header boto3 would leave the body unsigned over TLS, and the CRC
+   costs a second pass. Responses carry no checksum of the transport. What the format reads by range has its own CRCs, which S3's
+   checksum of a whole object can't replace.
+4. A PUT does not wait for ``100 Continue`` before its body, which would cost one round trip more in every flush.
+5. An error's detail may reach a gateway's clients, so it names no endpoint, bucket, key or account of the store. boto3's own
+   words do, and are in the log.
+6. A directory bucket (S3 Express One Zone; its name ends with ``--x-s3``) lists whole directories, in no order, and from no key
+   on. A listing there is read to its end, filtered and sorted here. All else is the same, and boto3 opens its sessions.
 
-4. A PUT does not wait for ``100 Continue`` before its body: that would be one round trip more in every flush.
-5. What an error says may reach a gateway's clients: it names no endpoint, bucket, key or account of the store. boto3's own
-   words, which do, are in the log.
-6. A directory bucket (S3 Express One Zone; its name ends with ``--x-s3``) lists whole directories, in no order, and from no
-   key on: a listing there is read to its end, filtered and sorted here. All else is the same, and boto3 opens its sessions.
-
-Credentials, region, endpoint and profile come from where the AWS tools look for them (``AWS_*`` variables, files,
-instance roles). At an endpoint that is not Amazon's the bucket is part of the path, since few others resolve bucket names
-as host names. Absent: multipart uploads; an object is one PUT, and segments are far below its limit of 5 GiB.
+Credentials, region, endpoint and profile come from the usual AWS sources (``AWS_*`` variables, files, instance roles). At
+another endpoint than Amazon's the bucket is part of the path, since few others resolve bucket names as host names. Not here:
+multipart uploads. An object is one PUT, and segments are far below its limit of 5 GiB.
 
 Source: Amazon S3 API reference (PutObject, GetObject, ListObjectsV2, "Conditional requests", "Error responses"), user guide
 ("Differences for directory buckets").
@@ -52,10 +51,10 @@ T = TypeVar("T")
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}")
 PAGE_KEYS: Final = 1000
-"""What one listing answers at most."""
+"""Keys in one answer of a listing, at most."""
 
 DIRECTORY_BUCKET_SUFFIX: Final = "--x-s3"
-"""How the names of directory buckets end, and no others do."""
+"""The end of a directory bucket's name, and of no other's."""
 
 _NEVER_SENT: Final = (
     botocore.exceptions.EndpointConnectionError,
@@ -63,7 +62,7 @@ _NEVER_SENT: Final = (
     botocore.exceptions.ProxyConnectionError,
 )
 _SENT: Final = (
-    botocore.exceptions.HTTPClientError,  # connection closed, read timeout, broken answer, whatever urllib3 raises
+    botocore.exceptions.HTTPClientError,  # connection closed, read timeout, broken answer, any other error of urllib3
     botocore.exceptions.SSLError,
     botocore.exceptions.IncompleteReadError,
     botocore.parsers.ResponseParserError,
@@ -127,7 +126,7 @@ class S3Store:
 
     @property
     def lists_from_key(self) -> bool:
-        """But for directory buckets."""
+        """True, except for directory buckets."""
         return not self._is_directory_bucket
 
     def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
@@ -137,7 +136,7 @@ class S3Store:
         def request() -> bytes:
             answer = self._client.get_object(Bucket=self._bucket, Key=full)
             if bytes_max is not None and answer["ContentLength"] > bytes_max:
-                answer["Body"].close()  # and with it the connection: nothing more of it is taken
+                answer["Body"].close()  # closes the connection, too: no more of the body is read
                 raise ObjectTooLarge(key, answer["ContentLength"], bytes_max)
             return answer["Body"].read()
 
@@ -172,7 +171,7 @@ class S3Store:
         self._change(key, lambda: self._client.put_object(Bucket=self._bucket, Key=full, Body=data), repeatable=True)
 
     def put_if_absent(self, key: str, data: bytes) -> None:
-        """See ``ObjectStore.put_if_absent``. Sent again only when it was certainly not carried out."""
+        """See ``ObjectStore.put_if_absent``. Repeated only when it certainly was not carried out."""
         full = self._full(key)
 
         def request() -> None:
@@ -199,9 +198,9 @@ class S3Store:
         self._change(key, request, repeatable=True)
 
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
-        """See ``ObjectStore.list``. One request for every 1,000 objects, sent when the listing comes to them.
+        """See ``ObjectStore.list``. One request for every 1,000 objects, sent when the listing reaches them.
 
-        In a directory bucket one for every 1,000 objects of the directory that ``prefix`` ends in, and all of them at once.
+        In a directory bucket: one for every 1,000 objects of the directory that ``prefix`` ends in, all at the start.
         """
         listed = self._sorted_objects if self._is_directory_bucket else self._objects
         return listed(check_prefix(prefix), start_after)
@@ -212,7 +211,7 @@ class S3Store:
 
     def _objects(self, prefix: str, start_after: str) -> Iterator[ObjectInfo]:
         if start_after.encode() <= prefix.encode():
-            # MinIO answers nothing at all when StartAfter lies before the prefix.
+            # MinIO answers with nothing when StartAfter is before the prefix.
             pages = self._pages(prefix, "", "")
         elif start_after.startswith(prefix):
             pages = self._pages(prefix, start_after, "")
@@ -233,7 +232,7 @@ class S3Store:
     def _infos(self, page: ListObjectsV2OutputTypeDef) -> Iterator[ObjectInfo]:
         for found in page.get("Contents", []):
             key = found["Key"][len(self._root) :]
-            if not key.endswith("/"):  # such a key is what consoles write to show an empty directory
+            if not key.endswith("/"):  # consoles write such a key to show an empty directory
                 modified_at_ms = int(found["LastModified"].timestamp() * 1000)
                 yield ObjectInfo(key=key, size_bytes=found["Size"], modified_at_ms=modified_at_ms)
 
@@ -302,7 +301,7 @@ def _client(
 
 
 def _translated(request: Callable[[], T]) -> T:
-    """What ``request`` returns. Raises ``RequestFailed`` for each of boto3's errors, and what ``request`` itself raises."""
+    """The result of ``request``. Raises ``RequestFailed`` for each of boto3's errors; other errors pass."""
     try:
         return request()
     except botocore.exceptions.ClientError as error:
@@ -310,7 +309,7 @@ def _translated(request: Callable[[], T]) -> T:
     except _NEVER_SENT as error:
         raise RequestFailed("it can't be reached", may_have_happened=False, may_pass=True) from error
     except _SENT as error:
-        if "CERTIFICATE_VERIFY_FAILED" in str(error):  # found out before anything is sent
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):  # detected before anything is sent
             raise RequestFailed("its certificate is not trusted", may_have_happened=False, may_pass=False) from error
         late = isinstance(error, botocore.exceptions.ReadTimeoutError)
         detail = "it did not answer in time" if late else "the connection to it broke"
@@ -326,7 +325,7 @@ def _translated(request: Callable[[], T]) -> T:
 
 
 def _refusal(error: botocore.exceptions.ClientError) -> RequestFailed:
-    """What the server's error answer means."""
+    """The meaning of the server's error answer."""
     status, code = _status(error), _code(error)
     hint = _HINTS.get(code, "the store is full" if status == 507 else "")
     detail = f"{hint}: {code} ({status})" if hint else f"{code} ({status})"

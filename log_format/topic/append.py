@@ -1,13 +1,14 @@
-"""Appending records: batches -> one segment and the commit that gives them their offsets.
+"""Appending records: batches -> one segment, and the commit that gives the records their offsets.
 
-A batch is the records of one produce request for this topic. Its records for one partition get consecutive offsets in the
-order in which they came, and the batches of an append follow each other in the order given; everything in one append
-becomes visible together. A batch that does not stand against the head any more (the topic was replaced, a record is larger
-than the topic now allows, or lacks the key that the topic now needs, its producer's sequence is out of order) is refused by
-itself, one that is in the log already is answered with its places; the others are committed.
+A batch is the records of one produce request for this topic. Its records for one partition get consecutive offsets in their
+order of arrival. The batches of an append follow each other in the order given. All of an append becomes visible at once.
 
-Offsets are inside the segment, so it depends on where each partition stands: ``stage`` encodes for expected next offsets
-before the commit's turn has come, and ``propose`` encodes anew when another committer got there first.
+A batch that the head does not allow is refused by itself: the topic was re-created or got partitions, a record is too large for
+the topic, or lacks the key that it needs, or the producer's sequence is out of order. A batch that is in the log already is
+answered with its places. The other batches are committed.
+
+Offsets are inside the segment, so it depends on each partition's next offset. ``stage`` encodes for the expected next offsets,
+before the commit's turn. ``propose`` encodes again when another committer was faster.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ Partitions = npt.NDArray[np.int32]
 class Batch:
     """The records of one request, routed.
 
-    ``records`` has ``BATCH_SCHEMA`` with no null timestamp; ``partitions`` names the partition of each row (int32, same
-    length); ``topic_id`` is the incarnation that it was routed for; ``record_bytes_max`` is its largest record (key, value and
-    headers); ``partition_count`` is the topic's count by which partitions were chosen, None when the request named them.
-    ``stamp`` makes it idempotent, and only then it may be without records: its sequence is used up all the same.
-    ``expected_offset``: append only when that is the next offset of its one partition. ``transaction``: these are all records of
-    that decided transaction for this topic, and they are appended once. ``append_time_ms``: what its records' timestamps become
-    where the topic has ``LogAppendTime``; None: they have it already.
+    ``records`` has ``BATCH_SCHEMA`` with no null timestamp. ``partitions``: each row's partition (int32, same length).
+    ``topic_id``: the incarnation that the batch was routed for. ``record_bytes_max``: the size of its largest record (key, value
+    and headers). ``partition_count``: the topic's count when partitions were chosen; None when the request named them.
+    ``stamp`` makes the batch idempotent. Only then may it have no records; its sequence is used up all the same.
+    ``expected_offset``: append only if it is the next offset of the batch's one partition. ``transaction``: the batch is all
+    records of that decided transaction for this topic, appended once. ``append_time_ms``: the records' timestamps where the
+    topic has ``LogAppendTime``; None: they have them already.
     """
 
     __slots__ = (
@@ -85,19 +86,19 @@ class Batch:
         self.transaction = transaction
         self.append_time_ms = append_time_ms
         self.counts = _counts(partitions)
-        """(partition, count) of each partition touched, in order of partition."""
+        """(partition, count) of each partition with records, in order of partition."""
 
 
 Outcome = tuple[Appended, ...] | Duplicate | TidelogError
-"""Where a batch's records are, where they are since an earlier try, or why it was refused."""
+"""The places of a batch's records, their places since an earlier try, or why the batch was refused."""
 AppendResult = Sequence[Outcome]
-"""One for each batch."""
+"""One outcome for each batch."""
 _Verdict = Duplicate | TidelogError | int | None
-"""Of one batch: None: append it; a number: it is the same request as that batch of this flush."""
+"""Of one batch. None: append it. A number: it repeats the request of that batch of this flush."""
 
 
 class Append:
-    """A flush: batches that share one segment and one commit. Holds its staged segment; not to be proposed by two threads."""
+    """A flush: batches that share one segment and one commit. Holds its staged segment, so only one thread may propose it."""
 
     def __init__(self, batches: Sequence[Batch], new_id: NewId) -> None:
         assert batches
@@ -106,16 +107,16 @@ class Append:
         self._staged: StagedSegment | None = None
         self._staged_for: tuple[tuple[int, ...], tuple[tuple[int, int], ...], str, bool] | None = None
         self.records: pa.Table | None = None
-        """What the newest staged segment holds, ``RECORD_SCHEMA``, sorted by partition and offset: for the tail cache."""
+        """The records of the newest staged segment, ``RECORD_SCHEMA``, by partition and offset: for the tail cache."""
 
     def stage(self, state: TopicState, next_offsets: Offsets) -> StagedSegment | None:
-        """Encode what stands against ``state`` as if its partitions were at ``next_offsets``; None when nothing stands."""
+        """Encode the batches that ``state`` allows as if its partitions were at ``next_offsets``; None without any."""
         verdicts = self._judge(state, next_offsets, now_ms=0, assume_order=True)
         standing = [index for index, verdict in enumerate(verdicts) if verdict is None and self.batches[index].counts]
         return self._stage(standing, state, next_offsets) if standing else None
 
     def counts(self) -> dict[int, int]:
-        """How many records each partition gets when every batch stands."""
+        """How many records each partition gets if every batch is appended."""
         totals: dict[int, int] = {}
         for batch in self.batches:
             for partition, count in batch.counts:
@@ -123,7 +124,7 @@ class Append:
         return totals
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[AppendResult]:
-        """One ``add``, one ``txn`` per partition touched. Never raises but for damaged input: refusals are in the result."""
+        """One ``add``, one ``txn`` for each partition with records. Raises only for damaged input; refusals are in the result."""
         verdicts = self._judge(state, state.next_offsets, now_ms, assume_order=False)
         result: list[Outcome] = []
         ends: dict[int, int] = {}
@@ -170,7 +171,7 @@ class Append:
     def _judge(
         self, state: TopicState, next_offsets: Offsets, now_ms: int, *, assume_order: bool
     ) -> Sequence[_Verdict]:
-        """What becomes of each batch against ``state``, given those before it."""
+        """The verdict on each batch at ``state``, given those before it."""
         check = SequenceCheck(
             state.producers, now_ms, state.config.integer("producer.id.expiration.ms"), assume_order=assume_order
         )
@@ -184,7 +185,7 @@ class Append:
                 same = taken.get(batch.stamp)
                 verdict = same if same is not None else check.judge(batch.stamp)
                 if verdict is None and not batch.counts and self._has_empty_one_of(batch.stamp.producer_id, taken):
-                    # One empty request of a commit is told by its txn; another one waits for the next commit.
+                    # A commit's txn can name one empty request; another one waits for the next commit.
                     verdict = out_of_order(batch.stamp, batch.stamp.sequence - 1)
             if verdict is None and batch.transaction is not None:
                 same = applied.get(batch.transaction.transaction_id)
@@ -224,13 +225,13 @@ def _absence(batch: Batch, state: TopicState) -> TidelogError | None:
     if not state.exists:
         return UnknownTopic(state.topic)
     if batch.topic_id != state.topic_id:
-        return TopicReplaced(f"Topic {state.topic!r} was deleted and made anew meanwhile.", topic=state.topic)
+        return TopicReplaced(f"Topic {state.topic!r} was deleted and re-created meanwhile.", topic=state.topic)
     return None
 
 
 def _refusal(batch: Batch, state: TopicState) -> TidelogError | None:
     if batch.partition_count not in {None, state.partition_count}:
-        # By now another gateway may send the same keys elsewhere: their order would be lost.
+        # Other gateways may already send the same keys to other partitions: their order would be lost.
         return TopicReplaced(
             f"Topic {state.topic!r} was given {state.partition_count} partitions meanwhile.", topic=state.topic
         )
@@ -242,7 +243,7 @@ def _refusal(batch: Batch, state: TopicState) -> TidelogError | None:
             limit_bytes=limit,
         )
     if state.config.needs_keys and batch.transaction is None and batch.records.column("key").null_count:
-        # What a decided transaction brings was judged when it was staged, and can't be refused any more.
+        # A decided transaction was checked when it was staged, and can't be refused any more.
         return RequestRefused(
             f"Topic {state.topic!r} compacts keys, and a record has none.", code=ErrorCode.INVALID_RECORD
         )
@@ -265,7 +266,7 @@ def _mismatch(batch: Batch, next_offsets: Offsets, counts: dict[int, int]) -> Ti
 
 
 def _places(batch: Batch, state: TopicState, ends: dict[int, int]) -> tuple[Appended, ...]:
-    """Where the batch's records go, behind those at ``ends``, which moves on."""
+    """The places of the batch's records, from ``ends`` on; moves ``ends`` past them."""
     places = []
     for partition, count in batch.counts:
         base = ends.get(partition)
@@ -290,7 +291,7 @@ def _place(batches: Sequence[Batch], next_offsets: Offsets, *, log_append_time: 
     records = pa.concat_tables(tables).combine_chunks()
     partitions = np.concatenate([batch.partitions for batch in batches])
     if (partitions[1:] < partitions[:-1]).any():
-        # Partition counts fit 16 bits, for which numpy's stable sort is a radix sort.
+        # Partition numbers fit 16 bits, for which numpy's stable sort is a radix sort.
         order = np.argsort(partitions.astype(np.int16), kind="stable")
         records = records.take(pa.array(order))
         partitions = partitions[order]
@@ -303,7 +304,7 @@ def _place(batches: Sequence[Batch], next_offsets: Offsets, *, log_append_time: 
 
 
 def _at_append_time(batch: Batch) -> pa.Table:
-    """The batch's records with the time of their appending, where they don't have it yet."""
+    """The batch's records, with the append time as timestamp where they have none yet."""
     if batch.append_time_ms is None:
         return batch.records
     field = BATCH_SCHEMA.field("timestamp")

@@ -1,4 +1,4 @@
-"""Where records went: the answer to an append."""
+"""The places of appended records: the answer to an append."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """Where the records of a batch for one partition are: ``[base_offset, base_offset + count)``."""
+    """The place of a batch's records for one partition: ``[base_offset, base_offset + count)``."""
 
     partition: int
     base_offset: int
@@ -16,6 +16,6 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """The batch is in the log already, by an earlier try; these are its places. Nothing was appended."""
+    """The batch is in the log already, from an earlier try; these are its places. Nothing was appended."""
 
     places: tuple[Appended, ...]

@@ -1,13 +1,13 @@
-"""Which decided transactions a topic has the records of, so that each finisher puts them there once.
+"""Which decided transactions a topic has the records of, so that each is applied once, by any number of processes.
 
-A commit that applies a transaction names it, the version of ``system/transactions`` at which it was decided, and where its
-records went; and it brings a *floor*, which never goes down: below that version every decided transaction had ended, as whoever
-applies it has seen. So a topic remembers a transaction until the floor has passed it; of one that is not remembered the floor
-tells whether it was ended before. No clock takes part, and what is remembered is bounded by how many are decided and not ended.
+A commit that applies a transaction names it, the version of ``system/transactions`` at which it was decided, and the places of
+its records. It also has a *floor*: every transaction decided below that version had ended, as the committer has seen. The floor
+never goes down. A topic remembers a transaction until the floor has passed it; of a forgotten one the floor says that it ended.
+No clock takes part. The memory is bounded by the transactions that are decided and not ended.
 
 ``tidelog.applied``  tag of an ``add``: JSON ``[floor, [[transaction id, decided version, [[partition, base offset, records],
-…]], …]]``. Beside it each transaction is a ``txn`` (``transaction-<id>``), and so is the floor (``ended-transactions``): what a
-another writer's checkpoint tells is all but the places.
+…]], …]]``. Each transaction is also a ``txn`` (``transaction-<id>``), and so is the floor (``ended-transactions``). So another
+program's checkpoint has all but the places.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FLOOR_APP_ID: Final = "ended-transactions"
 
 
 class TransactionStamp(NamedTuple):
-    """Which transaction a batch applies. ``floor``: decisions below that version had all ended when it was looked."""
+    """The transaction that a batch applies. ``floor``: all decisions below that version had ended when the caller looked."""
 
     transaction_id: str
     decided_version: int
@@ -37,14 +37,14 @@ class TransactionStamp(NamedTuple):
 
 
 class AppliedTransaction(NamedTuple):
-    """A transaction whose records are in the topic, and where."""
+    """A transaction whose records are in the topic, and their places."""
 
     decided_version: int
     places: tuple[Appended, ...]
 
 
 class TransactionEnded(BackOff):
-    """Another process brought the transaction to its end: look at its row again. Nothing was appended."""
+    """Another process finished the transaction: read its row again. Nothing was appended."""
 
     def __init__(self, transaction_id: str) -> None:
         super().__init__(f"Transaction {transaction_id} was ended by another gateway.")
@@ -52,25 +52,25 @@ class TransactionEnded(BackOff):
 
 @dataclass(frozen=True, slots=True)
 class AppliedTransactions:
-    """What a topic knows of transactions at one version."""
+    """A topic's memory of applied transactions at one version."""
 
     by_id: Mapping[str, AppliedTransaction]
     floor: int
 
     @property
     def memory_bytes(self) -> int:
-        """About how much memory it takes. In proportion to the transactions, which are few: those that are not ended."""
+        """About how much memory it takes: in proportion to the transactions that have not ended, which are few."""
         return sum(384 + 192 * len(known.places) for known in self.by_id.values())
 
     def judge(self, stamp: TransactionStamp) -> Duplicate | TransactionEnded | None:
-        """None: the topic has nothing of it."""
+        """Whether the topic has the transaction's records, or it has ended; None: neither, so apply it."""
         known = self.by_id.get(stamp.transaction_id)
         if known is not None:
             return Duplicate(known.places)
         return TransactionEnded(stamp.transaction_id) if stamp.decided_version < self.floor else None
 
     def after(self, commit: Commit) -> AppliedTransactions:
-        """What is known behind a commit of the same incarnation. Raises ``CorruptData``."""
+        """The memory after a commit of the same incarnation. Raises ``CorruptData``."""
         by_id, floor = dict(self.by_id), self.floor
         for add in commit.adds:
             tag = (add.tags or {}).get(TAG_APPLIED)
@@ -81,7 +81,7 @@ class AppliedTransactions:
         return self if by_id == self.by_id else _above(by_id, floor)
 
     def needs(self, app_id: str) -> bool:
-        """Whether a checkpoint has to keep the ``txn`` of this appId, as far as transactions are concerned."""
+        """Whether a checkpoint must keep the ``txn`` of this appId, as far as transactions are concerned."""
         return not app_id.startswith(TRANSACTION_APP_ID) or app_id.removeprefix(TRANSACTION_APP_ID) in self.by_id
 
     def encoded(self) -> bytes:
@@ -97,7 +97,7 @@ _DECODER: Final = msgspec.json.Decoder(tuple[int, list[_Row]])
 
 
 def tagged(add: Add, applied: Mapping[TransactionStamp, tuple[Appended, ...]], floor_before: int) -> Add:
-    """The ``add`` of a flush that applies these, with where their records go."""
+    """The ``add`` of a flush that applies these transactions, tagged with the places of their records."""
     if not applied:
         return add
     floor = max(floor_before, *(stamp.floor for stamp in applied))
@@ -107,7 +107,7 @@ def tagged(add: Add, applied: Mapping[TransactionStamp, tuple[Appended, ...]], f
 
 
 def named(stamps: Collection[TransactionStamp], floor_before: int, now_ms: int) -> list[Txn]:
-    """The ``txn`` actions of a flush that applies these."""
+    """The ``txn`` actions of a flush that applies these transactions."""
     txns = [
         Txn(app_id=f"{TRANSACTION_APP_ID}{stamp.transaction_id}", version=stamp.decided_version, last_updated=now_ms)
         for stamp in stamps
@@ -119,13 +119,13 @@ def named(stamps: Collection[TransactionStamp], floor_before: int, now_ms: int) 
 
 
 def decode_applied(data: bytes) -> AppliedTransactions:
-    """What ``AppliedTransactions.encoded`` gave. Raises ``ValueError`` (``msgspec.DecodeError``) for anything else."""
+    """The memory from ``AppliedTransactions.encoded``. Raises ``ValueError`` (``msgspec.DecodeError``) for anything else."""
     floor, rows = _DECODER.decode(data)
     return _above({one: AppliedTransaction(version, _places(plain)) for one, version, plain in rows}, floor)
 
 
 def applied_by_txns(versions: Mapping[str, int]) -> AppliedTransactions:
-    """What ``txn`` actions tell, by appId, where nothing else does: all but where the records are."""
+    """The memory from ``txn`` versions by appId alone: all but the places of the records."""
     by_id = {
         app_id.removeprefix(TRANSACTION_APP_ID): AppliedTransaction(version, ())
         for app_id, version in versions.items()

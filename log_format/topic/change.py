@@ -1,4 +1,4 @@
-"""A change of a topic, and the segment that it stages."""
+"""A change to a topic, and the segment that it stages."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ ResultT_co = TypeVar("ResultT_co", covariant=True)
 
 @dataclass(slots=True)
 class StagedSegment:
-    """An encoded segment under a path of its own, and when its upload began (monotonic ms); None: not in the store yet."""
+    """An encoded segment under a unique path, and when its upload began (monotonic ms); None: not in the store yet."""
 
     path: str
     encoded: EncodedSegment
     uploaded_at_ms: int | None = None
     is_too_old: bool = False
-    """Set by the committer: the change that staged it has to place it anew, under another path, with its next proposal."""
+    """Set by the committer. The change must then stage it again, under another path, with its next proposal."""
 
     @property
     def data(self) -> bytes:
@@ -29,4 +29,4 @@ class StagedSegment:
 
 
 class Change(TableChange[TopicState, ResultT_co], Protocol[ResultT_co]):
-    """A wish about a topic."""
+    """A change to a topic."""

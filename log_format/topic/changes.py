@@ -1,4 +1,4 @@
-"""Making, altering and deleting a topic, and deleting records from its beginning."""
+"""Creating, altering and deleting a topic, and deleting its oldest records."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from log_format.topic.table_schema import schema_string
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTopic:
-    """Make the topic; fulfilled already when one with the same partition count and effective config exists.
+    """Create the topic; nothing to do when one with the same partition count and effective config exists.
 
-    The result is True when it was made. Raises ``RequestRefused`` (``TOPIC_ALREADY_EXISTS``) when it exists otherwise.
+    The result is True when it was created. Raises ``RequestRefused`` (``TOPIC_ALREADY_EXISTS``) when another one exists.
     """
 
     name: str
@@ -34,12 +34,12 @@ class CreateTopic:
     topic_id: str
 
     def __post_init__(self) -> None:
-        """Refuse names and counts that no topic may have."""
+        """Refuse names and counts that a topic can't have."""
         check_topic_name(self.name)
         _check_partition_count(self.partition_count)
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[bool]:
-        """Protocol and metadata; on top of a deleted incarnation also its ``txn`` versions set back to 0."""
+        """Protocol and metadata; over a deleted incarnation also its ``txn`` versions reset to 0."""
         if state.exists:
             if (state.partition_count, state.config.effective()) == (self.partition_count, self.config.effective()):
                 return Proposal(operation="CREATE TOPIC", actions=(), result=state.topic_id == self.topic_id)
@@ -56,7 +56,7 @@ class CreateTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterTopic:
-    """Raise the partition count, change settings (None: back to the default); all or nothing."""
+    """Raise the partition count and change settings (None: back to the default); all or nothing."""
 
     partition_count: int | None
     config: Mapping[str, ConfigValue | None]
@@ -81,14 +81,14 @@ class AlterTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTopic:
-    """End this incarnation. The log goes on below it for ever, so that a writer that slept finds its version taken.
+    """End this incarnation. Its log stays, and goes on for ever, so that a committer that slept finds its version taken.
 
-    Of a topic with more than ``REMOVES_PER_COMMIT_MAX`` segments all records should be gone before (``DeleteAllRecords``): this
-    commit names every segment that is left. The result is their paths.
+    This commit names every remaining segment. So with more than ``REMOVES_PER_COMMIT_MAX`` segments the caller should first
+    delete all records (``DeleteAllRecords``). The result is the paths of the segments.
     """
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[tuple[str, ...]]:
-        """Every segment removed, the metadata marked, offsets' ``txn`` set to 0. Raises ``UnknownTopic``."""
+        """All segments removed, the metadata marked, the offsets' ``txn`` set to 0. Raises ``UnknownTopic``."""
         if state.topic_id is None:
             raise UnknownTopic(state.topic)
         metadata = _metadata(state.topic_id, state.topic, state.partition_count, state.config, state.created_at_ms)
@@ -113,15 +113,15 @@ class DeleteTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteRecords:
-    """Move log starts up: ``before`` gives the first offset to keep per partition, -1 for the high watermark.
+    """Move log starts up. ``before``: partition -> the first offset to keep, -1 for the high watermark.
 
-    All or nothing; an offset below the log start changes nothing. The result is the log start of each partition named.
+    All or nothing; an offset below the log start changes nothing. The result is the log start of each partition in ``before``.
     """
 
     before: Mapping[int, int]
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[dict[int, int]]:
-        """Log starts as ``txn``, and removes of segments that hold nothing readable any more.
+        """Log starts as ``txn``, and removes of segments without readable records.
 
         Raises ``UnknownTopic``, ``UnknownPartition``, ``OffsetOutOfRange`` (416).
         """
@@ -147,30 +147,30 @@ class DeleteRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveDeadSegments:
-    """Take out of the table what a deletion of records had no room for. To be repeated as long as there is something.
+    """Remove segments that a deletion of records left over. Repeat it while there are any.
 
-    The result is whether there was.
+    The result is whether there were any.
     """
 
     topic_id: str
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[bool]:
-        """Removes; nothing when another incarnation has taken this one's place. Never raises."""
+        """Removes; nothing when another incarnation has replaced this one. Never raises."""
         _, removes, _ = log_start_actions(state, {}, now_ms) if state.topic_id == self.topic_id else ([], [], ())
         return Proposal(operation="DELETE RECORDS", actions=removes, result=bool(removes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteAllRecords:
-    """A step on the way to the deletion of a topic with many segments: all its records, and some of the segments left by that.
+    """A step of the deletion of a topic with many segments: deletes all records, and some of the segments then unreadable.
 
-    The result is whether segments went. To be repeated as long as they do.
+    The result is whether segments were removed. Repeat it while some are.
     """
 
     topic_id: str
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[bool]:
-        """As ``DeleteRecords``. Raises ``UnknownTopic`` when the incarnation is not this one."""
+        """As ``DeleteRecords``. Raises ``UnknownTopic`` for another incarnation."""
         if state.topic_id != self.topic_id:
             raise UnknownTopic(state.topic)
         partitions = (state.log_starts < state.next_offsets).nonzero()[0].tolist()
@@ -182,9 +182,9 @@ class DeleteAllRecords:
 def log_start_actions(
     state: TopicState, moved: Mapping[int, int], now_ms: int
 ) -> tuple[list[Txn], list[Remove], tuple[str, ...]]:
-    """What moves log starts up: ``txn``, and removes of segments without anything readable; and the latter's paths.
+    """The actions that move log starts up: ``txn``, and removes of segments without readable records; and those paths.
 
-    Of more than ``REMOVES_PER_COMMIT_MAX`` segments the others stay in the table for the next call.
+    At most ``REMOVES_PER_COMMIT_MAX`` removes; the other segments stay in the table for a later commit.
     """
     starts = [
         Txn(app_id=f"{LOG_START_APP_ID}{partition}", version=offset, last_updated=now_ms)
@@ -207,7 +207,7 @@ def _metadata(topic_id: str, name: str, partition_count: int, config: TopicConfi
         name=name,
         schema_string=schema_string(),
         configuration={
-            # Only Tidelog's own maintenance may clean this log: docs/format.md section 9.
+            # Only Tidelog's maintenance may clean this log: docs/format.md, section 9.
             "delta.enableExpiredLogCleanup": "false",
             PARTITION_COUNT_PROPERTY: str(partition_count),
             **config.properties(),

@@ -1,7 +1,7 @@
-"""Topic names and settings: Kafka's names and meanings, checked where they enter.
+"""Topic names and settings: Kafka's names and meanings, checked on entry.
 
-Settings are table properties of the topic's Delta table, ``tidelog.<name>``; only those that were set are stored, so
-that ``null`` can give a default back. What is stored is always text.
+Settings are table properties of the topic's Delta table, ``tidelog.<name>``. Only settings that a user set are stored, so that
+``null`` can restore the default. Stored values are text.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class IntegerSetting:
     maximum: int = _INT64_MAX
 
     def parse(self, value: object) -> int:
-        """An ``int``, or text that is one. Raises ``ValueError`` saying what is allowed."""
+        """An ``int``, or text that is one. Raises ``ValueError`` with the allowed range."""
         number: int | None = None
         if isinstance(value, int) and not isinstance(value, bool):
             number = value
@@ -51,7 +51,7 @@ class ChoiceSetting:
     choices: tuple[str, ...]
 
     def parse(self, value: object) -> str:
-        """One of the choices; a list of words may stand in any order. Raises ``ValueError`` saying what is allowed."""
+        """One of the choices; the words of a list may come in any order. Raises ``ValueError`` with the choices."""
         if isinstance(value, str):
             words = ",".join(sorted(word.strip() for word in value.split(",")))
             if words in self.choices:
@@ -80,11 +80,11 @@ SETTINGS: Final[Mapping[str, IntegerSetting | ChoiceSetting]] = MappingProxyType
 )
 
 OWN_SETTINGS: Final = frozenset({"producer.id.expiration.ms", "owners", "deleted.file.retention.ms"})
-"""Settings beyond those that the contract lists."""
+"""Tidelog's own settings, which are shown only where a user set them."""
 
 
 def check_topic_name(name: object) -> str:
-    """The name, if a topic may be called so. Raises ``RequestRefused`` (``INVALID_TOPIC_NAME``)."""
+    """The name, if a topic may have it. Raises ``RequestRefused`` (``INVALID_TOPIC_NAME``)."""
     if (
         isinstance(name, str)
         and len(name) <= limits.TOPIC_NAME_CHARACTERS_MAX
@@ -102,21 +102,21 @@ def check_topic_name(name: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """The settings of one topic. ``overrides`` are those that were set; every other has its default."""
+    """The settings of one topic. ``overrides`` are those that a user set; every other has its default."""
 
     overrides: Mapping[str, ConfigValue]
 
     @classmethod
     def parse(cls, given: Mapping[str, object], *, request_bytes_max: int = limits.REQUEST_BYTES_MAX) -> TopicConfig:
-        """Settings as a user gives them; ``None`` means the default.
+        """Settings as a user gives them; ``None`` is the default.
 
-        Raises ``RequestRefused`` (``INVALID_CONFIG``) that lists every setting that is unknown or out of range.
+        Raises ``RequestRefused`` (``INVALID_CONFIG``) that lists every unknown setting and every value out of range.
         """
         return cls(MappingProxyType({})).altered(given, request_bytes_max=request_bytes_max)
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> TopicConfig:
-        """The settings among a table's properties; what this version does not know or can't read has its default."""
+        """The settings among a table's properties; an unknown or unreadable one counts as absent."""
         overrides: dict[str, ConfigValue] = {}
         for name, setting in SETTINGS.items():
             text = properties.get(PROPERTY_PREFIX + name)
@@ -128,7 +128,7 @@ class TopicConfig:
         return cls(MappingProxyType(overrides))
 
     def altered(self, given: Mapping[str, object], *, request_bytes_max: int = limits.REQUEST_BYTES_MAX) -> TopicConfig:
-        """These settings with some changed; ``None`` gives the default back. Raises as ``parse``."""
+        """These settings with some changed; ``None`` restores the default. Raises as ``parse``."""
         overrides = dict(self.overrides)
         errors: list[dict[str, str]] = []
         for name, value in given.items():
@@ -161,7 +161,7 @@ class TopicConfig:
         return {PROPERTY_PREFIX + name: str(value) for name, value in self.overrides.items()}
 
     def effective(self) -> dict[str, ConfigValue]:
-        """Every setting of the contract with its value, defaults included, in its order; ours where they were set."""
+        """Every setting with its value, in the order of docs/http-api.md, section 3; Tidelog's own only where set."""
         return {
             name: self.overrides.get(name, setting.default)
             for name, setting in SETTINGS.items()
@@ -175,17 +175,17 @@ class TopicConfig:
         return value
 
     def choice(self, name: str) -> str:
-        """The value of a choice."""
+        """The value of a choice setting."""
         value = self.overrides.get(name, SETTINGS[name].default)
         assert isinstance(value, str)
         return value
 
     @property
     def needs_keys(self) -> bool:
-        """Whether a new record must have a key: ``cleanup.policy`` has ``compact``, and one without would stay for ever."""
+        """Whether new records must have a key: with ``compact`` in ``cleanup.policy`` one without would stay for ever."""
         return "compact" in self.choice("cleanup.policy")
 
 
 def _pointer(name: str) -> str:
-    """A member's name as a JSON pointer's token (RFC 6901, section 3)."""
+    """A member's name as a token of a JSON pointer (RFC 6901, section 3)."""
     return name[:80].replace("~", "~0").replace("/", "~1")

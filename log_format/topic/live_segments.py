@@ -1,6 +1,6 @@
-"""What maintenance has to know of a topic's segments, beyond what readers need: from the reconciled log, not from memory.
+"""What maintenance needs to know of a topic's segments beyond what readers need: read from the reconciled log.
 
-A gateway keeps columns of runs; times, tags and tombstones are looked up here to plan with them.
+A gateway keeps only columns of runs in memory. Maintenance looks up times, tags and tombstones here when it plans.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class LiveSegment:
 
     @property
     def is_flushed(self) -> bool:
-        """Whether it is as a gateway wrote it: any number of partitions."""
+        """Whether it is as a gateway wrote it: with runs of any number of partitions."""
         return self.rewritten.times == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovedSegment:
-    """A tombstone: a segment that left the table."""
+    """A tombstone: a segment that was removed from the table."""
 
     path: str
     removed_at_ms: int

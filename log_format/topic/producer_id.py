@@ -1,8 +1,8 @@
-"""Producer ids: issued without writing anything, and known again by every gateway of the store.
+"""Producer ids: issued without a write, and recognized by every gateway of the store.
 
-``<kind><issue time><randomness>_<proof>``: 1 letter, 12 hexadecimal digits (milliseconds since the epoch), 20 hexadecimal
-digits, and as proof the first 20 of an HMAC-SHA-256 of all that under a key that lies in the store. So an id that no gateway
-issued is refused, and how old an id is can be told without having met it before.
+``<kind><issue time><randomness>_<proof>``: 1 letter, 12 hexadecimal digits (milliseconds since the epoch), 20 hexadecimal digits,
+and the first 20 of an HMAC-SHA-256 of all that, under a key in the store. So gateways refuse an id that none of them issued, and
+know an id's age without having met it before.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import re
 from typing import Final
 
 PLAIN: Final = "p"
-"""Of a producer without a transactional id: its only epoch is 0."""
+"""The kind of a producer without a transactional id: its only epoch is 0."""
 TRANSACTIONAL: Final = "t"
-"""Of a transactional id, or of a transaction."""
+"""The kind of a transactional id's producer, and of a transaction."""
 JOB: Final = "j"
-"""Of a transaction that a job stages and decides by itself (``log_format.transactions.job``)."""
+"""The kind of a transaction that a job stages and decides by itself (``log_format.transactions.job``)."""
 _TIME_DIGITS: Final = 12
 _RANDOM_DIGITS: Final = 20
 _PROOF_DIGITS: Final = 20
@@ -27,7 +27,7 @@ _ID: Final = re.compile(
 
 
 def issue(kind: str, issued_ms: int, randomness: str, key: bytes) -> str:
-    """A new id. ``randomness``: at least 20 hexadecimal digits (others are left out) that are drawn once."""
+    """A new id. ``randomness``: unique, with at least 20 hexadecimal digits (other characters are left out)."""
     digits = re.sub(r"[^0-9a-f]", "", randomness)[:_RANDOM_DIGITS]
     if len(digits) < _RANDOM_DIGITS:
         raise ValueError(f"{randomness!r} has fewer than {_RANDOM_DIGITS} hexadecimal digits")
@@ -36,7 +36,7 @@ def issue(kind: str, issued_ms: int, randomness: str, key: bytes) -> str:
 
 
 def is_issued(producer_id: str, key: bytes) -> bool:
-    """Whether the id was issued under this key."""
+    """Whether a gateway issued the id under this key."""
     if not _ID.fullmatch(producer_id):
         return False
     text, proof = producer_id.split("_")
@@ -44,13 +44,13 @@ def is_issued(producer_id: str, key: bytes) -> bool:
 
 
 def kind_of(producer_id: str) -> str:
-    """``PLAIN``, ``TRANSACTIONAL``; an empty text for what is no id."""
+    """``PLAIN``, ``TRANSACTIONAL`` or ``JOB``; empty for a text that is no id."""
     found = _ID.fullmatch(producer_id)
     return found.group(1) if found else ""
 
 
 def issued_ms(producer_id: str) -> int:
-    """When the id was issued, by the clock of its issuer. Raises ``ValueError`` for what is no id."""
+    """When the id was issued, by the issuer's clock. Raises ``ValueError`` for a text that is no id."""
     found = _ID.fullmatch(producer_id)
     if found is None:
         raise ValueError(f"{producer_id!r} is no producer id")

@@ -1,11 +1,11 @@
 """What a topic remembers of its producers, so that a request is in the log once (KIP-98, "Idempotent producer guarantees").
 
-For each producer: its epoch, its last sequence, and where the records of its newest requests are. All of it follows from
-the log: a commit's ``add`` names the stamped requests that it brings, so every gateway that replays it knows the same.
+Of each producer: its epoch, its last sequence, and the places of its newest requests. All of it follows from the log: a commit's
+``add`` names its stamped requests, so every gateway that replays it knows the same.
 
-Forgetting never doubles. A producer unused for the topic's ``producer.id.expiration.ms`` is dropped, and the least recently
-used one beyond ``PRODUCERS_PER_TOPIC_MAX``; the largest issue time of a dropped id is kept, and an id without state is let in
-only when it was issued later: then it was never here.
+Forgetting never allows a duplicate. Dropped are producers unused for the topic's ``producer.id.expiration.ms``, and the least
+recently used beyond ``PRODUCERS_PER_TOPIC_MAX``. The largest issue time of a dropped id is kept. An unknown id is accepted only
+when it was issued later, since then it was never here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from log_format.topic.producer_id import issued_ms
 
 
 class ProducerStamp(NamedTuple):
-    """Which request of which producer a batch is: the ``sequence``-th of its ``epoch`` to this topic, from 0."""
+    """The request in a batch: the ``sequence``-th of the producer's ``epoch`` to this topic, from 0."""
 
     producer_id: str
     epoch: int
@@ -32,21 +32,21 @@ class ProducerStamp(NamedTuple):
 
 
 class StampedBatch(NamedTuple):
-    """A stamped request that is in the log, and where its records are (nowhere, when it had none)."""
+    """A stamped request in the log, and its places (none when it had no records)."""
 
     stamp: ProducerStamp
     places: tuple[Appended, ...]
 
 
 class Remembered(NamedTuple):
-    """One request of a producer's newest ones."""
+    """One of a producer's newest requests."""
 
     sequence: int
     places: tuple[Appended, ...]
 
 
 class Producer(NamedTuple):
-    """What is known of one producer. ``newest``: its last requests, in order, ``PRODUCER_REQUESTS_REMEMBERED`` at most."""
+    """One producer's state. ``newest``: its last requests, in order, at most ``PRODUCER_REQUESTS_REMEMBERED``."""
 
     epoch: int
     last_sequence: int
@@ -61,21 +61,21 @@ class Producers:
     by_id: Mapping[str, Producer]
     """Least recently used first."""
     forgotten_issued_ms: int
-    """The largest issue time of an id that was dropped; -1: none was."""
+    """The largest issue time of a dropped id; -1 without one."""
     memory_bytes: int = 0
-    """About how much memory it takes."""
+    """About how much memory they take."""
 
     def __len__(self) -> int:
-        """How many are remembered."""
+        """How many producers are remembered."""
         return len(self.by_id)
 
     def expected_sequence(self, producer_id: str, epoch: int) -> int:
-        """The sequence that the producer's next request of this epoch has to bear."""
+        """The sequence that the producer's next request of this epoch must have."""
         producer = self.by_id.get(producer_id)
         return producer.last_sequence + 1 if producer is not None and producer.epoch == epoch else 0
 
     def with_batches(self, batches: Iterable[StampedBatch], now_ms: int, expiration_ms: int) -> Producers:
-        """What is remembered after a commit that brings these, at ``now_ms`` by the commit's own time."""
+        """The memory after a commit with these batches. ``now_ms``: the commit's own time."""
         by_id, size = dict(self.by_id), self.memory_bytes
         for (producer_id, epoch, sequence), places in sorted(batches, key=lambda batch: batch.stamp):
             producer = by_id.pop(producer_id, None)
@@ -109,7 +109,7 @@ _TAG_DECODER: Final = msgspec.json.Decoder(list[tuple[str, int, int, _PlainPlace
 
 
 def decode_producers(data: bytes) -> Producers:
-    """What ``Producers.encoded`` gave. Raises ``ValueError`` (``msgspec.DecodeError``) for anything else."""
+    """The memory from ``Producers.encoded``. Raises ``ValueError`` (``msgspec.DecodeError``) for anything else."""
     forgotten, rows = _CHECKPOINT_DECODER.decode(data)
     by_id = {
         producer_id: Producer(
@@ -126,12 +126,12 @@ def decode_producers(data: bytes) -> Producers:
 
 
 def encode_stamps(batches: Iterable[StampedBatch]) -> str:
-    """The tag of an ``add`` that brings these: JSON ``[[id, epoch, sequence, [[partition, base offset, count], …]], …]``."""
+    """The tag of an ``add`` with these: JSON ``[[id, epoch, sequence, [[partition, base offset, count], …]], …]``."""
     return _ENCODER.encode([(*stamp, _plain(places)) for stamp, places in batches]).decode()
 
 
 def decode_stamps(tag: str) -> list[StampedBatch]:
-    """What ``encode_stamps`` gave. Raises ``ValueError`` (``msgspec.DecodeError``) for anything else."""
+    """The batches from ``encode_stamps``. Raises ``ValueError`` (``msgspec.DecodeError``) for anything else."""
     batches = [
         StampedBatch(ProducerStamp(producer_id, epoch, sequence), _places(plain))
         for producer_id, epoch, sequence, plain in _TAG_DECODER.decode(tag)
@@ -142,9 +142,9 @@ def decode_stamps(tag: str) -> list[StampedBatch]:
 
 
 class SequenceCheck:
-    """Judges the stamped batches of one flush, one after another, against what a topic remembers.
+    """Judges the stamped batches of one flush, one after another, by a topic's memory.
 
-    ``assume_order``: batches that are ahead are taken for being in turn, since those before them are about to be committed.
+    ``assume_order``: accepts batches that are ahead, since those before them are about to be committed.
     """
 
     def __init__(self, producers: Producers, now_ms: int, expiration_ms: int, *, assume_order: bool = False) -> None:
@@ -153,12 +153,12 @@ class SequenceCheck:
         self._expiration_ms = expiration_ms
         self._assume_order = assume_order
         self._taken: dict[tuple[str, int], int] = {}
-        """(id, epoch) -> the last sequence that this flush takes."""
+        """(id, epoch) -> the last sequence in this flush."""
         self._newest_taken: dict[str, int] = {}
-        """id -> the newest epoch that this flush takes."""
+        """id -> the newest epoch in this flush."""
 
     def judge(self, stamp: ProducerStamp) -> Duplicate | TidelogError | None:
-        """None: it is the producer's next request. Not for one that this flush takes already: its places are not known yet."""
+        """None: it is the producer's next request. Not for a request that is in this flush: it has no places yet."""
         producer_id, epoch, sequence = stamp
         known = self._producers.by_id.get(producer_id)
         if known is not None and self._now_ms - known.last_used_ms > self._expiration_ms:
@@ -178,13 +178,13 @@ class SequenceCheck:
         return out_of_order(stamp, expected)
 
     def take(self, stamp: ProducerStamp) -> None:
-        """The batch will be appended: those behind it are judged accordingly."""
+        """The batch will be appended: later ones are judged accordingly."""
         self._taken[stamp.producer_id, stamp.epoch] = stamp.sequence
         self._newest_taken[stamp.producer_id] = max(stamp.epoch, self._newest_taken.get(stamp.producer_id, stamp.epoch))
 
 
 def out_of_order(stamp: ProducerStamp, expected: int) -> TidelogError:
-    """The refusal of a request that is not the producer's next one: retryable when those before it are missing."""
+    """The refusal of a request that is not the producer's next one; retryable when earlier ones are missing."""
     ahead = stamp.sequence > expected
     what = "those before it are missing" if ahead else "it is too old to tell where its records are"
     return RequestRefused(
@@ -210,7 +210,7 @@ def _unknown(stamp: ProducerStamp, why: str) -> TidelogError:
 
 
 def _to_forget(by_id: Mapping[str, Producer], oldest_ms: int) -> list[str]:
-    """Which ids to drop: the first ones, since they are in the order of their last use."""
+    """The ids to drop: the first ones, since ids are in order of their last use."""
     surplus = len(by_id) - limits.PRODUCERS_PER_TOPIC_MAX
     dropped = []
     for index, (producer_id, producer) in enumerate(by_id.items()):

@@ -1,9 +1,9 @@
-"""Letting go of the oldest records: ``retention.ms`` and ``retention.bytes``, as Kafka means them.
+"""Deleting the oldest records: ``retention.ms`` and ``retention.bytes``, as in Kafka.
 
-Whole runs only, from the beginning of each partition on: those whose largest timestamp is too old, and those without which
-``retention.bytes`` are left. Log starts move behind them, and segments that hold nothing readable any more are removed, in the
-same commit, and by further ones when they are many; never the newest segment of a partition. What a deletion of records has left
-of them goes, too. A topic whose ``cleanup.policy`` lacks ``delete`` keeps everything.
+Each partition loses whole runs from its beginning: those whose largest timestamp is too old, and those without which
+``retention.bytes`` remain. Log starts move past them. The same commit removes segments without readable records, and further
+commits do when there are many; but never the newest segment of a partition. Segments that a deletion of records left over go,
+too. A topic whose ``cleanup.policy`` lacks ``delete`` keeps everything.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from log_format.topic.state import TopicState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retained:
-    """What retention did: the partitions that moved with their new log starts, and the paths of the segments removed."""
+    """The result of retention: new log starts by partition, and the paths of the segments removed."""
 
     log_starts: dict[int, int]
     removed: tuple[str, ...]
@@ -25,12 +25,12 @@ class Retained:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyRetention:
-    """Let go of what the incarnation ``topic_id`` need not keep; nothing when another one has taken its place."""
+    """Delete what retention allows in the incarnation ``topic_id``; nothing when another one has replaced it."""
 
     topic_id: str
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[Retained]:
-        """Log starts as ``txn`` and removes of segments; no actions when there is nothing to let go of. Never raises."""
+        """Log starts as ``txn``, and removes of segments; no actions when nothing has expired. Never raises."""
         if state.topic_id != self.topic_id:
             return Proposal(operation="RETENTION", actions=(), result=Retained(log_starts={}, removed=()))
         moved = expired_offsets(state, now_ms)
@@ -48,7 +48,7 @@ def needs_retention(state: TopicState, now_ms: int) -> bool:
 
 
 def expired_offsets(state: TopicState, now_ms: int) -> dict[int, int]:
-    """The new log start of each partition of which something has expired."""
+    """The new log start of each partition with expired records."""
     if "delete" not in state.config.choice("cleanup.policy"):
         return {}
     retention_ms, retention_bytes = (state.config.integer(f"retention.{unit}") for unit in ("ms", "bytes"))

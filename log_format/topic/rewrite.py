@@ -1,11 +1,11 @@
-"""Replacing segments by others that hold the same records, or those of them that are to stay.
+"""Replacing segments by others with the same records, or with those of them that are to stay.
 
-A rewrite takes a while beside all other writers, so the change is validated against the head: the
-incarnation must be the same and every source must still be in the table, else nothing is done. So a deletion of records,
-retention, the topic's deletion or another rewrite always wins. What was deleted below a log start meanwhile is not brought back.
+A rewrite takes a while, and others commit meanwhile, so the change is validated against the head. The incarnation must be the
+same, and every source must still be in the table; otherwise nothing is done. So a deletion of records, retention, the topic's
+deletion or another rewrite always wins. Records deleted below a log start meanwhile do not come back.
 
-When every record stays, removes and adds have ``dataChange`` false: no stream notices. When some do not, the removes have it
-true (readers ignore them with ``ignoreDeletes``), the adds never.
+When every record stays, removes and adds have ``dataChange`` false: no stream notices. Otherwise the removes have it true
+(readers ignore them with ``ignoreDeletes``), the adds never.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from log_format.topic.state import KEYS_COMPACTED_APP_ID, TopicState
 
 
 class RewriteOutcome(StrEnum):
-    """What became of a rewrite."""
+    """The outcome of a rewrite."""
 
     COMMITTED = "committed"
     OVERTAKEN = "overtaken"
-    """A source is gone, or the topic: the new segments are orphans."""
+    """A source or the topic is gone: the new segments are orphans."""
     TOO_OLD = "too old"
-    """They were uploaded so long ago that a collector of orphans might take them."""
+    """The uploads are so old that maintenance might delete them as orphans."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSegment:
-    """A segment of one partition that was put into the store. ``modification_time_ms``: the largest of its sources."""
+    """A segment of one partition in the store, before its commit. ``modification_time_ms``: the largest of its sources."""
 
     segment: SegmentRef
     run: Run
@@ -44,7 +44,7 @@ class NewSegment:
 
 
 class Uploaded:
-    """The new segments as the committer sees them: when the first upload began, and whether that is too long ago."""
+    """The new segments, for the committer: when the first upload began, and whether that is too long ago."""
 
     def __init__(self, path: str, uploaded_at_ms: int) -> None:
         self.path = path
@@ -53,7 +53,7 @@ class Uploaded:
 
     @property
     def data(self) -> bytes:
-        """Never asked for: they are in the store."""
+        """Never read: the segments are in the store."""
         raise AssertionError("a rewritten segment is uploaded before it is proposed")
 
 
@@ -64,9 +64,9 @@ _NOTHING: Final[Mapping[int, int]] = MappingProxyType({})
 class Rewrite:
     """Replace ``sources`` by ``added``, which hold their records from the log starts on.
 
-    ``source_record_count`` is how many records the sources have, those below a log start included. ``keys_compacted``:
-    partition -> the offset below which lies all that superseded what ``added`` lacks. ``uploaded`` is of the ``added``; None
-    when there are none.
+    ``source_record_count`` is the number of records in the sources, including those below a log start. ``keys_compacted``:
+    partition -> the offset below which every record lies that supersedes one left out of ``added``. ``uploaded`` is about
+    ``added``; None when that is empty.
     """
 
     topic_id: str
@@ -77,7 +77,7 @@ class Rewrite:
     keys_compacted: Mapping[int, int] = field(default_factory=lambda: _NOTHING)
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[RewriteOutcome]:
-        """Removes, adds, and ``txn`` of compacted keys; no actions when it can't be done any more. Never raises."""
+        """Removes, adds, and ``txn`` of compacted keys; no actions when it is too late. Never raises."""
         if self.uploaded is not None and self.uploaded.is_too_old:
             return Proposal(operation="OPTIMIZE", actions=(), result=RewriteOutcome.TOO_OLD)
         if state.topic_id != self.topic_id or not self._fits(state):
@@ -110,7 +110,7 @@ class Rewrite:
         )
 
     def _fits(self, state: TopicState) -> bool:
-        """Whether the sources are all there, and no other segment has offsets between theirs."""
+        """Whether all sources are in the table, and no other segment has offsets between theirs."""
         sources = {source.path for source in self.sources}
         return state.manifest.has_all(sources) and all(
             state.manifest.paths_within(new.run.partition, new.run.base_offset, new.run.end_offset) <= sources

@@ -1,6 +1,6 @@
-"""What Tidelog's own tags on an ``add`` say of its segment, and the statistics that every Delta reader uses.
+"""Tidelog's own tags on an ``add``, which describe its segment, and the statistics that every Delta reader uses.
 
-Tags are JSON; readers of Delta ignore them and checkpoints keep them:
+Tags are JSON. Readers of Delta ignore them, and checkpoints keep them:
 
 ``tidelog.runs``    JSON ``[[partition, base offset, end offset, records, bytes, min timestamp ms, max timestamp ms], …]``
 ``tidelog.footer``  JSON ``[position of the Parquet footer, its CRC-32]``
@@ -38,7 +38,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 class Rewritten(NamedTuple):
-    """How often a segment's records were merged; when (ms since the epoch) their keys were compacted, and the tombstones left."""
+    """How often a segment's records were merged; when (ms since the epoch) keys were compacted, and the tombstones left."""
 
     times: _Count
     keys_compacted_at_ms: _Count | None = None
@@ -54,7 +54,7 @@ def add_segment(
     stamped: Sequence[StampedBatch] = (),
     rewritten: Rewritten | None = None,
 ) -> Add:
-    """The ``add`` of a segment, with its statistics and tags; ``stamped``: the idempotent requests that it brings."""
+    """The ``add`` of a segment, with its statistics and tags; ``stamped``: the idempotent requests in it."""
     return Add(
         path=quote(segment.path, safe=_PATH_SAFE),
         size=segment.size_bytes,
@@ -103,7 +103,7 @@ _FOOTER_DECODER: Final = msgspec.json.Decoder(tuple[_Count, _Count])
 def segment_of_add(
     path: str, size_bytes: int, tag_runs: str | None, tag_footer: str | None
 ) -> tuple[SegmentRef, list[Run]]:
-    """The segment and runs that an ``add`` names. Raises ``CorruptData`` where its tags are not ours."""
+    """The segment and runs that an ``add`` names. Raises ``CorruptData`` when its tags are not Tidelog's."""
     plain = segment_path(path)
     try:
         if tag_runs is None or tag_footer is None:
@@ -116,7 +116,7 @@ def segment_of_add(
 
 
 def rewritten_of_add(path: str, tag: str | None) -> Rewritten:
-    """What the tag of an ``add`` says; without one its records are as they were flushed. Raises ``CorruptData``."""
+    """The content of an ``add``'s tag; without a tag the records are as flushed. Raises ``CorruptData``."""
     try:
         return Rewritten(0) if tag is None else msgspec.json.decode(tag, type=Rewritten)
     except msgspec.DecodeError as problem:
@@ -125,7 +125,7 @@ def rewritten_of_add(path: str, tag: str | None) -> Rewritten:
 
 
 def stamped_batches(path: str, tags: Mapping[str, str | None]) -> list[StampedBatch]:
-    """The idempotent requests that an ``add`` with these tags brings. Raises ``CorruptData``."""
+    """The idempotent requests in an ``add`` with these tags. Raises ``CorruptData``."""
     tag = tags.get(TAG_PRODUCERS)
     try:
         return [] if tag is None else decode_stamps(tag)

@@ -1,14 +1,14 @@
-"""The state of one topic at one version of its log: what replaying every action up to there gives.
+"""The state of one topic at one version of its log: the result of replaying every action up to there.
 
 Invariants, checked as each commit is applied (a violation raises ``CorruptData``: the log itself is wrong):
 
-1. A segment of new data (``dataChange``) continues each of its partitions exactly at its next offset.
-2. The ``txn`` of a partition names the next offset that its runs lead to; next offsets and log starts never go back.
+1. A segment of new data (``dataChange``) continues each of its partitions exactly at the next offset.
+2. The ``txn`` of a partition names the next offset that its runs lead to. Next offsets and log starts never go back.
 3. A ``metaData`` with another id is another incarnation: nothing of the old one remains.
 
-``appId`` of the ``txn`` actions: the partition's number for its next offset, ``log-start-<partition>`` for its log start,
-``empty-request-<producer id>-<epoch>`` for the sequence of an idempotent request that had no records,
-``keys-compacted-<partition>`` for the offset below which key compaction may have left gaps; ``applied_transactions`` has others.
+``appId`` of the ``txn`` actions: the partition's number for its next offset; ``log-start-<partition>`` for its log start;
+``empty-request-<producer id>-<epoch>`` for the sequence of an idempotent request without records;
+``keys-compacted-<partition>`` for the offset below which key compaction may have left gaps; more in ``applied_transactions``.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ Offsets = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicState:
-    """One topic at one version. Immutable but for ``manifest``, which is shared with the states that follow."""
+    """One topic at one version. Immutable except for ``manifest``, which later states share."""
 
     topic: str
     version: int
-    """Of the newest commit applied; ``NO_LOG`` when the topic has none."""
+    """Of the newest commit applied; ``NO_LOG`` without one."""
     topic_id: str | None
-    """The incarnation; None when the topic does not exist, never did or was deleted."""
+    """The incarnation; None when the topic was never created, or was deleted."""
     partition_count: int
     config: TopicConfig
     created_at_ms: int
     modification_time_ms: int
-    """The largest that a segment has: the next one gets more, so that readers that go by it keep offsets in order."""
+    """The largest of all segments. The next one gets a larger time, so that readers by time keep the order of offsets."""
     next_offsets: Offsets
     log_starts: Offsets
     keys_compacted: Offsets
-    """Below it key compaction may have left gaps."""
+    """Partition -> the offset below which key compaction may have left gaps."""
     manifest: Manifest
     producers: Producers
     transactions: AppliedTransactions = NO_TRANSACTIONS
@@ -89,21 +89,21 @@ class TopicState:
         return self.topic_id is not None
 
     def high_watermark(self, partition: int) -> int:
-        """The partition's next offset: what is committed is visible."""
+        """The partition's next offset: committed records are visible."""
         return int(self.next_offsets[partition])
 
     def log_start(self, partition: int) -> int:
-        """The first offset that can be read."""
+        """The first readable offset."""
         return int(self.log_starts[partition])
 
     def has_dead_segments(self) -> bool:
-        """Whether the table has segments without anything readable that may go. O(segments)."""
+        """Whether the table has removable segments without readable records. O(segments)."""
         return bool(self.manifest.segments_below({}, count_max=1))
 
     def apply(self, commit: Commit, version: int) -> Self:
-        """The state after the commit. To be called once per commit, since the manifest is shared.
+        """The state after the commit. Call it once per commit, since the manifest is shared.
 
-        Raises ``CorruptData`` where the commit breaks an invariant.
+        Raises ``CorruptData`` when the commit breaks an invariant.
         """
         if version != self.version + 1:
             raise ValueError(f"commit {version} does not follow version {self.version}")
@@ -157,7 +157,7 @@ class TopicState:
         producers: Producers,
         transactions: AppliedTransactions,
     ) -> Self:
-        """The state that a checkpoint gives, but for its manifest: ``offsets`` are the ``txn`` versions by appId."""
+        """The state from a checkpoint, without its manifest. ``offsets``: the ``txn`` versions by appId."""
         state = self._with_metadata(metadata)
         if not state.exists:
             return state
@@ -196,7 +196,7 @@ class TopicState:
         return replace(self, partition_count=count, **changes)
 
     def _offsets_after(self, txns: tuple[Txn, ...]) -> tuple[Offsets, Offsets, Offsets]:
-        """Next offsets, log starts, and up to where keys were compacted, after these ``txn``."""
+        """Next offsets, log starts, and the ends of key compaction after these ``txn``."""
         next_offsets, log_starts, keys_compacted = (getattr(self, name).copy() for name in _OFFSETS)
         by_kind = {"": next_offsets, LOG_START_APP_ID: log_starts, KEYS_COMPACTED_APP_ID: keys_compacted}
         for txn in txns:
@@ -207,7 +207,7 @@ class TopicState:
             offsets = by_kind[kind]
             partition = int(number)
             if partition >= self.partition_count and txn.version == 0:
-                continue  # what is left of a larger, earlier incarnation
+                continue  # left over from an earlier incarnation with more partitions
             self._check_partition(partition, f"txn {txn.app_id}")
             if txn.version < offsets[partition]:
                 raise self._corrupt(f"txn {txn.app_id} goes back from {offsets[partition]} to {txn.version}")
@@ -229,7 +229,7 @@ class TopicState:
 
 
 def stamped_requests(commit: Commit) -> list[StampedBatch]:
-    """The idempotent requests that a commit brings, with and without records. Raises ``CorruptData``."""
+    """The idempotent requests in a commit, with and without records. Raises ``CorruptData``."""
     stamped = [batch for add in commit.adds if add.data_change for batch in stamped_batches(add.path, add.tags or {})]
     for txn in commit.txns:
         if txn.app_id.startswith(EMPTY_REQUEST_APP_ID):
@@ -240,7 +240,7 @@ def stamped_requests(commit: Commit) -> list[StampedBatch]:
 
 
 def commit_times(commit: Commit) -> list[int | None]:
-    """What a commit says of when it was made."""
+    """The times that a commit gives for itself."""
     return [*(add.modification_time for add in commit.adds), *(txn.last_updated for txn in commit.txns)]
 
 

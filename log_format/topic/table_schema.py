@@ -1,4 +1,4 @@
-"""The schema of a topic's table: the columns of Spark's own Kafka source."""
+"""The schema of a topic's table: the columns of Spark's Kafka source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a decided transaction brings to one topic: all its records for it, as one batch that is appended once."""
+"""A decided transaction's records for one topic: one batch that is appended once."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from log_format.transactions.staged_records import StagedRecords
 
 
 def transaction_batch(row: TransactionRow, requests: Sequence[StagedRecords], floor: int, now_ms: int) -> Batch:
-    """The batch of staged requests for one topic, at least one, in order; ``floor``: of the transactions as they are known.
+    """The batch of the staged requests for one topic, at least one, in order. ``floor``: that of the transactions' state.
 
-    ``now_ms``: the timestamps with ``LogAppendTime``, since what was staged is appended only now.
+    ``now_ms``: the timestamps under ``LogAppendTime``, since the records are appended only now.
     """
     return Batch(
         topic_id=requests[0].topic_id,
         records=pa.concat_tables([request.records for request in requests]),
         partitions=np.concatenate([request.partitions for request in requests]),
-        record_bytes_max=0,  # it was within the limit when it was staged: a decided transaction can't be refused
+        record_bytes_max=0,  # checked when it was staged: a decided transaction can't be refused
         transaction=TransactionStamp(row.transaction_id, row.decided_version, floor),
         append_time_ms=now_ms,
     )

@@ -1,8 +1,8 @@
-"""Decisions about transactions: many share one commit of ``system/transactions``, and each stands or falls by itself.
+"""Decisions about transactions. Many share one commit of ``system/transactions``; each is accepted or refused by itself.
 
-A decision is judged against the state with the decisions before it in the same commit applied, and again against each newer
-head, so an expired, fenced or ended transaction is never committed, whatever is decided at the same time (KIP-890: one producer
-id and epoch name one transaction).
+A decision is judged at the state with the earlier decisions of its commit applied, and again at each newer head. So an expired,
+fenced or ended transaction is never committed, whatever others decide at the same time (KIP-890: one producer id and epoch name
+one transaction).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from log_format.transactions.row import (
 from log_format.transactions.state import NAME, TransactionsEdit, TransactionsState, TransactionsView
 
 Outcome = TransactionRow | TidelogError
-"""The row that holds now, or why nothing was decided."""
+"""The current row, or why nothing was decided."""
 
 
 class NotFinished(BackOff):
-    """A transaction is decided and not in all of its topics: what comes behind it must wait. Nothing happened."""
+    """An earlier transaction is decided, but not applied to all of its topics: the next must wait. Nothing happened."""
 
     def __init__(self, row: TransactionRow) -> None:
         super().__init__(f"Transaction {row.transaction_id} of {row.transactional_id!r} is not visible everywhere yet.")
@@ -46,27 +46,27 @@ class NotFinished(BackOff):
 
 
 class Decision(Protocol):
-    """A wish about one transaction or transactional id."""
+    """A decision about one transaction or transactional id."""
 
     def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
-        """The rows to write (none: it holds already, or is refused) and the outcome. Pure."""
+        """The rows to write and the outcome. No rows: the decision holds already, or is refused. Pure."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begin:
-    """Raise the epoch of a transactional id; fences what was open. ``transaction_id`` None: an epoch without a transaction."""
+    """Raise a transactional id's epoch, fencing an open transaction. ``transaction_id`` None: begin no transaction."""
 
     transactional_id: str
     transaction_id: str | None
     new_producer_id: str
-    """Taken when the transactional id is new."""
+    """Used when the transactional id is new."""
     timeout_ms: int = 0
     number: int = NO_NUMBER
-    """The transactional id's own number of the transaction; the new row tells the newest one that it has committed."""
+    """The client's own number of the transaction. The new row names the newest number that the id has committed."""
 
     def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
-        """The fenced transaction's row and the new one; ``NotFinished`` while the one before is decided and not at its end."""
+        """The fenced transaction's row and the new one; ``NotFinished`` while the previous one is decided but not finished."""
         known = state.producers.get(self.transactional_id)
         rows: list[TransactionRow] = []
         before = state.transactions.get(known.transaction_id) if known is not None else None
@@ -97,7 +97,7 @@ class DecideCommit:
     staged: tuple[str, ...]
 
     def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
-        """``committing``; one that was decided to commit before keeps its first decision."""
+        """``committing``; a transaction already decided to commit keeps its first decision."""
         row = state.transactions.get(self.transaction_id)
         if row is not None and row.state in ("committing", "committed"):
             return (), row
@@ -119,14 +119,14 @@ class DecideCommit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitAtOnce:
-    """Commit a transaction that is one request. ``stamp``: which of its producer's; its repeat keeps the first decision."""
+    """Commit a transaction of one request. ``stamp``: the producer's request; its repeat keeps the first decision."""
 
     transaction_id: str
     staged: tuple[str, ...]
     stamp: ProducerStamp | None
 
     def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
-        """``committing``; the row of another transaction where the request was committed before."""
+        """``committing``; or the row of another transaction that committed the same request before."""
         known = state.transactions.get(self.transaction_id)
         if known is not None and known.state == "aborted":
             return (), BackOff("The request took so long that it was given up: nothing of it happened.")
@@ -154,7 +154,7 @@ class CommitAtOnce:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forbid:
-    """See to it that a transaction that was never begun is never committed; one that was begun is left alone."""
+    """Ensure that a transaction that was never begun is never committed; one that was begun stays as it is."""
 
     transaction_id: str
 
@@ -179,13 +179,13 @@ class Forbid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecideAbort:
-    """Abort an open transaction; one that was aborted stays so."""
+    """Abort an open transaction; an aborted one stays so."""
 
     transaction_id: str
     reason: Reason
 
     def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
-        """``aborted``; refused once it is decided to commit, and for one that was fenced."""
+        """``aborted``; refused once it is decided to commit, or fenced."""
         row = state.transactions.get(self.transaction_id)
         if row is None:
             return (), unknown(self.transaction_id)
@@ -199,7 +199,7 @@ class DecideAbort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finish:
-    """Every record of a decided transaction is in its topic, at ``places``."""
+    """Record that all records of a decided transaction are in their topics, at ``places``."""
 
     transaction_id: str
     places: tuple[Place, ...]
@@ -211,7 +211,7 @@ class Finish:
             return (), unknown(self.transaction_id)
         if row.state != "committing":
             return (), row
-        # What was staged is deleted next: its names, which may be many, are of no use any more.
+        # The staged objects are deleted next: their names, perhaps many, are of no more use.
         done = msgspec.structs.replace(row, state="committed", recorded_at_ms=now_ms, places=self.places, staged=())
         return [done], done
 
@@ -225,7 +225,7 @@ class Decide:
         self._new_id = new_id
 
     def propose(self, state: TransactionsState, now_ms: int) -> Proposal[Sequence[Outcome]]:
-        """One ``add`` with the rows; nothing when no decision needs one. Refusals are in the result."""
+        """One ``add`` with the rows; nothing when no decision needs one. The result holds refusals, too."""
         rows: list[TransactionRow] = []
         outcomes: list[Outcome] = []
         ahead = TransactionsEdit(state)
@@ -244,7 +244,7 @@ class Decide:
 
 
 def judge_request(state: TransactionsView, stamp: ProducerStamp, now_ms: int) -> Outcome | None:
-    """What a producer's request that is a transaction became already, or why it is refused; None: it is the next one."""
+    """The outcome of a producer's one-request transaction if it was decided before, or its refusal; None: it is the next one."""
     verdict = SequenceCheck(state.requests, now_ms, limits.PRODUCER_EXPIRATION_MS).judge(stamp)
     if verdict is None:
         before = request_before(state, stamp)
@@ -256,14 +256,14 @@ def judge_request(state: TransactionsView, stamp: ProducerStamp, now_ms: int) ->
 
 
 def request_before(state: TransactionsView, stamp: ProducerStamp) -> TransactionRow | None:
-    """The producer's request before this one if it is not at its end: this one's records must not come before its own."""
+    """The producer's previous request if it is not finished: its records must come before those of this one."""
     before = state.by_stamp.get(stamp._replace(sequence=stamp.sequence - 1))
     row = None if before is None else state.transactions.get(before)
     return row if row is not None and not row.has_ended else None
 
 
 def usable(state: TransactionsView, transaction_id: str, now_ms: int) -> Outcome:
-    """The row of an open transaction, or the refusal to use it."""
+    """The row of an open transaction, or the refusal."""
     row = state.transactions.get(transaction_id)
     if row is None:
         return unknown(transaction_id)
@@ -302,5 +302,5 @@ def unknown(transaction_id: str) -> TidelogError:
 
 
 def aborted(row: TransactionRow, reason: Reason, now_ms: int) -> TransactionRow:
-    """The row at its end, without its records."""
+    """The row of the aborted transaction, without its records."""
     return msgspec.structs.replace(row, state="aborted", reason=reason, recorded_at_ms=now_ms)

@@ -1,6 +1,6 @@
-"""Rewrites ``system/transactions``: one file in place of all others, with the rows that count.
+"""Rewrites ``system/transactions``: one file with the current rows replaces all others.
 
-So the table, its checkpoints and what a gateway reads at its start are bounded by what is remembered, not by what ever happened.
+So what is remembered bounds the table, its checkpoints and a gateway's reads at start-up, not what ever happened.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Compact(CompactTable[TransactionsState]):
     """See ``CompactTable``."""
 
     def contents(self, state: TransactionsState) -> Contents:
-        """The rows that count, and the sequences, which no row has any more once it is forgotten."""
+        """The current rows, and the sequences of producers whose rows are forgotten."""
         rows = snapshot(state)
         tags: dict[str, str | None] = {
             TAG_TRANSACTIONS: encode_tag(rows),
@@ -28,7 +28,7 @@ class Compact(CompactTable[TransactionsState]):
 
 
 def snapshot(state: TransactionsState) -> Sequence[TransactionRow]:
-    """The rows that bring ``state`` about, the longest unchanged first."""
+    """The rows that give ``state``, the longest unchanged first."""
     epochs = [
         msgspec.structs.replace(
             row,

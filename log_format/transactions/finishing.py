@@ -1,4 +1,4 @@
-"""Brings a decided transaction to its end. Doing it twice, or in two programs at once, changes nothing.
+"""Finishes a decided transaction. Repeating it changes nothing, in any process.
 
 1. Each topic gets its records by one commit that names the transaction (``log_format.topic.applied_transactions``): applied
    twice, they are in the log once, at the first places. The records of a topic that was deleted meanwhile are gone with it.
@@ -56,14 +56,14 @@ class Means(Protocol):
         ...
 
     async def clean(self, transaction_id: str) -> None:
-        """Delete what is staged, now or later, as well as that goes. Raises nothing."""
+        """Delete the staged objects, now or later, best effort. Raises nothing."""
         ...
 
 
 async def finish(row: TransactionRow, means: Means) -> TransactionRow:
-    """The row of a transaction at its end; one that is not decided, or has ended, is given back as it is.
+    """The row of the finished transaction. One that is undecided, or has ended, is returned unchanged.
 
-    Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``: then it is not at its end yet.
+    Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``: it is not finished then.
     """
     if row.state != "committing":
         return row

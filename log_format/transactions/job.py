@@ -1,10 +1,10 @@
-"""The decision of a transaction that a job stages and commits by itself, with no gateway: a batch that Spark writes.
+"""The decision of a transaction that a job stages and commits without a gateway: a batch that Spark writes.
 
-1. Staging needs no row: the transaction's id says that it is a job's (``producer_id.JOB``), and what is staged without a row is
-   left alone for ``ORPHAN_GRACE_MS``. A gateway that deletes it then forbids the transaction first.
-2. A query is a transactional id, and its batches are the numbers of its transactions. One number is committed once: it is judged
-   against the head, in the commit that decides, so no second process of the query can come between.
-3. The next number is not decided while the one before it is not at its end: records keep their order.
+1. Staging needs no row: the transaction's id says that it is a job's (``producer_id.JOB``). Staged objects without a row are left
+   alone for ``ORPHAN_GRACE_MS``. A gateway that deletes them then forbids the transaction first.
+2. A query is a transactional id, and its batches are the numbers of its transactions. One number is committed once. It is judged
+   at the head, in the commit that decides, so no second process of the query can come between.
+3. The next number is decided only when the previous one is finished: records keep their order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from log_format.transactions.state import TransactionsView
 
 
 class NumberCommitted(RequestRefused):
-    """The transactional id has committed this number already, all of it is visible. Nothing happened now."""
+    """The transactional id has committed this number already, and all of it is visible. Nothing happened now."""
 
     default_code = ErrorCode.TRANSACTION_NOT_OPEN
 
@@ -28,7 +28,7 @@ class NumberCommitted(RequestRefused):
 
 
 class NumberPassed(RequestRefused):
-    """The transactional id has committed a later number: this one comes from an old copy of its client's state."""
+    """The transactional id has committed a later number: the client runs from an old copy of its state."""
 
     default_code = ErrorCode.FENCED_PRODUCER
 
@@ -38,7 +38,7 @@ class NumberPassed(RequestRefused):
 
 
 def judge_number(transactional_id: str, number: int, last_number: int) -> RequestRefused | None:
-    """Why ``number`` can't be committed behind ``last_number`` (``NO_NUMBER``: none was); None: it can."""
+    """Why ``number`` can't be committed after ``last_number`` (``NO_NUMBER``: none was); None: it can."""
     if last_number == NO_NUMBER or number > last_number:
         return None
     if number == last_number:
@@ -48,19 +48,19 @@ def judge_number(transactional_id: str, number: int, last_number: int) -> Reques
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitJob:
-    """Commit exactly these staged objects. ``transactional_id`` empty: a job that writes once, with no number."""
+    """Commit exactly these staged objects. ``transactional_id`` empty: a job that writes once, without a number."""
 
     transaction_id: str
     staged: tuple[str, ...]
     new_producer_id: str
-    """Taken when the transactional id is new."""
+    """Used when the transactional id is new."""
     transactional_id: str = ""
     number: int = NO_NUMBER
 
     def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
         """``committing``; an earlier decision stays.
 
-        ``NotFinished`` while the one before is decided and not at its end; ``NumberCommitted``, ``NumberPassed``.
+        ``NotFinished`` while the previous one is decided but not finished; ``NumberCommitted``, ``NumberPassed``.
         """
         known = state.transactions.get(self.transaction_id)
         if known is not None and known.state == "aborted":

@@ -1,4 +1,4 @@
-"""One row of ``system/transactions``: what became of one transaction, or the newest epoch of a transactional id.
+"""One row of ``system/transactions``: the state of one transaction, or the newest epoch of a transactional id.
 
 The rows of a commit are in its data file, for readers of the table with SQL, and in the tag ``tidelog.transactions`` of its
 ``add``, so that replay reads no data file. A later row of a transaction replaces the earlier ones.
@@ -21,15 +21,15 @@ TAG_TRANSACTIONS: Final = "tidelog.transactions"
 RowState = Literal["producer", "open", "committing", "committed", "aborted"]
 """``producer``: no transaction, only a new epoch."""
 Reason = Literal["", "asked", "fenced", "expired", "topic", "offsets"]
-"""Why a transaction was aborted: by its client, by a newer epoch, by its time-out, because a topic was deleted, because the
-offsets of a group in it were refused."""
+"""Why a transaction was aborted: ``asked`` by its client, ``fenced`` by a newer epoch, ``expired``, a deleted ``topic``, or
+refused ``offsets`` of a group."""
 
 NO_SEQUENCE: Final = -1
 NO_NUMBER: Final = -1
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True):
-    """Where records of a transaction are: ``[base_offset, base_offset + record_count)``."""
+    """The place of a transaction's records: ``[base_offset, base_offset + record_count)``."""
 
     topic: str
     partition: int
@@ -38,7 +38,7 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TransactionRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
-    """``transaction_id`` is empty with ``state`` ``producer`` only. Times in milliseconds since the epoch."""
+    """One row. ``transaction_id`` is empty only with ``state`` ``producer``. Times in milliseconds since the epoch."""
 
     transaction_id: str
     transactional_id: str
@@ -50,34 +50,34 @@ class TransactionRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True)
     expires_at_ms: int
     recorded_at_ms: int
     staged: tuple[str, ...] = ()
-    """Names of the staged objects that the decision takes, in the order in which they are applied."""
+    """Names of the staged objects in the decision, in the order in which they are applied."""
     places: tuple[Place, ...] = ()
-    """Of a committed one, in order of topic and partition."""
+    """Of a committed transaction, in order of topic and partition."""
     sequence: int = NO_SEQUENCE
-    """Of a transaction that is one request: which of its producer's. It has no transactional id."""
+    """Of a transaction of one request: the producer's sequence. It has no transactional id."""
     decided_version: int = NO_LOG
-    """Of a committing or committed one: the table's version at which it was decided."""
+    """Of a committing or committed transaction: the table's version at which it was decided."""
     number: int = NO_NUMBER
-    """Its transactional id's own number of it: the batch that a query writes with it."""
+    """The client's own number of the transaction: the batch that a query writes with it."""
     last_number: int = NO_NUMBER
-    """The newest number that its transactional id had committed before it."""
+    """The newest number that the transactional id had committed before it."""
 
     @property
     def committed_number(self) -> int:
-        """The newest number that the transactional id has committed with this row."""
+        """The newest number that the transactional id has committed, this row included."""
         is_decided = self.state in ("committing", "committed") and self.number != NO_NUMBER
         return self.number if is_decided else self.last_number
 
     @property
     def stamp(self) -> ProducerStamp | None:
-        """Of a transaction that is one request with producer headers: which one."""
+        """The request of a transaction of one request with producer headers; None for any other."""
         if self.transactional_id or self.sequence == NO_SEQUENCE:
             return None
         return ProducerStamp(self.producer_id, self.epoch, self.sequence)
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more will become of it."""
+        """Whether its state is final."""
         return self.state in ("committed", "aborted")
 
 
@@ -105,7 +105,7 @@ _DECODER: Final = msgspec.json.Decoder(list[TransactionRow])
 
 
 def encode_rows(rows: Sequence[TransactionRow]) -> bytes:
-    """The data file of a commit that brings these: Parquet with ``SCHEMA``."""
+    """The data file of a commit with these rows: Parquet with ``SCHEMA``."""
     columns: dict[str, list[Any]] = {
         "transaction_id": [row.transaction_id or None for row in rows],
         "transactional_id": [row.transactional_id or None for row in rows],
@@ -125,12 +125,12 @@ def encode_rows(rows: Sequence[TransactionRow]) -> bytes:
 
 
 def encode_tag(rows: Sequence[TransactionRow]) -> str:
-    """The tag of an ``add`` that brings these."""
+    """The tag of an ``add`` with these rows."""
     return _ENCODER.encode(rows).decode()
 
 
 def decode_tag(tag: str) -> list[TransactionRow]:
-    """What ``encode_tag`` gave. Raises ``ValueError`` (``msgspec.DecodeError``) for anything else."""
+    """The rows from ``encode_tag``. Raises ``ValueError`` (``msgspec.DecodeError``) for anything else."""
     return _DECODER.decode(tag)
 
 

@@ -1,7 +1,7 @@
-"""Offsets of a group inside an open transaction: one object for each request, beside the staged records.
+"""Offsets of a group in an open transaction: one object for each request, beside the staged records.
 
-The name is that of staged records with the group in place of the topic, and ends in ``.json``. Where two requests of a
-transaction name one partition of a group the later counts.
+The name is that of staged records with the group instead of the topic, and ends in ``.json``. When two requests of a
+transaction name one partition of a group, the later counts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class StagedOffset(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StagedOffsets(msgspec.Struct, frozen=True, kw_only=True):
-    """What one request wants to commit for a group when the transaction is committed."""
+    """One request's offsets of a group, to be committed with the transaction."""
 
     group: str
     member_id: str | None
@@ -42,7 +42,7 @@ def encode_offsets(staged: StagedOffsets) -> bytes:
 
 
 def decode_offsets(data: bytes, key: str) -> StagedOffsets:
-    """What ``encode_offsets`` gave. Raises ``CorruptData``, nothing else."""
+    """The offsets from ``encode_offsets``. Raises only ``CorruptData``."""
     try:
         return _DECODER.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:

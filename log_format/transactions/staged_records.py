@@ -1,8 +1,8 @@
 """Records of an open transaction: one object for each request, outside the topics, until the transaction is decided.
 
-``system/transactions/staged/<transaction id>/<number, 8 digits>-<topic's hash>-<sequence or x>-<unique>.arrow``: the number
-orders the requests, the hash and the sequence make a repeat known without reading anything. The object is an Arrow IPC stream of
-``BATCH_SCHEMA`` and the partition of each record; its metadata names the topic and the incarnation that it was routed for.
+``system/transactions/staged/<transaction id>/<number, 8 digits>-<topic's hash>-<sequence or x>-<unique>.arrow``. The number
+orders the requests. Hash and sequence show a repeat without a read. The object is an Arrow IPC stream of ``BATCH_SCHEMA`` and
+each record's partition; its metadata names the topic and the incarnation that the records were routed for.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class StagedRecords:
 
 @dataclass(frozen=True, slots=True, order=True)
 class StagedName:
-    """What the name of a staged object says; in the order of staging."""
+    """The parts of a staged object's name; ordered by staging."""
 
     number: int
     name: str
@@ -58,7 +58,7 @@ def staged_prefix(transaction_id: str) -> str:
 
 
 def staged_key(transaction_id: str, name: str) -> str:
-    """The key of an object that a decision names. Raises ``CorruptData`` for what is no staged object of the transaction."""
+    """The key of a staged object that a decision names. Raises ``CorruptData`` for a name that the transaction can't have."""
     if _ID.fullmatch(transaction_id) is None or _NAME.fullmatch(name) is None:
         raise CorruptData(
             f"The decision of transaction {transaction_id[:100]!r} names {name[:100]!r}, which is no staged object: it was not "
@@ -69,17 +69,17 @@ def staged_key(transaction_id: str, name: str) -> str:
 
 
 def staged_name(number: int, topic: str, sequence: int | None, unique: str, *, suffix: str = ".arrow") -> str:
-    """The name of a staged object below ``staged_prefix``; ``suffix``: of offsets it is another (``staged_offsets``)."""
+    """The name of a staged object below ``staged_prefix``. Offsets have another ``suffix`` (``staged_offsets``)."""
     return f"{number:08d}-{topic_hash(topic)}-{'x' if sequence is None else sequence}-{unique}{suffix}"
 
 
 def topic_hash(topic: str) -> str:
-    """What names a topic in a staged object's name, whose length is bounded."""
+    """The topic's part of a staged object's name, of bounded length."""
     return hashlib.sha256(topic.encode()).hexdigest()[:20]
 
 
 def parse_names(keys: Iterable[str]) -> list[StagedName]:
-    """What the keys below a ``staged_prefix`` say, in order; of requests that were staged twice only the first."""
+    """The names below a ``staged_prefix``, in order; of a request staged twice only the first."""
     found: list[StagedName] = []
     seen: set[tuple[str, int]] = set()
     for key in keys:
@@ -100,7 +100,7 @@ def parse_names(keys: Iterable[str]) -> list[StagedName]:
 
 
 def encode_staged(staged: StagedRecords) -> bytes:
-    """The object's bytes, not compressed: what they take in the store is what they take in memory."""
+    """The object's bytes, not compressed, so that its size in the store is its size in memory."""
     table = staged.records.append_column("partition", pa.array(staged.partitions, pa.int32()))
     table = table.replace_schema_metadata({_TOPIC: staged.topic, _TOPIC_ID: staged.topic_id})
     sink = pa.BufferOutputStream()
@@ -110,7 +110,7 @@ def encode_staged(staged: StagedRecords) -> bytes:
 
 
 def decode_staged(data: bytes, key: str) -> StagedRecords:
-    """What ``encode_staged`` gave. Raises ``CorruptData``, nothing else."""
+    """The records from ``encode_staged``. Raises only ``CorruptData``."""
     try:
         table = pa.ipc.open_stream(pa.BufferReader(data)).read_all()
         table.validate(full=True)

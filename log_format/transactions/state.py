@@ -1,11 +1,11 @@
-"""The state of ``system/transactions`` at one version: what became of each transaction, and each transactional id's epoch.
+"""The state of ``system/transactions`` at one version: each transaction's state, and each transactional id's epoch.
 
-1. Of a transaction only its newest row counts, of a transactional id only the row with its newest epoch.
-2. Forgetting follows from the log alone, by the newest row's own time. What is decided and not at its end is never forgotten.
-3. The state follows from the live ``add`` actions in the order of their times; a rewrite (``dataChange`` false) changes which
-   files are live and nothing else.
-4. What ended is forgotten before its time where all rows take more than ``TRANSACTIONS_BYTES_MAX``; the bytes are kept up with
-   each row. What has not ended is not, nor are transactional ids: ``memory`` is for callers that refuse more of them.
+1. Of a transaction only its newest row counts; of a transactional id only the row with its newest epoch.
+2. Forgetting follows from the log alone, by the newest row's own time. A decided, unfinished transaction is never forgotten.
+3. The state follows from the live ``add`` actions in the order of their times. A rewrite (``dataChange`` false) only changes
+   which files are live.
+4. Ended transactions are forgotten early while all rows take more than ``TRANSACTIONS_BYTES_MAX``; the bytes are counted with
+   each row. Unfinished ones and transactional ids are not. By ``memory`` a caller decides when to refuse more of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from log_format.transactions.row import NO_NUMBER, TAG_TRANSACTIONS, Transaction
 
 NAME: Final = "system/transactions"
 TAG_REQUESTS: Final = "tidelog.requests"
-"""Of a compacted file's ``add``: the sequences of producers, which its rows alone don't tell."""
+"""On a compacted file's ``add``: the sequences of producers, which its rows alone don't have."""
 
 
 def _nothing() -> Mapping[str, TransactionRow]:
@@ -40,21 +40,21 @@ class TransactionsMemory(NamedTuple):
     """About how many bytes rows take."""
 
     all_bytes: int = 0
-    """Of transactions."""
+    """Of all transactions."""
     lasting_bytes: int = 0
-    """Of those among them that have not ended."""
+    """Of those that have not ended."""
     ids_bytes: int = 0
     """Of transactional ids."""
 
     def with_row(self, row: TransactionRow, sign: Literal[1, -1] = 1) -> TransactionsMemory:
-        """A transaction's row joins, or leaves (-1)."""
+        """The memory with a transaction's row added, or removed (-1)."""
         size = row_bytes(row) * sign
         lasting = 0 if row.has_ended else size
         return self._replace(all_bytes=self.all_bytes + size, lasting_bytes=self.lasting_bytes + lasting)
 
 
 def row_bytes(row: TransactionRow) -> int:
-    """About what a row takes: measured on CPython 3.11, rounded up."""
+    """About how much memory a row takes: measured on CPython 3.11, rounded up."""
     return ROW_BYTES + STAGED_BYTES * len(row.staged) + _PLACE_BYTES * len(row.places)
 
 
@@ -62,12 +62,12 @@ ROW_BYTES: Final = 768
 STAGED_BYTES: Final = 128
 _PLACE_BYTES: Final = 216
 ID_BYTES: Final = 800
-"""A transactional id, whose row holds no lists: it may be 255 bytes long."""
+"""A transactional id with its row, which has no lists: the id may be 255 bytes long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionsState:
-    """Immutable. Both mappings have the longest unchanged first."""
+    """All transactions at one version. Immutable. ``transactions`` and ``producers`` have the longest unchanged first."""
 
     version: int = NO_LOG
     transactions: Mapping[str, TransactionRow] = field(default_factory=_nothing)
@@ -75,11 +75,11 @@ class TransactionsState:
     producers: Mapping[str, TransactionRow] = field(default_factory=_nothing)
     """By transactional id: a row of its newest epoch."""
     requests: Producers = NO_PRODUCERS
-    """The sequences of producers whose requests are transactions of their own; where their records are is in the rows."""
+    """The sequences of producers whose requests are transactions of their own; the rows have the places."""
     by_stamp: Mapping[ProducerStamp, str] = field(default_factory=lambda: MappingProxyType({}))
-    """The transactions that those are, as long as they are remembered."""
+    """The ids of those transactions while they are remembered."""
     unfinished: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """Transactions that are decided and not in all of their topics, with the versions at which they were decided."""
+    """Transactions that are decided but not applied to all of their topics, with the versions of their decisions."""
     passing: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """Committed transactions that no client can ask for by id or sequence, with their times: forgotten soon."""
     files: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
@@ -89,7 +89,7 @@ class TransactionsState:
 
     @property
     def floor(self) -> int:
-        """Every transaction that was decided below this version has ended."""
+        """Every transaction decided below this version has ended."""
         return min(self.unfinished.values(), default=self.version + 1)
 
     def apply(self, commit: Commit, version: int) -> Self:
@@ -106,7 +106,7 @@ class TransactionsState:
         return replace(state, version=version, files=MappingProxyType(files), modification_time_ms=newest_ms)
 
     def with_rows(self, rows: Iterable[TransactionRow]) -> Self:
-        """The state after these rows, what is too old forgotten; version and files as they are."""
+        """The state after these rows, without what is too old; version and files stay."""
         edit = TransactionsEdit(self)
         newest_ms = 0
         for row in rows:
@@ -126,11 +126,11 @@ class TransactionsState:
 
 
 class TransactionsView(Protocol):
-    """What a decision is judged by. Only good until the next change."""
+    """The state that a decision is judged at. Valid until the next change."""
 
     @property
     def version(self) -> int:
-        """Of the table, as far as it is known to stand."""
+        """Of the table, as far as it is known."""
         ...
 
     @property
@@ -155,7 +155,7 @@ class TransactionsView(Protocol):
 
 
 class TransactionsEdit:
-    """A state that is being changed, one row after another, at the price of one copy."""
+    """A state under change, row by row, at the cost of one copy."""
 
     def __init__(self, state: TransactionsState) -> None:
         self.version = state.version
@@ -165,7 +165,7 @@ class TransactionsEdit:
         self.memory = state.memory
 
     def take(self, row: TransactionRow) -> None:
-        """Put the row in the place of what it replaces."""
+        """Put the row in place of the one that it replaces."""
         if row.transaction_id:
             before = self.transactions.pop(row.transaction_id, None)
             if before is not None:
@@ -179,11 +179,11 @@ class TransactionsEdit:
             self._take_request(row)
             return
         if row.state == "committed" and kind_of(row.transaction_id) == JOB:
-            self.passing[row.transaction_id] = row.recorded_at_ms  # the transactional id knows its number
+            self.passing[row.transaction_id] = row.recorded_at_ms  # the transactional id's row has its number
         known = self.producers.get(row.transactional_id)
         if known is None or row.epoch >= known.epoch or row.producer_id != known.producer_id:
             self.producers.pop(row.transactional_id, None)
-            # The lists of one that has ended would stay for days.
+            # An ended transaction's lists would stay for days.
             brief = msgspec.structs.replace(row, staged=(), places=()) if row.has_ended and row.places else row
             self.producers[row.transactional_id] = brief
             self.memory = self.memory._replace(ids_bytes=ID_BYTES * len(self.producers))
@@ -207,7 +207,7 @@ class TransactionsEdit:
         self._forget_ids(now_ms)
 
     def _forget_ids(self, now_ms: int) -> None:
-        """Those with a number are remembered longer: by it a query knows the batch that it has committed."""
+        """Drop old transactional ids. Numbered ones stay longer: by its number a query knows the batch that it has committed."""
         since_ms = now_ms - limits.TRANSACTIONAL_ID_REMEMBERED_MS
         numbered_since_ms = now_ms - limits.NUMBERED_ID_REMEMBERED_MS
         forgotten: list[str] = []
@@ -237,7 +237,7 @@ class TransactionsEdit:
 
 
 def transactions_table() -> Table[TransactionsState]:
-    """Where the table lies and how it is read."""
+    """The root of the table and how it is read."""
     return Table(
         root=layout.TRANSACTIONS_ROOT,
         label="the transactions",
@@ -283,8 +283,10 @@ def _requests(path: str, tag: str) -> Producers:
 def _forget(
     rows: dict[str, TransactionRow], before_ms: int, count_max: int, surplus_bytes: int
 ) -> list[TransactionRow]:
-    """Take out the ended rows at the beginning that are older, or too many, or of too many bytes; what was taken out. Others
-    move to the end."""
+    """Remove ended rows from the beginning while they are too old, too many, or take too many bytes; returns the removed.
+
+    Rows that have not ended move to the end.
+    """
     forgotten: list[TransactionRow] = []
     kept: dict[str, TransactionRow] = {}
     while rows:

@@ -1,11 +1,10 @@
-"""Decides and finishes transactions for programs that are no gateway: Spark's jobs, maintenance. Blocks.
+"""Decides and finishes transactions, for programs other than the gateway: Spark's jobs, maintenance. Blocks.
 
-1. One topic's records are in memory at a time.
-2. Whatever a call raises once a transaction is decided, its end is left to the next one that finds it: the same job, a gateway,
-   maintenance.
-3. Offsets of groups are for gateways: a transaction with some is not finished here.
+1. The rules are ``finishing``'s; one topic's records are in memory at a time.
+2. When a call raises after the decision, the same job, a gateway or maintenance finishes the transaction later.
+3. Only gateways commit offsets of groups: a transaction with some is not finished here.
 
-The rows of ``system/transactions`` are kept few here only where no gateway does it.
+These programs compact ``system/transactions`` only where no gateway does.
 """
 
 from __future__ import annotations
@@ -34,18 +33,18 @@ from log_format.transactions.staged_records import StagedRecords, decode_staged,
 from log_format.transactions.state import TransactionsState, transactions_table
 
 ATTEMPTS_MAX: Final = 5
-"""Times that a commit is tried again where the store says that it can't, or does not say whether it did."""
+"""Tries of a commit while the store refuses it or leaves its outcome unknown."""
 PAUSE_MS: Final = 500
-"""The first pause between two of them; each is longer by as much."""
+"""The first pause between two tries; each next one is longer by as much."""
 FILES_MIN: Final = 400
-"""Live data files of the table after which they become one: gateways, where there are some, do it at half as many."""
+"""Live data files of the table that are rewritten into one. Gateways, where there are any, do so at half as many."""
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 
 
 class TransactionFinishing:
-    """One thread at a time. ``log_of``: a topic's log; ``engine``: who commits, for the table's history."""
+    """For one thread at a time. ``log_of``: a topic's log. ``engine``: the program's name in the table's history."""
 
     def __init__(
         self,
@@ -66,10 +65,10 @@ class TransactionFinishing:
         self._committer = Committer(self.log, new_id=new_id, engine=engine)
 
     def decide(self, decision: Decision) -> TransactionRow:
-        """The row that holds once the decision is in the store.
+        """The current row once the decision is in the store.
 
-        Raises what the decision is refused with; ``BackOff`` (nothing happened), ``OutcomeUnknown``, ``CorruptData``. The same
-        decision again has the same outcome.
+        Raises the decision's refusal; ``BackOff`` (nothing happened), ``OutcomeUnknown``, ``CorruptData``. The same decision
+        again has the same outcome.
         """
         (outcome,) = self._tried(lambda: self._committer.commit(Decide([decision], self._new_id)).result)
         if isinstance(outcome, TidelogError):
@@ -77,16 +76,16 @@ class TransactionFinishing:
         return outcome
 
     def finish(self, row: TransactionRow) -> TransactionRow:
-        """The row of a transaction at its end, all of it visible; one that is not decided, or has ended, is given back as it is.
+        """The row of the finished transaction, all of it visible. One that is undecided, or has ended, is returned unchanged.
 
-        Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``: then it is not at its end yet.
+        Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``: it is not finished then.
         """
         if row.state == "committing" and staged_offset_names(row):
             raise BackOff(f"Transaction {row.transaction_id} has offsets of a group: a gateway brings it to its end.")
         return _result_of(finish(row, self))
 
     def delete_staged(self, transaction_id: str) -> None:
-        """Delete whatever is staged for it, as well as that goes: what is left is for the collector."""
+        """Delete the transaction's staged objects, best effort: maintenance collects what is left."""
         try:
             for info in list(self._store.list(staged_prefix(transaction_id))):
                 self._store.delete(info.key)
@@ -94,7 +93,7 @@ class TransactionFinishing:
             return
 
     def keep_small(self) -> None:
-        """Rewrite the table and write its checkpoint where it is time. Raises ``TidelogError``, ``StoreUnavailable``."""
+        """Rewrite the table and write its checkpoint when due. Raises ``TidelogError``, ``StoreUnavailable``."""
         if len(self.log.state.files) >= FILES_MIN:
             self._committer.commit(Compact(self._new_id, files_min=FILES_MIN))
         version, root = self.log.state.version, self.log.table.root
@@ -149,7 +148,7 @@ class TransactionFinishing:
             raise BackOff(f"The store does not serve staged records: {problem.detail}.") from problem
 
     def _tried(self, commit: Callable[[], ResultT]) -> ResultT:
-        """What ``commit`` gives; the same commit again is in the log once, whatever became of an earlier try."""
+        """The result of ``commit``, tried again on failure: the same commit is in the log once, whatever earlier tries did."""
         for attempt in range(1, ATTEMPTS_MAX):
             try:
                 return commit()

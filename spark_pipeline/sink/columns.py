@@ -20,8 +20,8 @@ from log_format.errors import UnknownPartition
 from log_format.records.partitioner import partition_for_keys
 from log_format.records.schema import BATCH_SCHEMA, HEADERS, TIMESTAMP
 from log_format.topic.state import TopicState
+from spark_pipeline.option_refused import OptionRefused
 from spark_pipeline.schemas import HEADERS as SPARK_HEADERS
-from spark_pipeline.source.options import OptionRefused
 
 _TYPES: Final[dict[str, tuple[DataType, ...]]] = {
     "key": (BinaryType(), StringType()),

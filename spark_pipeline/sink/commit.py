@@ -28,7 +28,7 @@ from log_format.transactions.without_gateway import TransactionFinishing
 from spark_pipeline.sink.batch_name import BatchName, BatchRefused, passed
 from spark_pipeline.sink.options import SinkOptions
 from spark_pipeline.sink.stage import StagedObject, StagedTask, commits_pool, producer_key, topic_log
-from spark_pipeline.source.store_access import opened
+from spark_pipeline.store_access import opened
 
 _log = logging.getLogger("spark_pipeline.sink")
 

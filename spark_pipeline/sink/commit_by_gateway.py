@@ -1,9 +1,9 @@
 """The driver's part of a write through gateways: one transaction for the batch, over all topics.
 
-1. The transaction's beginning fences every other process of the query, and tells which batch was committed last: behind it nobody
-   else can commit one. So a batch that is in the log already is known, and not sent again.
-2. Nothing is visible before the commit, all of it behind; where the driver dies the transaction ends by its time-out, or is
-   finished by the gateways, and the next beginning waits for that.
+1. To begin the transaction fences every other process of the query, and tells which batch was committed last. No other
+   process can commit one behind it. So a batch that is in the log already is known, and not sent again.
+2. Nothing is visible before the commit, all of it behind. Where the driver dies the transaction ends by its time-out, or gateways
+   finish it, and the next beginning waits for that.
 """
 
 from __future__ import annotations
@@ -11,21 +11,23 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
-from urllib.parse import quote
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from log_format.clock import SystemClock
+from log_format.errors import TidelogError
 from log_format.records.size import record_bytes
 from log_format.transactions.job import NumberCommitted, judge_number
 from log_format.transactions.row import NO_NUMBER
 from spark_pipeline.sink.batch_name import BatchName, passed
 from spark_pipeline.sink.carry import CarriedTask, check_size, decode_stream, encode_stream
-from spark_pipeline.sink.gateway_calls import GatewayCalls, GatewayRefused
 from spark_pipeline.sink.options import SinkOptions
+from tidelog.calls import transactions
+from tidelog.calls.produce import stage
+from tidelog.calls.producers import Stamp
+from tidelog.deadline import Deadline
+from tidelog.http.transport import Transport
 
 REQUEST_BYTES: Final = 4 * 1024 * 1024
 """Records of one request, about: below the limit of gateways that were given a quarter of the default."""
@@ -33,13 +35,17 @@ RECORD_OVERHEAD_BYTES: Final = 32
 """What a record takes beside key, value and headers."""
 TIMEOUT_MS: Final = 300_000
 """Of a transaction that its driver left behind."""
+CALL_MS_MAX: Final = 120_000
+"""No try of a call begins later: a rolling restart of all gateways is over by then."""
+ANSWER_MS_MAX: Final = 60_000
+"""Of one try: a commit waits for every topic's records."""
 _ARROW: Final = "application/vnd.apache.arrow.stream"
 
 
-def commit_carried(tasks: Sequence[CarriedTask], options: SinkOptions) -> None:
+def commit_carried(tasks: Sequence[CarriedTask], options: SinkOptions, *, call_ms_max: float = CALL_MS_MAX) -> None:
     """Commit what the tasks carry; a batch with a name that was committed already changes nothing.
 
-    When it returns the records are in the store and visible. Raises ``BatchRefused``, ``GatewayRefused``: then the batch may be
+    When it returns the records are in the store and visible. Raises ``BatchRefused``, ``TidelogError``: then the batch may be
     repeated, whatever became of it.
     """
     parts: dict[str, list[pa.Table]] = {}
@@ -50,56 +56,48 @@ def commit_carried(tasks: Sequence[CarriedTask], options: SinkOptions) -> None:
         return
     tables = {topic: pa.concat_tables(of_topic).combine_chunks() for topic, of_topic in sorted(parts.items())}
     check_size(sum(table.nbytes for table in tables.values()))
-    calls = GatewayCalls(options.gateways, SystemClock())
+    transport = Transport(options.gateways, request_timeout_ms=ANSWER_MS_MAX)
     try:
-        _commit(calls, tables, tasks[0].batch)
+        _commit(transport, tables, tasks[0].batch, call_ms_max)
     finally:
-        calls.close()
+        transport.close()
 
 
-def _commit(calls: GatewayCalls, tables: Mapping[str, pa.Table], batch: BatchName | None) -> None:
-    begun = _begun(calls, batch)
-    transaction = f"/v1/transactions/{begun.transaction_id}"
-    refusal = None if batch is None else judge_number(batch.transactional_id, batch.number, begun.last_number)
-    if batch is not None and refusal is not None:
-        _abort(calls, transaction)
-        if isinstance(refusal, NumberCommitted):
-            return
-        raise passed(batch, begun.last_number)
+def _commit(transport: Transport, tables: Mapping[str, pa.Table], batch: BatchName | None, call_ms_max: float) -> None:
+    begun = transactions.begin(
+        transport,
+        f"spark-job-{uuid.uuid4().hex}" if batch is None else batch.transactional_id,
+        TIMEOUT_MS,
+        Deadline(call_ms_max),
+        number=None if batch is None else batch.number,
+        # The epoch is not judged here: a lost try was fenced by the next one.
+        repeatable=True,
+    )
+    if batch is not None:
+        last_number = NO_NUMBER if begun.last_number is None else begun.last_number
+        refusal = judge_number(batch.transactional_id, batch.number, last_number)
+        if refusal is not None:
+            _abort(transport, begun.transaction_id, call_ms_max)
+            if isinstance(refusal, NumberCommitted):
+                return
+            raise passed(batch, last_number)
     try:
         for topic, table in tables.items():
             for sequence, request in enumerate(requests_of(table)):
-                headers = {**begun.headers, "Tidelog-Producer-Sequence": str(sequence)}
-                calls.post(f"/v1/topics/{quote(topic, safe='')}/records", encode_stream(request), _ARROW, headers)
-    except GatewayRefused:
-        _abort(calls, transaction)
+                stage(
+                    transport,
+                    topic,
+                    encode_stream(request),
+                    _ARROW,
+                    record_count=request.num_rows,
+                    deadline=Deadline(call_ms_max),
+                    transaction_id=begun.transaction_id,
+                    stamp=Stamp(begun.producer, sequence),
+                )
+    except TidelogError:
+        _abort(transport, begun.transaction_id, call_ms_max)
         raise
-    calls.post(f"{transaction}:commit")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Begun:
-    transaction_id: str
-    last_number: int
-    headers: Mapping[str, str]
-
-
-def _begun(calls: GatewayCalls, batch: BatchName | None) -> _Begun:
-    """A transaction of the batch's, all others of its query fenced."""
-    body: dict[str, Any] = {"transactional_id": f"spark-job-{uuid.uuid4().hex}", "timeout_ms": TIMEOUT_MS}
-    if batch is not None:
-        body |= {"transactional_id": batch.transactional_id, "number": batch.number}
-    answer = calls.post_json("/v1/transactions", body)
-    last_number = answer.get("last_number")
-    return _Begun(
-        transaction_id=answer["transaction_id"],
-        last_number=NO_NUMBER if last_number is None else int(last_number),
-        headers={
-            "Tidelog-Transaction": answer["transaction_id"],
-            "Tidelog-Producer-Id": answer["producer_id"],
-            "Tidelog-Producer-Epoch": str(answer["epoch"]),
-        },
-    )
+    transactions.commit(transport, begun.transaction_id, Deadline(call_ms_max))
 
 
 def requests_of(table: pa.Table) -> Iterator[pa.Table]:
@@ -113,7 +111,7 @@ def requests_of(table: pa.Table) -> Iterator[pa.Table]:
         start = end
 
 
-def _abort(calls: GatewayCalls, transaction: str) -> None:
-    """As well as that goes: what is not aborted ends by its time-out, or by the next one of its transactional id."""
-    with contextlib.suppress(GatewayRefused):
-        calls.post(f"{transaction}:abort")
+def _abort(transport: Transport, transaction_id: str, call_ms_max: float) -> None:
+    """Best effort: what is not aborted ends by its time-out, or by the next transaction of its transactional id."""
+    with contextlib.suppress(TidelogError):
+        transactions.abort(transport, transaction_id, Deadline(call_ms_max))

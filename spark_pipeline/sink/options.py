@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from log_format.errors import RequestRefused
 from log_format.topic.config import check_topic_name
-from spark_pipeline.source.options import OptionRefused
+from spark_pipeline.option_refused import OptionRefused
 
 _KNOWN: Final = ("store", "gateway", "topic", "txnAppId", "txnVersion", "includeHeaders")
 _SPARKS: Final = ("checkpointlocation", "queryname", "outputmode", "path")

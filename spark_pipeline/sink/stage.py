@@ -32,7 +32,7 @@ from log_format.transactions.staged_records import StagedRecords, encode_staged,
 from spark_pipeline.sink.batch_name import BatchName
 from spark_pipeline.sink.columns import by_topic, partitions_of, to_records
 from spark_pipeline.sink.options import SinkOptions
-from spark_pipeline.source.store_access import opened
+from spark_pipeline.store_access import opened
 
 OBJECT_BYTES: Final = 32 * 1024 * 1024
 """Records of one staged object, at about which it is put: what a task holds in memory."""

@@ -13,7 +13,6 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from spark_pipeline.sink.batch_name import BatchName, name_in_stream, name_of_job
 from spark_pipeline.sink.carry import CarriedTask, carry
 from spark_pipeline.sink.commit import commit_staged, drop_staged
-from spark_pipeline.sink.commit_by_gateway import commit_carried
 from spark_pipeline.sink.options import SinkOptions
 from spark_pipeline.sink.stage import Attempt, StagedTask, new_attempt, stage, transaction_id_of
 
@@ -80,6 +79,9 @@ def _write(
 
 def _commit(messages: Messages, options: SinkOptions) -> None:
     if options.gateways:
+        # Executors import this module, too, and need no HTTP client.
+        from spark_pipeline.sink.commit_by_gateway import commit_carried  # noqa: PLC0415
+
         commit_carried([message for message in messages if isinstance(message, CarriedTask)], options)
     else:
         commit_staged([message for message in messages if isinstance(message, StagedTask)], options)

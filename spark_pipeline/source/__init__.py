@@ -1,23 +1,7 @@
 """``format("tidelog")``, reading: topics straight from the store, with the options and columns of Spark's Kafka source.
 
-===============  =====================================================================================
-``options``      what ``option(…)`` says, parsed; refusals name the option
-``store_access`` the store and its reader in a Python process of Spark's
-``topics``       the topics that are read, each with its log, kept fresh commit by commit
-``positions``    where to begin and to end: offsets, timestamps, ``earliest``, ``latest``
-``offsets``      positions as Kafka's source writes them: ``{"topic": {"0": 123}}``
-``limit``        how much a micro-batch takes
-``loss``         records that are gone before they were read
-``planning``     from positions to tasks
-``plan``         offsets -> tasks
-``task``         one task: ranges of segments -> Arrow batches
-``read_ahead``   the next records while Spark takes those before
-``relocation``   where records are whose segment is gone since they were planned
-``filters``      what of a query's filters the plan can use
-``progress``     how far a query is, as a group's committed offsets
-``batch``        the reader of ``spark.read``
-``stream``       the reader of ``spark.readStream``
-===============  =====================================================================================
+From option to batch: ``options`` and ``positions`` say what is read, ``topics`` keeps each topic's log fresh, ``planning`` makes
+tasks of both, a ``task`` reads ranges of segments; ``batch`` and ``stream`` are what Spark calls. Nothing here writes.
 
 1. The driver reads logs, executors read segments; neither asks a gateway, and no JVM reads the log.
 2. What a plan holds is where records are: no credentials, which each process finds for itself.

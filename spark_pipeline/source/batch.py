@@ -13,9 +13,9 @@ from spark_pipeline.source.loss import readable_starts
 from spark_pipeline.source.options import SourceOptions
 from spark_pipeline.source.planning import planned
 from spark_pipeline.source.positions import ending_positions, starting_positions
-from spark_pipeline.source.store_access import opened, segment_reader
 from spark_pipeline.source.task import ReadTask, read_task
 from spark_pipeline.source.topics import Topics
+from spark_pipeline.store_access import opened, segment_reader
 
 
 class BatchReader(DataSourceReader):

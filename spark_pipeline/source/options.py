@@ -18,6 +18,7 @@ import msgspec
 
 from log_format.errors import RequestRefused
 from log_format.topic.config import check_topic_name
+from spark_pipeline.option_refused import OptionRefused
 from spark_pipeline.source.offsets import EARLIEST, LATEST, Positions
 
 MAX_TRIGGER_DELAY_MS: Final = 15 * 60_000
@@ -49,14 +50,6 @@ _KNOWN: Final = (
 )
 _DURATION: Final = re.compile(r"\s*([0-9]{1,9})\s*([a-z]+)?\s*", re.IGNORECASE)
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-class OptionRefused(ValueError):
-    """An option of the source or sink is missing, unknown, malformed or contradicts another; the message begins with its name."""
-
-    def __init__(self, option: str, what: str) -> None:
-        super().__init__(f"{option}: {what}")
-        self.option = option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

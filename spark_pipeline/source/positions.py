@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 from log_format.segments.reader import SegmentReader
 from log_format.topic.state import TopicState
+from spark_pipeline.option_refused import OptionRefused
 from spark_pipeline.source.offsets import EARLIEST, LATEST, Positions
-from spark_pipeline.source.options import Boundary, OptionRefused, SourceOptions
+from spark_pipeline.source.options import Boundary, SourceOptions
 from spark_pipeline.source.topics import TopicsView
 
 

@@ -30,9 +30,9 @@ from spark_pipeline.source.offsets import Positions, count, from_json, to_json
 from spark_pipeline.source.options import SourceOptions
 from spark_pipeline.source.planning import planned
 from spark_pipeline.source.positions import starting_positions
-from spark_pipeline.source.store_access import opened, segment_reader
 from spark_pipeline.source.task import ReadTask, read_task
 from spark_pipeline.source.topics import Topics, TopicsView
+from spark_pipeline.store_access import opened, segment_reader
 
 if TYPE_CHECKING:
     from spark_pipeline.source.progress import GroupProgress

@@ -17,7 +17,7 @@ from log_format.segments.reader import TimestampRange
 from spark_pipeline.source.plan import SegmentPart
 from spark_pipeline.source.read_ahead import read_ahead
 from spark_pipeline.source.relocation import behind, relocated
-from spark_pipeline.source.store_access import segment_reader, topic_log
+from spark_pipeline.store_access import segment_reader, topic_log
 
 _log = logging.getLogger("spark_pipeline.source")
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from tidelog.calls.producers import ProducerIdentity
 from tidelog.collect.batch import TopicForm
 from tidelog.collect.body import RecordForm
 from tidelog.collect.collector import Collector, RecordRules
@@ -17,7 +18,7 @@ from tidelog.collect.delivery import Delivery
 from tidelog.collect.following import Following
 from tidelog.collect.journal import Level
 from tidelog.collect.sink import ProducerLost, Stored
-from tidelog.collect.state import ProducerIdentity, State
+from tidelog.collect.state import State
 from tidelog.collect.state_file import StateFile
 
 NOTED_MAX = 5

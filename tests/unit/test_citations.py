@@ -31,7 +31,7 @@ ELSEWHERE = re.compile(r"\bDESIGN\b|HTTP_" + r"API|HTTP API,? section")
 BLOCK = re.compile(r"^```text\n.*?^```", re.MULTILINE | re.DOTALL)
 DOCSTRING = re.compile(r'^[ \t]*"""(.*?)"""', re.DOTALL | re.MULTILINE)
 COMMENT = re.compile(r"(?:^|\s)#\s(.*)$", re.MULTILINE)
-OTHERS_FILES = {"regex.py"}
+OTHERS_FILES = {"log_format.py", "regex.py"}
 """Names of files that are not the repository's."""
 NO_MODULES = ("py", "lock", "zip", "svc", "bash", "fish")
 """What a file's or a host's name ends with, where a module's goes on."""
@@ -66,7 +66,7 @@ def _prose() -> tuple[tuple[str, str], ...]:
             found.append((name, BLOCK.sub("", path.read_text())))
         elif name.endswith(".py") and path != Path(__file__).resolve():
             found.append((name, "\n".join(_words(path.read_text()))))
-        elif name.endswith((".tf", ".yaml", ".lock", ".sh", "Dockerfile")) or path.name == "Makefile":
+        elif name.endswith((".tf", ".hcl", ".yaml", ".toml", ".lock", ".sh", "Dockerfile")) or path.name == "Makefile":
             found.append((name, "\n".join(COMMENT.findall(path.read_text()))))
     return tuple(found)
 

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 import tidelog.consumer.consumer
+from log_format import limits as contract
 from tidelog import limits
 from tidelog.aio.in_thread import in_thread
 from tidelog.aio.settings import ConsumerSettings
@@ -131,7 +132,7 @@ class Consumer:
             return self._consumer.ready(max_records)
 
     async def poll_arrow(
-        self, timeout_ms: float = limits.POLL_TIMEOUT_MS, max_bytes: int = limits.FETCH_BYTES_LARGEST
+        self, timeout_ms: float = limits.POLL_TIMEOUT_MS, max_bytes: int = contract.FETCH_BYTES_MAX
     ) -> pa.Table:
         """As ``tidelog.Consumer.poll_arrow``."""
         require_pyarrow("poll_arrow")

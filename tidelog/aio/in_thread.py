@@ -30,7 +30,7 @@ def in_thread(call: Callable[[], _T]) -> asyncio.Future[_T]:
     def run() -> None:
         try:
             result = call()
-        except BaseException as error:  # noqa: BLE001 - carried to whoever awaits it
+        except BaseException as error:  # noqa: BLE001 - carried to the task that awaits it
             _post(loop, fail, error)
         else:
             _post(loop, give, result)
@@ -40,5 +40,5 @@ def in_thread(call: Callable[[], _T]) -> asyncio.Future[_T]:
 
 
 def _post(loop: asyncio.AbstractEventLoop, callback: Callable[[_T], None], argument: _T) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
+    with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: no task waits any more
         loop.call_soon_threadsafe(callback, argument)

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import Any, Self, Unpack
 
 import tidelog.producer.producer
 from log_format.errors import TidelogError
 from tidelog import limits
 from tidelog.aio.in_thread import in_thread
 from tidelog.aio.settings import ProducerSettings
+from tidelog.bodies.table_chunk import ArrowStream
 from tidelog.deadline import Deadline
 from tidelog.errors import BufferFull, DeliveryFailed
+from tidelog.producer.producer import HeadersArgument
 from tidelog.types.group import GroupMetadata
 from tidelog.types.record import ProduceResult, RecordMetadata, TopicPartition
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tidelog.bodies.table_chunk import ArrowStream
-    from tidelog.producer.producer import HeadersArgument
 
 
 class Producer:
@@ -134,7 +130,7 @@ class Producer:
             await self.close()
 
     async def _room(self, size_bytes: int, deadline: Deadline) -> None:
-        """Wait for room, a slice at a time: a thread that nobody awaits any more is soon over."""
+        """Wait for room, a slice at a time: a thread that is no longer awaited is soon over."""
         slice_ms = min(deadline.remaining_ms(), limits.AIO_SLICE_MS)
         with contextlib.suppress(BufferFull):
             await in_thread(lambda: self._producer.wait_for_room(size_bytes, slice_ms))

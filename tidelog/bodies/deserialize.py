@@ -28,7 +28,7 @@ class Deserializers:
         for record in records:
             try:
                 made.append(self._made(record))
-            except Exception as error:  # noqa: BLE001 - somebody else's code
+            except Exception as error:  # noqa: BLE001 - the user's code
                 error.add_note(f"deserializing {record.topic}/{record.partition} at offset {record.offset}")
                 return made, error
         return made, None

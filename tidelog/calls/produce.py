@@ -1,20 +1,39 @@
-"""One produce request, or one that stages records for a transaction."""
+"""One produce request, or one that stages records for a transaction.
+
+With a stamp it is repeated until its outcome is known or the deadline passes; the gateway knows it again. Without one a lost
+answer raises ``OutcomeUnknown``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
 from tidelog.bodies.encode import Compression, compress
+from tidelog.calls.producers import Stamp
 from tidelog.deadline import Deadline
 from tidelog.errors import GatewayError
 from tidelog.http.owners import Owned
 from tidelog.http.transport import Reply, Request, Transport, target
-from tidelog.types.record import ProduceResult
+from tidelog.types.record import PartitionRange, ProduceResult
 
 _PARTITION_COUNT: Final = "tidelog-partition-count"
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """Where the records are. ``duplicate``: they were there already. ``partition_count``: the topic's; 0: not said."""
+
+    result: ProduceResult
+    duplicate: bool
+    partition_count: int
+
+
+class _Produced(msgspec.Struct, frozen=True):
+    topic: str
+    partitions: tuple[PartitionRange, ...]
+    duplicate: bool = False
 
 
 class _Staged(msgspec.Struct, frozen=True):
@@ -30,15 +49,13 @@ def produce(
     deadline: Deadline,
     partition: int | None = None,
     compression: Compression | None = None,
-    producer: Mapping[str, str] | None = None,
+    stamp: Stamp | None = None,
     is_final: Callable[[GatewayError], bool] = lambda _error: False,
-    learn: Callable[[str, int], None] = lambda _topic, _partition_count: None,
-) -> ProduceResult:
-    """Append what ``body`` holds, and say where it went; ``partition`` wins over what the records name.
+    patient: bool = False,
+) -> Stored:
+    """Append what ``body`` holds; ``partition`` wins over what the records name.
 
-    ``producer``: the headers by which the gateway knows the request again: then it is repeated until the deadline, unless the
-    error ``is_final``. Without them a lost answer raises ``OutcomeUnknown``. ``learn`` is told the topic and how many partitions
-    it has. Everything else as ``Transport.call``.
+    Raises as ``Transport.call``; errors that are ``is_final`` are not followed by another try.
     """
     place: tuple[str | int, ...] = ("topics", topic)
     if partition is not None:
@@ -49,18 +66,12 @@ def produce(
         target=target(*place, "records"),
         body=sent,
         content_type=content_type,
-        headers={**headers, **(producer or {})},
-        repeatable=producer is not None,
+        headers=headers if stamp is None else {**headers, **stamp.headers},
+        repeatable=stamp is not None,
         about=Owned(topic),
         is_final=is_final,
     )
-    reply = transport.call(request, deadline)
-    result = reply.decode(ProduceResult)
-    learn(topic, _partition_count(reply))
-    for stored in result.partitions:
-        if stored.count < 1 or stored.last_offset - stored.base_offset + 1 != stored.count or stored.base_offset < 0:
-            raise reply.unexpected(f"{stored} is no range of offsets")
-    return result
+    return transport.ask(request, deadline, _stored, patient=patient)
 
 
 def stage(
@@ -69,16 +80,16 @@ def stage(
     body: bytes,
     content_type: str,
     *,
+    record_count: int,
     deadline: Deadline,
-    compression: Compression | None,
     transaction_id: str,
-    producer: Mapping[str, str],
-    is_final: Callable[[GatewayError], bool],
-    learn: Callable[[str, int], None],
+    stamp: Stamp,
+    compression: Compression | None = None,
+    is_final: Callable[[GatewayError], bool] = lambda _error: False,
 ) -> int:
-    """Add what ``body`` holds to a transaction, once however often it is repeated; how many records it was.
+    """Add the ``record_count`` records of ``body`` to a transaction; the topic's partition count is returned, or 0.
 
-    Raises what ``Transport.call`` raises; ``UnexpectedAnswer`` when what answered does not know transactions.
+    Raises as ``Transport.call``, and ``UnexpectedAnswer`` when another number of records was staged.
     """
     sent, headers = compress(body, compression)
     request = Request(
@@ -86,18 +97,30 @@ def stage(
         target=target("topics", topic, "records"),
         body=sent,
         content_type=content_type,
-        headers={**headers, **producer, "Tidelog-Transaction": transaction_id},
+        headers={**headers, **stamp.headers, "Tidelog-Transaction": transaction_id},
         repeatable=True,
         about=Owned(topic),
         is_final=is_final,
     )
-    reply = transport.call(request, deadline)
-    staged = reply.decode(_Staged).staged
-    learn(topic, _partition_count(reply))
-    return staged
+
+    def partition_count(reply: Reply) -> int:
+        staged = reply.decode(_Staged).staged
+        if staged != record_count:
+            raise reply.unexpected(f"it staged {staged} records, and {record_count} were sent")
+        return _partition_count(reply)
+
+    return transport.ask(request, deadline, partition_count)
+
+
+def _stored(reply: Reply) -> Stored:
+    produced = reply.decode(_Produced)
+    for each in produced.partitions:
+        if each.count < 1 or each.last_offset - each.base_offset + 1 != each.count or each.base_offset < 0:
+            raise reply.unexpected(f"{each} is no range of offsets")
+    result = ProduceResult(produced.topic, produced.partitions)
+    return Stored(result, produced.duplicate, _partition_count(reply))
 
 
 def _partition_count(reply: Reply) -> int:
-    """How many partitions the topic has; 0: nothing is said of it."""
     text = reply.headers.get(_PARTITION_COUNT, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

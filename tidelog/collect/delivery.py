@@ -10,13 +10,14 @@ would otherwise take each other's requests for their own.
 
 from __future__ import annotations
 
+from tidelog.calls.producers import ProducerIdentity
 from tidelog.collect import limits
 from tidelog.collect.batch import Batch
 from tidelog.collect.collector import Collector
 from tidelog.collect.counts import Counts
 from tidelog.collect.journal import Journal, Level
 from tidelog.collect.sink import ProducerLost, RecordsTooLarge, Sink
-from tidelog.collect.state import Intent, ProducerIdentity, Range
+from tidelog.collect.state import Intent, Range
 from tidelog.collect.state_file import StateFile
 
 

@@ -56,7 +56,7 @@ def find(patterns: Iterable[str], *, follow_links: bool) -> tuple[Files, list[st
 
 
 def find_beside(paths: Iterable[str], *, follow_links: bool) -> Files:
-    """Every file in the directories of ``paths``: where what was renamed while nobody looked is likely to be."""
+    """Every file in the directories of ``paths``: where what was renamed while no agent looked is likely to be."""
     directories = sorted({Path(path).parent for path in paths})
     beside = [(str(path), f"{directory}/") for directory in directories for path in _entries(directory)]
     return _described(beside, follow_links, [])

@@ -118,26 +118,31 @@ class Following:
         for followed in self.files.values():
             followed.close()
 
-    def _meet(self, followed: Followed, seen: Found, now_s: float, now_ms: int) -> None:
-        """A known file is there."""
+    def _meet(self, followed: Followed, seen: Found, now_s: float, now_ms: int, *, only_copies: bool = False) -> None:
+        """The inode of a known file is there: it is that file, or another one to which the inode was given since."""
         state = followed.state
-        if seen.path != state.last_path or state.gone_since_ms is not None:
+        stayed = seen.path == state.last_path and state.gone_since_ms is None
+        if not stayed:
             followed.state = dataclasses.replace(state, last_path=seen.path, gone_since_ms=None)
         if followed.postponed:
             followed.postponed = False
             followed.exhausted_bytes = None
-        if followed.content is not None or followed.failed:
+        if followed.content is not None or (stayed and followed.failed):
             return
-        if not self._first and seen.stored_bytes == followed.stored_bytes:
+        if stayed and not self._first and seen.stored_bytes == followed.stored_bytes:
             return
         try:
             followed.open()
-        except Truncated:
-            self.truncated(followed, now_ms)
-            self._consider(seen, now_s)
-        except (OSError, ContentDamaged) as error:
-            self._complain(seen.path, str(error))
+        except (Truncated, OSError, ContentDamaged) as error:
+            # What does not decompress under a name that does not say so was never the compressed file.
+            misnamed = isinstance(error, ContentDamaged) and seen.compression != state.compression
+            if misnamed or isinstance(error, Truncated):
+                self.truncated(followed, now_ms)
+                self._consider(seen, now_s, only_copies=only_copies)
+            else:
+                self._complain(seen.path, str(error))
         else:
+            followed.failed = False
             followed.grown_at_s = now_s
 
     def _miss(self, followed: Followed, now_ms: int) -> None:
@@ -159,7 +164,7 @@ class Following:
         for followed in missing:
             seen = beside.pop((followed.state.device, followed.state.inode), None)
             if seen is not None:
-                self._meet(followed, seen, now_s, now_ms)
+                self._meet(followed, seen, now_s, now_ms, only_copies=True)
         lost = [followed for followed in missing if followed.content is None]
         known = {(followed.state.device, followed.state.inode) for followed in self.files.values()}
         for identity, seen in beside.items():

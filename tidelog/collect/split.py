@@ -82,7 +82,7 @@ def split(
     if first_line is None:
         spans, open_start = _lines(breaks), unfinished
     else:
-        # Nobody knows yet whether a line without its end is a first line: it waits, unless it is too large for that.
+        # It is not known yet whether a line without its end is a first line: it waits, unless it is too large for that.
         if rest is Rest.LEAVE and open_end - unfinished <= value_bytes_max:
             open_end = unfinished
         spans, open_start = _events(block[:open_end], breaks, first_line)

@@ -2,7 +2,8 @@
 
 1. ``files`` has the position up to which each file's lines are in the topic for certain.
 2. ``intent`` is a request that may have been sent: which bytes of which files it holds, and under which producer id, epoch and
-   sequence. It is written down before the request is sent, so whoever finds it sends the same bytes under the same sequence.
+   sequence. It is written down before the request is sent, so the process that finds it sends the same bytes under the
+   same sequence.
 3. The bytes end in a checksum; what is damaged is refused, never guessed at.
 """
 
@@ -15,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from tidelog.calls.producers import ProducerIdentity
 from tidelog.collect.position import Position, Tail
 
 FORMAT: Final = 1
@@ -59,14 +61,6 @@ class Range:
     def size_bytes(self) -> int:
         """How many bytes."""
         return self.end.offset - self.start.offset
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerIdentity:
-    """As a gateway issued it."""
-
-    producer_id: str
-    epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,6 +78,11 @@ class Assignment:
         except KeyError:
             raise ValueError(f"{place.topic}/{place.partition} is not assigned to this consumer") from None
 
+    def positions(self) -> dict[TopicPartition, int]:
+        """The offset of the next record to hand out, of each partition of which that is known."""
+        found = {place: progress.position for place, progress in self._progress.items()}
+        return {place: position for place, position in found.items() if position is not None}
+
     def replace(self, places: Iterable[TopicPartition]) -> None:
         """Exactly these; those that stay keep their progress."""
         self._progress = {place: self._progress.get(place, Progress()) for place in places}

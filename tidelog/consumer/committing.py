@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from log_format.errors import TidelogError
 from tidelog.calls.groups import GroupCalls
+from tidelog.consumer.membership import Membership
 from tidelog.deadline import Deadline
 from tidelog.types.group import GroupMetadata
 from tidelog.types.record import TopicPartition
@@ -27,16 +28,14 @@ class Committing:
     def __init__(
         self,
         calls: GroupCalls,
-        who: Callable[[], GroupMetadata],
-        on_refusal: Callable[[TidelogError], None],
+        membership: Membership,
         *,
         interval_ms: float | None,
         timeout_ms: float,
     ) -> None:
-        """``interval_ms``: None commits nothing by itself. ``timeout_ms`` bounds a commit. ``on_refusal`` is told of errors."""
+        """``interval_ms``: None commits nothing by itself. ``timeout_ms`` bounds a commit."""
         self._calls = calls
-        self._who = who
-        self._on_refusal = on_refusal
+        self._membership = membership
         self._interval_s = None if interval_ms is None else interval_ms / 1000
         self._timeout_ms = timeout_ms
         self._committed: dict[TopicPartition, int] = {}
@@ -67,14 +66,14 @@ class Committing:
         """Return when they are committed. Raises ``GatewayError``."""
         self.wait()
         if offsets:
-            self._commit(dict(offsets), self._who(), metadata)
+            self._commit(dict(offsets), self._membership.metadata, metadata)
 
     def commit_changes(self, positions: Mapping[TopicPartition, int], deadline: Deadline | None = None) -> None:
         """As ``commit``, of those that are others than was committed here last."""
         self.wait()
         changes = self._changes(positions)
         if changes:
-            self._commit(changes, self._who(), None, deadline)
+            self._commit(changes, self._membership.metadata, None, deadline)
 
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
         """Commit what changed, in a thread. When the last one is still under way: not now."""
@@ -83,7 +82,7 @@ class Committing:
             return
         changes = self._changes(positions)
         if changes:
-            self._thread = WorkerThread(self._try, changes, self._who(), name="tidelog-commit")
+            self._thread = WorkerThread(self._try, changes, self._membership.metadata, name="tidelog-commit")
             self._thread.start()
 
     def wait(self) -> None:
@@ -105,7 +104,7 @@ class Committing:
         try:
             self._calls.commit(offsets, who, metadata, deadline or Deadline(self._timeout_ms))
         except TidelogError as error:
-            self._on_refusal(error)
+            self._membership.lose(error)
             raise
         self._committed |= offsets
 

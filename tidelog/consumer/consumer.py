@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from log_format import limits as contract
 from tidelog import limits
 from tidelog.arguments import check_topics, require_pyarrow
 from tidelog.bodies.deserialize import Deserializer, Deserializers
@@ -85,7 +86,7 @@ class Consumer(GroupPositions):
         topic_pattern: str | None = None,
         auto_offset_reset: AutoOffsetReset = "earliest",
         max_poll_records: int = limits.POLL_RECORDS_MAX,
-        fetch_max_bytes: int = limits.FETCH_BYTES_MAX,
+        fetch_max_bytes: int = limits.FETCH_BYTES,
         consumer_timeout_ms: float | None = None,
         request_timeout_ms: float = limits.REQUEST_TIMEOUT_MS,
         api_timeout_ms: float = limits.API_TIMEOUT_MS,
@@ -93,7 +94,7 @@ class Consumer(GroupPositions):
         key_deserializer: Deserializer | None = None,
         value_deserializer: Deserializer | None = None,
         assignor: Assignor = "range",
-        session_timeout_ms: int = limits.SESSION_TIMEOUT_MS,
+        session_timeout_ms: int = contract.SESSION_TIMEOUT_MS_DEFAULT,
         client_id: str | None = None,
         instance_id: str | None = None,
         enable_auto_commit: bool = True,
@@ -132,7 +133,7 @@ class Consumer(GroupPositions):
             reset=auto_offset_reset,
             bytes_max=fetch_max_bytes,
             api_timeout_ms=api_timeout_ms,
-            starts=reading,
+            group=reading,
         )
         super().__init__(transport, assignment, reader, reading, api_timeout_ms=api_timeout_ms)
         self._records_max = max_poll_records
@@ -188,7 +189,7 @@ class Consumer(GroupPositions):
             return records
 
     def poll_arrow(
-        self, timeout_ms: float = limits.POLL_TIMEOUT_MS, max_bytes: int = limits.FETCH_BYTES_LARGEST
+        self, timeout_ms: float = limits.POLL_TIMEOUT_MS, max_bytes: int = contract.FETCH_BYTES_MAX
     ) -> pa.Table:
         """As ``poll``, as an Arrow table of up to about ``max_bytes``, one row at least if there is one.
 
@@ -200,7 +201,7 @@ class Consumer(GroupPositions):
         self.wait(timeout_ms)
         return self.ready_arrow(max_bytes)
 
-    def ready_arrow(self, max_bytes: int = limits.FETCH_BYTES_LARGEST) -> pa.Table:
+    def ready_arrow(self, max_bytes: int = contract.FETCH_BYTES_MAX) -> pa.Table:
         """As ``poll_arrow``, of what is here already: no gateway is asked."""
         from tidelog.bodies.fetched_table import concatenate  # noqa: PLC0415 - the SDK works without pyarrow
 
@@ -267,7 +268,7 @@ class Consumer(GroupPositions):
             return
         self._closed = True
         self._group.stop()
-        # A poll under way in another thread ends now; without it the positions are nobody else's.
+        # A poll under way in another thread ends now; without it no other thread moves the positions.
         is_alone = self._thread_lock.acquire(timeout=limits.CLOSE_MS / 1000)
         try:
             if is_alone:
@@ -323,8 +324,8 @@ def _check(auto_offset_reset: str, max_poll_records: int, fetch_max_bytes: int, 
         raise ValueError(f"auto_offset_reset is {auto_offset_reset!r}, not 'earliest', 'latest' or 'none'")
     if max_poll_records < 1:
         raise ValueError(f"max_poll_records is {max_poll_records}, below 1")
-    if not 1 <= fetch_max_bytes <= limits.FETCH_BYTES_LARGEST:
-        raise ValueError(f"fetch_max_bytes is {fetch_max_bytes}, not 1 to {limits.FETCH_BYTES_LARGEST}")
+    if not 1 <= fetch_max_bytes <= contract.FETCH_BYTES_MAX:
+        raise ValueError(f"fetch_max_bytes is {fetch_max_bytes}, not 1 to {contract.FETCH_BYTES_MAX}")
     if auto_commit_interval_ms < 0:
         raise ValueError(f"auto_commit_interval_ms is {auto_commit_interval_ms}, below 0")
 
@@ -343,8 +344,8 @@ def _subscription(
         return {}
     if topics and topic_pattern is not None:
         raise ValueError("topics and topic_pattern exclude each other")
-    if not limits.SESSION_TIMEOUT_MS_MIN <= session_timeout_ms <= limits.SESSION_TIMEOUT_MS_MAX:
-        least, most = limits.SESSION_TIMEOUT_MS_MIN, limits.SESSION_TIMEOUT_MS_MAX
+    if not contract.SESSION_TIMEOUT_MS_MIN <= session_timeout_ms <= contract.SESSION_TIMEOUT_MS_MAX:
+        least, most = contract.SESSION_TIMEOUT_MS_MIN, contract.SESSION_TIMEOUT_MS_MAX
         raise ValueError(f"session_timeout_ms is {session_timeout_ms}, not {least} to {most}")
     if not topics and topic_pattern is None:
         return {}

@@ -54,7 +54,7 @@ class FetchOrder:
                 self.found = [self._fetch_arrow(deadline)]
             else:
                 self.found = fetch_many(self._transport, self._positions, self._limits, deadline, about=self._about)
-        except Exception as error:  # noqa: BLE001 - nobody could see it in a thread: the poll raises it
+        except Exception as error:  # noqa: BLE001 - unseen in a thread: the poll raises it
             self.found = error
 
     def _fetch_arrow(self, deadline: Deadline) -> Fetched | FetchFailed:
@@ -83,7 +83,7 @@ class FetchAhead:
 
     @property
     def busy(self) -> bool:
-        """Whether there is an order, or a thread that still fetches what nobody wants any more."""
+        """Whether there is an order, or a thread that still fetches what is no longer wanted."""
         return self._order is not None or (self._thread is not None and self._thread.is_alive())
 
     def start(self, order: FetchOrder, deadline: Deadline) -> None:

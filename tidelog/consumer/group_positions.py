@@ -34,8 +34,7 @@ class GroupPositions(Positions):
     def positions(self) -> dict[TopicPartition, int]:
         """The offset of the next record that a poll returns, of each partition of which that is known."""
         with self._alone():
-            found = {place: self._assignment[place].position for place in self._assignment}
-            return {place: position for place, position in found.items() if position is not None}
+            return self._assignment.positions()
 
     def commit(self, offsets: Mapping[TopicPartition, int] | None = None, *, metadata: str | None = None) -> None:
         """Return when these are committed for the group, all or none; the next member goes on there. None: ``positions``.

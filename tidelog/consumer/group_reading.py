@@ -3,7 +3,7 @@
 All of it happens in the consumer's thread, while it asks for records:
 
 1. What the member lost is read no more; its positions are committed under the old generation, ``on_revoked`` is told; only then
-   the new generation is acknowledged, and with that the partitions may go to others. So nobody else reads a partition
+   the new generation is acknowledged, and with that the partitions may go to others. So no other member reads a partition
    while its records are handed out here.
 2. What it gained is read from the committed offset, else by the reset policy. A position found by that policy is committed at
    once where it is the end: a consumer that dies before its first commit has skipped nothing.
@@ -55,8 +55,7 @@ class GroupReading:
         self.membership = Membership(calls, settings.subscription, session_timeout_ms=settings.session_timeout_ms)
         self.committing = Committing(
             calls,
-            lambda: self.membership.metadata,
-            self.membership.lose,
+            self.membership,
             interval_ms=settings.auto_commit_interval_ms,
             timeout_ms=settings.api_timeout_ms,
         )
@@ -83,13 +82,8 @@ class GroupReading:
 
     @property
     def may_hand_out(self) -> bool:
-        """Whether nobody else reads what is assigned here."""
+        """Whether no other member reads what is assigned here."""
         return not self.membership.is_out
-
-    def positions(self) -> dict[TopicPartition, int]:
-        """The next to hand out, of the partitions of which that is known."""
-        found = {place: self._assignment[place].position for place in self._assignment}
-        return {place: position for place, position in found.items() if position is not None}
 
     def serve(self, deadline: Deadline) -> None:
         """Do what the group wants of its member, and commit what is due. Raises ``GatewayError``, and what callbacks raise."""
@@ -100,7 +94,7 @@ class GroupReading:
         if self.is_member:
             self._serve_member(deadline)
         if self.committing.is_due:
-            self.committing.start(self.positions())
+            self.committing.start(self._assignment.positions())
 
     def committed(self, places: Iterable[TopicPartition], deadline: Deadline) -> dict[TopicPartition, int]:
         """Where the group goes on, of those of which it has committed something. Raises ``GatewayError``."""
@@ -180,7 +174,7 @@ class GroupReading:
         if not self.committing.is_automatic:
             return
         try:
-            self.committing.commit_changes(self.positions(), deadline)
+            self.committing.commit_changes(self._assignment.positions(), deadline)
         except TidelogError as error:
             _logger.warning(
                 "offsets were not committed, their records will come again: %s: %s", error.code, error.detail

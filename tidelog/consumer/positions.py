@@ -7,9 +7,10 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 
 from tidelog.arguments import check_partitions
-from tidelog.calls.topic_list import list_topics
+from tidelog.calls.topics import list_topics, partition_offsets
 from tidelog.consumer.assignment import Assignment
 from tidelog.consumer.reader import Reader
+from tidelog.deadline import Deadline
 from tidelog.http.transport import Transport
 from tidelog.types.record import TopicPartition
 
@@ -115,7 +116,10 @@ class Positions:
 
     def offsets_for_times(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """The offset of the first record, in offset order, with at least this timestamp; None: there is none."""
-        return {place: self._reader.partition_offsets(place, time_ms).offset for place, time_ms in times_ms.items()}
+        return {
+            place: partition_offsets(self._transport, place, time_ms, Deadline(self._api_timeout_ms)).offset
+            for place, time_ms in times_ms.items()
+        }
 
     def _named(self, partitions: tuple[TopicPartition, ...]) -> list[TopicPartition]:
         self._reader.refresh_topics()

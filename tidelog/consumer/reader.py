@@ -5,38 +5,27 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
+from log_format import limits as contract
 from tidelog import limits
 from tidelog.bodies.encode import arrow_available
 from tidelog.calls.fetch import Fetched, FetchLimits
-from tidelog.calls.topic_facts import describe_topic
+from tidelog.calls.topics import describe_topic
 from tidelog.consumer.assignment import Assignment, Progress
 from tidelog.consumer.fetch_ahead import FetchAhead, FetchOrder
+from tidelog.consumer.group_reading import GroupReading
 from tidelog.deadline import Deadline
 from tidelog.errors import GatewayError, OffsetOutOfRange, UnknownPartition
 from tidelog.http.owners import Owned
-from tidelog.http.transport import Request, Transport, target
+from tidelog.http.transport import Transport
 from tidelog.types.record import TopicPartition
 from tidelog.types.topic import PartitionOffsets, Topic
 
 AutoOffsetReset = Literal["earliest", "latest", "none"]
 
 _logger = logging.getLogger("tidelog.consumer")
-
-
-class Starts(Protocol):
-    """Where a group begins."""
-
-    def committed(self, places: Iterable[TopicPartition], deadline: Deadline) -> Mapping[TopicPartition, int]:
-        """What it has committed for these."""
-
-    def refuse_reset(self, places: Sequence[TopicPartition]) -> None:
-        """Raise when these, for which it has nothing committed, may not begin elsewhere."""
-
-    def reset_to(self, positions: Mapping[TopicPartition, int]) -> None:
-        """These begin by the reset policy."""
 
 
 class Reader:
@@ -51,10 +40,10 @@ class Reader:
         reset: AutoOffsetReset,
         bytes_max: int,
         api_timeout_ms: float,
-        starts: Starts | None = None,
+        group: GroupReading | None = None,
     ) -> None:
-        """``starts``: where partitions without a position begin, before the reset policy is asked."""
-        self._starts = starts
+        """``group``: its committed offsets are asked for before the reset policy."""
+        self._group = group
         self._transport = transport
         self._assignment = assignment
         self._topics: dict[str, float | None] = dict.fromkeys(topics)
@@ -81,12 +70,6 @@ class Reader:
         described = describe_topic(self._transport, topic, deadline or Deadline(self._api_timeout_ms), patient=True)
         self._owner_counts[topic] = int(described.config.get("owners", 1))
         return described
-
-    def partition_offsets(self, place: TopicPartition, timestamp_ms: int | None) -> PartitionOffsets:
-        """Where the partition's log begins and ends, and the offset for a time."""
-        where = target("topics", place.topic, "partitions", place.partition, "offsets", timestamp=timestamp_ms)
-        request = Request(method="GET", target=where, repeatable=True, reads=True)
-        return self._transport.call(request, Deadline(self._api_timeout_ms)).decode(PartitionOffsets)
 
     def offsets(
         self, places: Iterable[TopicPartition], deadline: Deadline | None = None
@@ -124,9 +107,9 @@ class Reader:
         Raises ``OffsetOutOfRange`` (in a group ``NoCommittedOffset``) when it is ``none``.
         """
         lost = [place for place in places if self._assignment[place].position is None]
-        if self._starts is not None:
-            lost = self._look_up(self._starts, lost, deadline or Deadline(self._api_timeout_ms))
-            self._starts.refuse_reset(lost)
+        if self._group is not None:
+            lost = self._look_up(self._group, lost, deadline or Deadline(self._api_timeout_ms))
+            self._group.refuse_reset(lost)
         if lost and self._reset == "none":
             where = f"{lost[0].topic}/{lost[0].partition}"
             raise OffsetOutOfRange(f"{where} has no position: seek, or choose another auto_offset_reset.")
@@ -135,16 +118,16 @@ class Reader:
             place: offsets.log_start_offset if self._reset == "earliest" else offsets.high_watermark
             for place, offsets in ends.items()
         }
-        if self._starts is not None and found:
-            self._starts.reset_to(found)
+        if self._group is not None and found:
+            self._group.reset_to(found)
         for place, position in found.items():
             self._assignment[place].seek(position)
             self._assignment[place].high_watermark = ends[place].high_watermark
 
-    def _look_up(self, starts: Starts, places: list[TopicPartition], deadline: Deadline) -> list[TopicPartition]:
+    def _look_up(self, group: GroupReading, places: list[TopicPartition], deadline: Deadline) -> list[TopicPartition]:
         """Those that have no position after that."""
         unasked = [place for place in places if not self._assignment[place].is_looked_up]
-        known = starts.committed(unasked, deadline) if unasked else {}
+        known = group.committed(unasked, deadline) if unasked else {}
         for place in unasked:
             progress = self._assignment[place]
             progress.is_looked_up = True
@@ -190,7 +173,7 @@ class Reader:
         if order is None:
             active = self._assignment.active()
             behind = [(place, progress) for place, progress in active if progress.behind]
-            wait_ms = 0 if behind else int(min(poll_deadline.remaining_ms(), limits.FETCH_WAIT_MS_MAX))
+            wait_ms = 0 if behind else int(min(poll_deadline.remaining_ms(), contract.FETCH_WAIT_MS_MAX))
             order = self._order(behind or active, wait_ms)
             order.fetch(call_deadline)
         if isinstance(order.found, Exception):
@@ -214,7 +197,7 @@ class Reader:
         if as_arrow:
             wanted = wanted[:1]
             self._assignment.had_turn(wanted[0][0])
-        records_max = limits.FETCH_RECORDS_MAX if as_arrow else limits.JSON_FETCH_RECORDS_MAX
+        records_max = contract.FETCH_RECORDS_MAX if as_arrow else limits.JSON_FETCH_RECORDS_MAX
         return FetchOrder(
             self._transport,
             wanted,

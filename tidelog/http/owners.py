@@ -3,7 +3,7 @@
 1. It saves a hop and conflicts: any gateway takes any request, so nothing ever waits for what is learned here. And it outlives
    the bootstrap addresses: as long as one gateway that was learned is there, the client goes on, and learns of others from it.
 2. An address that a gateway advertises is used only after the gateway of that id answered there for the same store: behind a load
-   balancer it may lead nowhere, or to somebody else. Then the bootstrap addresses are kept to, quietly.
+   balancer it may lead nowhere, or to another server. Then the bootstrap addresses are kept to, quietly.
 3. What is known is asked for again after ``OWNERS_AGE_MS_MAX``, and soon after an address failed.
 4. Records for a topic go to the topic's best gateway: they name no partition, and their numbers are the topic's. A fetch goes to
    the partition's owner, which has the newest records in memory; one of several partitions, to the topic's with most of them.

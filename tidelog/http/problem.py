@@ -46,7 +46,7 @@ def error_from_answer(status: int, body: bytes, *, request_id: str | None, url: 
         return error_from_problem(problem, request_id=request_id)
     shown = body[:_BODY_CHARACTERS_SHOWN].decode("utf-8", "backslashreplace")
     error = UnexpectedAnswer(f"{url} answered {status} without a problem document: {shown!r}", status=status)
-    # A refusal changed nothing whoever made it; 502, 503 and 504 of a proxy say nothing about the gateway behind it.
+    # A refusal changed nothing, a proxy's as well; 502, 503 and 504 of a proxy say nothing about the gateway behind it.
     error.may_have_happened = error.retryable = status >= 500
     error.request_id = request_id
     return error

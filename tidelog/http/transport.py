@@ -126,16 +126,34 @@ class Transport:
         """The addresses."""
         return self._endpoints.urls
 
-    def call(self, request: Request, deadline: Deadline, *, patient: bool = False) -> Reply:
+    def ask(self, request: Request, deadline: Deadline, read: Callable[[Reply], _T], *, patient: bool = False) -> _T:
+        """What ``read`` makes of the reply. While that raises ``UnexpectedAnswer``, a repeatable request is repeated.
+
+        Raises as ``call``, and that ``UnexpectedAnswer``.
+        """
+        garbled: GatewayError | None = None
+        while True:
+            reply = self.call(request, deadline, patient=patient, doubt=garbled)
+            try:
+                return read(reply)
+            except UnexpectedAnswer as error:
+                if not request.repeatable or deadline.near:
+                    raise
+                garbled = error
+            self.pause(min(limits.BACKOFF_FIRST_MS, deadline.remaining_ms()))
+
+    def call(
+        self, request: Request, deadline: Deadline, *, patient: bool = False, doubt: GatewayError | None = None
+    ) -> Reply:
         """The reply to ``request``, tried until ``deadline`` where trying again is safe.
 
-        ``patient``: a try that began before the deadline has its whole ``request_timeout_ms``.
+        ``patient``: a try that began before the deadline has its whole ``request_timeout_ms``. ``doubt``: how an earlier try
+        ended that may have happened.
 
         Raises the ``GatewayError`` of the contract's error, ``OutcomeUnknown`` when the answer to a request that changes
         something is lost, ``GatewayUnreachable`` when no address took it, ``ClientClosed`` after ``close``.
         """
         self.check_process()
-        doubt: GatewayError | None = None
         last: GatewayError | None = None
         while True:
             endpoint = self._choose(request)
@@ -250,7 +268,7 @@ class Transport:
             error = error_from_answer(answer.status, answer.body, request_id=request_id, url=endpoint.url)
             if request.reads:
                 error.may_have_happened = False
-            if error.retryable:
+            if error.retryable or error.may_have_happened:
                 endpoint.rest(_retry_after_ms(answer.headers.get("retry-after")))
         return error
 

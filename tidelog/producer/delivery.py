@@ -166,7 +166,7 @@ class RecordBatch:
         return self.finish([error] * self.record_count, on_delivery)
 
     def finish(self, outcomes: list[Outcome], on_delivery: OnDelivery | None) -> int:
-        """Tell everybody, once: futures first, then ``on_delivery``. Returns how many records failed."""
+        """Tell the outcomes, once: futures first, then ``on_delivery``. Returns how many records failed."""
         assert len(outcomes) == self.record_count
         assert self.outcomes is None
         with _finished:
@@ -206,5 +206,5 @@ class RecordBatch:
 def _call(fn: Callable[..., object], *arguments: object) -> None:
     try:
         fn(*arguments)
-    except Exception:  # somebody else's code, called from our thread, which has more to deliver
+    except Exception:  # the user's code, called from our thread, which has more to deliver
         _logger.exception("a delivery callback raised an exception")

@@ -18,17 +18,16 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-
-import msgspec
+from typing import TypeVar
 
 from log_format.errors import ErrorCode, TidelogError
+from tidelog.calls.producers import ProducerIdentity, Stamp
 from tidelog.deadline import Deadline
-from tidelog.errors import DeliveryTimeout, GatewayError, OutcomeUnknown, UnexpectedAnswer
-from tidelog.http.transport import Request, Transport, target
-from tidelog.limits import BACKOFF_FIRST_MS
-from tidelog.types.record import ProduceResult
+from tidelog.errors import DeliveryTimeout, GatewayError, OutcomeUnknown
+
+_T = TypeVar("_T")
 
 TIMES_NUMBERED_MAX = 8
 """How often one request gets a new number: each time something was refused, forgotten or deleted under it."""
@@ -36,19 +35,11 @@ TIMES_NUMBERED_MAX = 8
 _FORGOTTEN = (ErrorCode.UNKNOWN_PRODUCER, ErrorCode.SEQUENCE_OUT_OF_ORDER, ErrorCode.FENCED_PRODUCER)
 
 
-class Issued(msgspec.Struct, frozen=True):
-    """A producer id and its epoch, as gateways issue them."""
-
-    producer_id: str
-    epoch: int
-
-
 @dataclass(eq=False, slots=True)
 class _Identity:
     """One producer id, for one topic."""
 
-    producer_id: str
-    epoch: int
+    producer: ProducerIdentity
     next_sequence: int = 0
     acknowledged: int = 0
     """How many of its requests the gateway has taken, as far as it is known."""
@@ -68,12 +59,8 @@ class _Number:
     is_last: bool
     """Whether the batch needs no further number when this one is used."""
 
-    def headers(self) -> Mapping[str, str]:
-        return {
-            "Tidelog-Producer-Id": self.identity.producer_id,
-            "Tidelog-Producer-Epoch": str(self.identity.epoch),
-            "Tidelog-Producer-Sequence": str(self.sequence),
-        }
+    def stamp(self) -> Stamp:
+        return Stamp(self.identity.producer, self.sequence)
 
     def is_final(self, error: GatewayError) -> bool:
         """Whether trying again under this number can't help."""
@@ -84,8 +71,8 @@ class _Number:
         return is_forgotten or self.identity.retired
 
 
-Post = Callable[[Mapping[str, str], Callable[[GatewayError], bool]], ProduceResult]
-"""Sends one request with these headers, repeated where that may help and the error is not final."""
+Post = Callable[[Stamp, Callable[[GatewayError], bool]], _T]
+"""Sends one request with this stamp, repeated where that may help and the error is not final."""
 
 
 @dataclass(eq=False, slots=True)
@@ -106,13 +93,13 @@ class _Lane:
 class Numbering:
     """The numbers of one producer's requests."""
 
-    def __init__(self, transport: Transport, *, issue: Callable[[str], Issued] | None = None) -> None:
-        """``issue``: gives the producer id for a topic's requests; None: the gateways give as many as are needed.
+    def __init__(self, issue: Callable[[str, Deadline], ProducerIdentity], *, renews: bool) -> None:
+        """``issue`` gives the producer for a topic's requests, until a deadline.
 
-        What ``issue`` gives is all there is: a request that is refused or forgotten under it is not numbered anew.
+        ``renews``: it gives another one each time, so a request that is refused or forgotten is numbered anew.
         """
-        self._transport = transport
         self._issue = issue
+        self._renews = renews
         self._lanes: dict[str, _Lane] = {}
         self._changed = threading.Condition()
 
@@ -135,7 +122,7 @@ class Numbering:
             assert not any(lane.batches for lane in self._lanes.values())
             self._lanes = {}
 
-    def send(self, topic: str, batch: int, deadline: Deadline, post: Post, *, is_last: bool) -> ProduceResult:
+    def send(self, topic: str, batch: int, deadline: Deadline, post: Post[_T], *, is_last: bool) -> _T:
         """Post one request of the batch under its number. ``is_last``: if it succeeds the batch needs no further one.
 
         Raises ``OutcomeUnknown`` when it may be in the log; any other ``TidelogError`` says that it is not.
@@ -144,7 +131,7 @@ class Numbering:
         for _ in range(TIMES_NUMBERED_MAX):
             number = self._take(topic, batch, deadline, is_last=is_last)
             try:
-                result = self._clear_answer(number, deadline, post)
+                result = post(number.stamp(), number.is_final)
             except TidelogError as error:
                 if not self._is_to_be_repeated(lane, batch, number, error):
                     raise
@@ -159,16 +146,6 @@ class Numbering:
             f"Topic {topic!r} forgot its producers {TIMES_NUMBERED_MAX} times. The records are not stored."
         )
 
-    def _clear_answer(self, number: _Number, deadline: Deadline, post: Post) -> ProduceResult:
-        """Post, again when a success is garbled: the gateway answers the same number as it did the first time."""
-        while True:
-            try:
-                return post(number.headers(), number.is_final)
-            except UnexpectedAnswer:
-                if deadline.near:
-                    raise
-                self._transport.pause(min(BACKOFF_FIRST_MS, deadline.remaining_ms()))
-
     def _take(self, topic: str, batch: int, deadline: Deadline, *, is_last: bool) -> _Number:
         """The batch's next number, when those before it have theirs."""
         lane = self._lanes[topic]
@@ -177,8 +154,8 @@ class Numbering:
                 raise DeliveryTimeout("Records before these took all the time for delivery. These were not sent.")
             if lane.identity is not None and not lane.identity.retired:
                 return self._next(lane, lane.identity, batch, is_last=is_last)
-        # Nobody else does the same: this batch is the first, and the others wait until it has a number.
-        identity = self._new_identity(topic, deadline)
+        # No other batch does the same: this one is the first, and the others wait until it has a number.
+        identity = _Identity(self._issue(topic, deadline))
         with self._changed:
             lane.identity = identity
             return self._next(lane, identity, batch, is_last=is_last)
@@ -218,7 +195,7 @@ class Numbering:
                 unknown = OutcomeUnknown(f"An earlier try may have happened; the last one was refused: {error.detail}")
                 unknown.__cause__ = error
                 raise unknown
-            is_forgotten = self._issue is None and (error.code in _FORGOTTEN or identity.never(number.sequence))
+            is_forgotten = self._renews and (error.code in _FORGOTTEN or identity.never(number.sequence))
             if is_forgotten or identity.retired or lane.behind(number):
                 identity.retired = True
                 gaps = [number.sequence] + ([] if identity.gap_at is None else [identity.gap_at])
@@ -226,11 +203,3 @@ class Numbering:
             else:
                 identity.next_sequence = number.sequence
             return is_forgotten
-
-    def _new_identity(self, topic: str, deadline: Deadline) -> _Identity:
-        if self._issue is not None:
-            given = self._issue(topic)
-            return _Identity(given.producer_id, given.epoch)
-        request = Request(method="POST", target=target("producers"), repeatable=True, reads=True)
-        issued = self._transport.call(request, deadline).decode(Issued)
-        return _Identity(issued.producer_id, issued.epoch)

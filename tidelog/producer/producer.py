@@ -16,11 +16,13 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from log_format import limits as contract
 from log_format.errors import TidelogError
 from tidelog import limits
 from tidelog.bodies.encode import Compression
 from tidelog.bodies.record_columns import CHOOSE
 from tidelog.bodies.table_chunk import ArrowStream, TableChunk, TableDelivery, as_table, cut
+from tidelog.calls.producers import issue_producer
 from tidelog.deadline import Deadline
 from tidelog.errors import BufferFull, DeliveryFailed
 from tidelog.http.transport import Transport
@@ -53,7 +55,7 @@ class Producer:
     Promises: an acknowledged record (its future has a result) is durable and has this offset, and it is in the log once:
     requests are numbered, so that one whose answer was lost is repeated, by any gateway, until its outcome is known, and
     never doubled. One producer's records keep their order in each partition; different topics don't wait for each other.
-    Only when ``delivery_timeout_ms`` is over and nobody could say, a record fails with ``OutcomeUnknown``: then it may or
+    Only when ``delivery_timeout_ms`` is over and no gateway could say, a record fails with ``OutcomeUnknown``: then it may or
     may not be in the log. Every other error says that it is not.
 
     Safe from any thread. A forked child must make its own; the parent's raises ``RuntimeError`` there.
@@ -94,7 +96,7 @@ class Producer:
         value_serializer: Serializer | None = None,
         on_delivery: OnDelivery | None = None,
         transactional_id: str | None = None,
-        transaction_timeout_ms: int = limits.TRANSACTION_TIMEOUT_MS,
+        transaction_timeout_ms: int = contract.TRANSACTION_TIMEOUT_MS_DEFAULT,
         ca_file: str | None = None,
     ) -> None:
         """Nothing is sent or connected yet. Raises ``ValueError`` for a value out of its range."""
@@ -107,30 +109,26 @@ class Producer:
         _check_words(compression, transactional_id, transaction_timeout_ms, enable_idempotence=enable_idempotence)
         transport = Transport(bootstrap_servers, request_timeout_ms=request_timeout_ms, ca_file=ca_file)
         staging = None if transactional_id is None else TransactionalSender(transport, compression=compression)
-        if staging is not None:
-            numbering: Numbering | None = staging.numbering
-        else:
-            numbering = Numbering(transport) if enable_idempotence else None
+        numbering = _numbering(transport) if enable_idempotence else None
+        sender = staging or Sender(transport, compression=compression, numbering=numbering)
         self._buffer = SendBuffer(
             linger_ms=linger_ms,
             batch_bytes=batch_bytes,
             buffer_bytes=buffer_bytes,
             max_block_ms=max_block_ms,
             delivery_timeout_ms=delivery_timeout_ms,
-            in_flight_per_topic=1 if numbering is None else limits.IN_FLIGHT_PER_TOPIC_MAX,
-            on_taken=lambda batch: None if numbering is None else numbering.enter(batch.topic, batch.number),
+            in_flight_per_topic=sender.in_flight_per_topic,
+            on_taken=sender.enter,
         )
         self._threads = SendingThreads(
             transport,
             self._buffer,
-            staging or Sender(transport, compression=compression, numbering=numbering),
+            sender,
             max_in_flight=max_in_flight,
             delivery_timeout_ms=delivery_timeout_ms,
             on_delivery=on_delivery,
-            numbering=numbering,
-            on_failure=None if staging is None else staging.fail,
         )
-        self._staging = staging
+        self._sender = sender
         self._append = self._buffer.append
         self._transactions: Transactions | None = None
         if transactional_id is not None and staging is not None:
@@ -185,12 +183,12 @@ class Producer:
             size_bytes += headers_bytes(pairs)
         if partition is None:
             partition = CHOOSE
-        elif not 0 <= partition <= limits.PARTITION_MAX:
-            raise ValueError(f"partition is {partition}, not 0 to {limits.PARTITION_MAX}")
+        elif not 0 <= partition < contract.PARTITION_COUNT_MAX:
+            raise ValueError(f"partition is {partition}, not 0 to {contract.PARTITION_COUNT_MAX - 1}")
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // 1_000_000
-        elif not 0 <= timestamp_ms <= limits.TIMESTAMP_MS_MAX:
-            raise ValueError(f"timestamp_ms is {timestamp_ms}, not 0 to {limits.TIMESTAMP_MS_MAX}")
+        elif not 0 <= timestamp_ms <= contract.TIMESTAMP_MS_MAX:
+            raise ValueError(f"timestamp_ms is {timestamp_ms}, not 0 to {contract.TIMESTAMP_MS_MAX}")
         future, opened = self._append(topic, key, value, pairs, partition, timestamp_ms, size_bytes)
         if opened:
             self._threads.ensure()
@@ -235,7 +233,7 @@ class Producer:
         self.commit_transaction()
 
     def init_transactions(self) -> None:
-        """Fence whoever used the transactional id before: nothing that they left open can be committed after this.
+        """Fence every earlier producer of the transactional id: nothing that it left open can be committed after this.
 
         Call it before you read where to go on from what they committed. Otherwise it may be left out: beginning a transaction
         does the same. Raises as ``begin_transaction``.
@@ -251,7 +249,7 @@ class Producer:
         self._transactional().begin()
 
     def commit_transaction(self) -> None:
-        """Return when everything sent in the transaction is in the log and everybody sees it, with the offsets of groups.
+        """Return when everything sent in the transaction is in the log and visible to every reader, with the offsets of groups.
 
         Repeated by itself until the outcome is known. Raises ``OutcomeUnknown`` when ``delivery_timeout_ms`` is over before
         that: call it again. Any other error says that the transaction is aborted and nothing of it will ever appear:
@@ -295,8 +293,7 @@ class Producer:
                 if index == 0:
                     raise
                 delivery.fail(error)
-                if self._staging is not None:
-                    self._staging.fail(error)
+                self._sender.fail(error)
                 break
             self._threads.ensure()
 
@@ -347,6 +344,10 @@ class Producer:
             raise RuntimeError("this producer was made before a fork: make a new one in the child process")
 
 
+def _numbering(transport: Transport) -> Numbering:
+    return Numbering(lambda _topic, deadline: issue_producer(transport, deadline), renews=True)
+
+
 def _check_at_least(least: float, **given: float) -> None:
     for name, value in given.items():
         if value < least:
@@ -360,10 +361,10 @@ def _check_words(
         raise ValueError(f"compression is {compression!r}, not 'gzip', 'zstd' or None")
     if transactional_id is not None and not enable_idempotence:
         raise ValueError("transactions need enable_idempotence")
-    if not limits.TRANSACTION_TIMEOUT_MS_MIN <= transaction_timeout_ms <= limits.TRANSACTION_TIMEOUT_MS_MAX:
+    if not contract.TRANSACTION_TIMEOUT_MS_MIN <= transaction_timeout_ms <= contract.TRANSACTION_TIMEOUT_MS_MAX:
         raise ValueError(
             f"transaction_timeout_ms is {transaction_timeout_ms}, not "
-            f"{limits.TRANSACTION_TIMEOUT_MS_MIN} to {limits.TRANSACTION_TIMEOUT_MS_MAX}"
+            f"{contract.TRANSACTION_TIMEOUT_MS_MIN} to {contract.TRANSACTION_TIMEOUT_MS_MAX}"
         )
 
 

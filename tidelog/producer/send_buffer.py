@@ -3,8 +3,8 @@
 1. Batches of one topic leave in the order in which they were filled, at most ``in_flight_per_topic`` unfinished ones at a
    time: one where requests are not numbered, since two of them on the way could be committed in either order. Topics don't
    wait for each other.
-2. Bytes that are taken in and not finished are at most ``buffer_bytes``; whoever wants to add more waits.
-3. A batch is ready when it is full, has lingered, or somebody waits: for a flush, for room, or for the end.
+2. Bytes that are taken in and not finished are at most ``buffer_bytes``; a caller that would add more waits.
+3. A batch is ready when it is full, has lingered, or a caller waits: for a flush, for room, or for the end.
 4. While a topic's batch is on its way the next one goes on growing, up to ``REQUEST_TARGET_BYTES``: the slower the
    gateway, the fewer and larger the requests.
 """

@@ -15,15 +15,15 @@ import itertools
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from log_format.errors import TidelogError
-from log_format.limits import REQUEST_BYTES_MAX
+from log_format.limits import PRODUCER_REQUESTS_REMEMBERED, REQUEST_BYTES_MAX
 from tidelog.bodies.encode import ARROW, Compression, encode, encode_table
 from tidelog.bodies.record_columns import RecordColumns
 from tidelog.bodies.table_chunk import TableChunk
 from tidelog.calls.produce import produce
-from tidelog.calls.topic_facts import TopicFacts, TopicFactsCache
+from tidelog.calls.producers import Stamp
 from tidelog.errors import (
     DeliveryTimeout,
     GatewayError,
@@ -37,6 +37,7 @@ from tidelog.http.transport import Transport
 from tidelog.limits import RECORD_OVERHEAD_BYTES
 from tidelog.producer.delivery import Outcome, RecordBatch
 from tidelog.producer.numbering import Numbering
+from tidelog.producer.topic_facts import TopicFacts, TopicFactsCache
 from tidelog.types.record import ProduceResult
 
 
@@ -46,7 +47,7 @@ class Sender:
     def __init__(
         self, transport: Transport, *, compression: Compression | None, numbering: Numbering | None = None
     ) -> None:
-        """``numbering``: of idempotent requests; every batch has entered it."""
+        """``numbering``: of idempotent requests; None: they are not numbered."""
         self._transport = transport
         self._numbering = numbering
         self._compression = compression
@@ -54,8 +55,26 @@ class Sender:
         self._request_bytes_max = REQUEST_BYTES_MAX
         self._round_robin = itertools.count(random.randrange(1 << 16))  # noqa: S311
 
+    @property
+    def in_flight_per_topic(self) -> int:
+        """How many batches of a topic may be on their way: where none is numbered two could be committed in either order."""
+        return 1 if self._numbering is None else PRODUCER_REQUESTS_REMEMBERED
+
+    def enter(self, batch: RecordBatch | TableChunk) -> None:
+        """The batch is on its way, behind all of its topic that entered before. To be called before it is delivered."""
+        if self._numbering is not None:
+            self._numbering.enter(batch.topic, batch.number)
+
+    def leave(self, batch: RecordBatch | TableChunk) -> None:
+        """The batch has its outcome."""
+        if self._numbering is not None:
+            self._numbering.leave(batch.topic, batch.number)
+
+    def fail(self, error: TidelogError) -> None:
+        """Records were not stored, or will not be."""
+
     def deliver(self, batch: RecordBatch) -> list[Outcome] | None:
-        """The outcome of each record, in order; None: it comes later, and somebody else tells it."""
+        """The outcome of each record, in order; None: it comes later, with the transaction's end."""
         if batch.deadline.near:
             error = DeliveryTimeout(
                 "Others were in the way until the time for delivery was over. The record was not sent."
@@ -158,20 +177,21 @@ class Sender:
         """One request, under the batch's next number where requests are numbered."""
 
         def post(
-            producer: Mapping[str, str] | None = None,
+            stamp: Stamp | None = None,
             is_final: Callable[[GatewayError], bool] = lambda _error: False,
         ) -> ProduceResult:
-            return produce(
+            stored = produce(
                 self._transport,
                 batch.topic,
                 body,
                 content_type,
                 deadline=batch.deadline,
                 compression=self._compression,
-                producer=producer,
+                stamp=stamp,
                 is_final=is_final,
-                learn=self._facts.learn,
             )
+            self._facts.learn(batch.topic, stored.partition_count)
+            return stored.result
 
         if self._numbering is None:
             return post()

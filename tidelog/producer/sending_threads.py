@@ -11,7 +11,6 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import Callable
 
 from log_format.errors import TidelogError
 from tidelog.bodies.table_chunk import TableChunk
@@ -19,7 +18,6 @@ from tidelog.deadline import Deadline
 from tidelog.errors import DeliveryFailed, OutcomeUnknown, TransactionAborted
 from tidelog.http.transport import Transport
 from tidelog.producer.delivery import OnDelivery
-from tidelog.producer.numbering import Numbering
 from tidelog.producer.send_buffer import Sendable, SendBuffer
 from tidelog.producer.sender import Sender
 from tidelog.worker_thread import WorkerThread
@@ -39,12 +37,7 @@ class SendingThreads:
         max_in_flight: int,
         delivery_timeout_ms: float,
         on_delivery: OnDelivery | None,
-        numbering: Numbering | None,
-        on_failure: Callable[[TidelogError], None] | None = None,
     ) -> None:
-        """``on_failure`` is told why records were not taken, from the thread that sent them."""
-        self._numbering = numbering
-        self._on_failure = on_failure
         self._transport = transport
         self._buffer = buffer
         self._sender = sender
@@ -107,7 +100,7 @@ class SendingThreads:
         self._raise_failures()
 
     def close_forgotten(self) -> None:
-        """Close what nobody will close any more; failures are in the log, since there is nobody to raise them to."""
+        """Close what its user forgot; failures are in the log, since no caller is there to raise them to."""
         if threading.current_thread() in self._threads:
             self._buffer.close()
             return
@@ -119,8 +112,7 @@ class SendingThreads:
             try:
                 self._deliver(batch)
             finally:
-                if self._numbering is not None:
-                    self._numbering.leave(batch.topic, batch.number)
+                self._sender.leave(batch)
                 self._buffer.finished(batch)
 
     def _deliver(self, batch: Sendable) -> None:
@@ -132,7 +124,7 @@ class SendingThreads:
             outcomes = self._sender.deliver(batch)
         except TidelogError as error:
             self._fail(batch, error)
-        except Exception as error:  # the top of this thread: nobody else would finish these records
+        except Exception as error:  # the top of this thread: else these records would never be finished
             _logger.exception("a defect of the producer")
             defect = OutcomeUnknown(f"A defect of the producer: {error!r}")
             defect.__cause__ = error
@@ -156,8 +148,7 @@ class SendingThreads:
         _logger.log(
             level, "%d records for topic %s were not acknowledged: %s: %s", count, topic, error.code, error.detail
         )
-        if self._on_failure is not None:
-            self._on_failure(error)
+        self._sender.fail(error)
         with self._lock:
             self._failed_count += count
             self._first_error = self._first_error or error

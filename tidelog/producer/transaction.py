@@ -11,27 +11,20 @@ import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
 from log_format.errors import TidelogError
 from tidelog.bodies.table_chunk import TableChunk
+from tidelog.calls.producers import ProducerIdentity
+from tidelog.calls.transactions import Committed
 from tidelog.errors import TransactionAborted, UnexpectedAnswer, UnknownTopic
 from tidelog.producer.delivery import OnDelivery, Outcome, RecordBatch
-from tidelog.producer.numbering import Issued
 from tidelog.producer.send_buffer import Sendable
 from tidelog.types.record import PartitionRange, ProduceResult
-
-
-class Committed(msgspec.Struct, frozen=True):
-    """The answer to a commit: the ranges of offsets that the transaction's records got, by topic."""
-
-    topics: tuple[ProduceResult, ...] = ()
 
 
 class Transaction:
     """Safe from any thread."""
 
-    def __init__(self, transaction_id: str, producer: Issued) -> None:
+    def __init__(self, transaction_id: str, producer: ProducerIdentity) -> None:
         self.transaction_id = transaction_id
         self.producer = producer
         self.failure: TidelogError | None = None
@@ -40,7 +33,7 @@ class Transaction:
         self._held: list[Sendable] = []
         self._lock = threading.Lock()
 
-    def issue(self, topic: str) -> Issued:
+    def issue(self, topic: str) -> ProducerIdentity:
         """Under which producer id the topic's requests are numbered. Raises ``TransactionAborted`` when one has failed."""
         with self._lock:
             if topic in self._topics:
@@ -65,7 +58,7 @@ class Transaction:
             self._held.append(batch)
 
     def commit(self, committed: Committed, on_delivery: OnDelivery | None) -> None:
-        """Tell everybody where their records are."""
+        """Tell each record's future where the record is."""
         topics = {result.topic: result for result in committed.topics}
         by_topic: dict[str, list[Sendable]] = {}
         for batch in sorted(self._take_held(), key=lambda batch: batch.number):
@@ -74,7 +67,7 @@ class Transaction:
             _tell_places(topic, batches, topics.get(topic), on_delivery)
 
     def abort(self, error: TidelogError, on_delivery: OnDelivery | None) -> None:
-        """Tell everybody that nothing of it is, or that nobody knows."""
+        """Tell each record's future that nothing of it is stored, or that this is unknown."""
         for batch in self._take_held():
             _fail(batch, error, on_delivery)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from log_format.errors import TidelogError
@@ -10,10 +10,12 @@ from tidelog.bodies.encode import ARROW, Compression
 from tidelog.bodies.record_columns import CHOOSE, RecordColumns
 from tidelog.bodies.table_chunk import TableChunk
 from tidelog.calls.produce import stage
-from tidelog.errors import GatewayError, TransactionAborted, UnexpectedAnswer
+from tidelog.calls.producers import ProducerIdentity, Stamp
+from tidelog.deadline import Deadline
+from tidelog.errors import GatewayError, TransactionAborted
 from tidelog.http.transport import Transport
 from tidelog.producer.delivery import Outcome, RecordBatch
-from tidelog.producer.numbering import Issued, Numbering
+from tidelog.producer.numbering import Numbering
 from tidelog.producer.sender import Sender
 from tidelog.producer.transaction import Transaction
 from tidelog.types.record import ProduceResult
@@ -28,13 +30,13 @@ class TransactionalSender(Sender):
     """A ``Sender`` whose requests belong to the transaction that ``begin`` was given. Safe from any thread."""
 
     def __init__(self, transport: Transport, *, compression: Compression | None) -> None:
-        self.numbering = Numbering(transport, issue=self._issue)
-        super().__init__(transport, compression=compression, numbering=self.numbering)
+        self._numbers = Numbering(self._issue, renews=False)
+        super().__init__(transport, compression=compression, numbering=self._numbers)
         self._transaction: Transaction | None = None
 
     def begin(self, transaction: Transaction) -> None:
         """From now on. Nothing may be on its way."""
-        self.numbering.start_over()
+        self._numbers.start_over()
         self._transaction = transaction
 
     def fail(self, error: TidelogError) -> None:
@@ -89,26 +91,24 @@ class TransactionalSender(Sender):
     ) -> None:
         transaction_id = self._current().transaction_id
 
-        def post(producer: Mapping[str, str], is_final: Callable[[GatewayError], bool]) -> ProduceResult:
-            staged = stage(
+        def post(stamp: Stamp, is_final: Callable[[GatewayError], bool]) -> int:
+            return stage(
                 self._transport,
                 batch.topic,
                 body,
                 content_type,
+                record_count=record_count,
                 deadline=batch.deadline,
-                compression=self._compression,
                 transaction_id=transaction_id,
-                producer=producer,
+                stamp=stamp,
+                compression=self._compression,
                 is_final=is_final,
-                learn=self._facts.learn,
             )
-            if staged != record_count:
-                raise UnexpectedAnswer(f"The gateway staged {staged} records, and {record_count} were sent.")
-            return ProduceResult(batch.topic, ())
 
-        self.numbering.send(batch.topic, batch.number, batch.deadline, post, is_last=is_last)
+        partition_count = self._numbers.send(batch.topic, batch.number, batch.deadline, post, is_last=is_last)
+        self._facts.learn(batch.topic, partition_count)
 
-    def _issue(self, topic: str) -> Issued:
+    def _issue(self, topic: str, _deadline: Deadline) -> ProducerIdentity:
         return self._current().issue(topic)
 
     def _current(self) -> Transaction:

@@ -22,15 +22,15 @@ from typing import ParamSpec, TypeVar
 import msgspec
 
 from log_format.errors import ErrorCode, TidelogError
-from tidelog.bodies.encode import JSON
-from tidelog.bodies.json_offsets import as_json_offsets
+from tidelog.calls import transactions as calls
+from tidelog.calls.producers import ProducerIdentity, raise_epoch
+from tidelog.calls.transactions import Begun, Committed
 from tidelog.deadline import Deadline
 from tidelog.errors import FencedProducer, GatewayError, OutcomeUnknown, TransactionAborted, TransactionNotOpen
-from tidelog.http.transport import Reply, Request, Transport, target
+from tidelog.http.transport import Transport
 from tidelog.producer.delivery import OnDelivery
-from tidelog.producer.numbering import Issued
 from tidelog.producer.sending_threads import SendingThreads
-from tidelog.producer.transaction import Committed, Transaction
+from tidelog.producer.transaction import Transaction
 from tidelog.producer.transactional_sender import TransactionalSender
 from tidelog.types.group import GroupMetadata
 from tidelog.types.record import TopicPartition
@@ -46,13 +46,7 @@ class Identity(msgspec.Struct, frozen=True):
     call_timeout_ms: float
 
 
-class _Begun(msgspec.Struct, frozen=True):
-    transaction_id: str
-    producer_id: str
-    epoch: int
-
-
-_T = TypeVar("_T", Issued, _Begun)
+_T = TypeVar("_T", ProducerIdentity, Begun)
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -85,23 +79,22 @@ class Transactions:
         self._changed = threading.Condition()
         self._state = _State.NONE
         self._transaction: Transaction | None = None
-        self._last: Issued | None = None
+        self._last: ProducerIdentity | None = None
         self._fenced: FencedProducer | None = None
         self._entered_count = 0
 
     def initialize(self) -> None:
-        """Fence whoever used the transactional id before, and abort what they left open. Raises as ``begin``."""
+        """Fence every earlier producer of the transactional id, and abort what it left open. Raises as ``begin``."""
         with self._changed:
             self._check_none()
-        self._take_epoch(("producers",), {"transactional_id": self._transactional_id}, Issued)
+        self._take_epoch(lambda deadline: raise_epoch(self._transport, self._transactional_id, deadline))
 
     def begin(self) -> None:
         """Open one. Raises ``RuntimeError`` while another one is open, ``FencedProducer``, ``GatewayError``."""
         with self._changed:
             self._check_none()
-        body = {"transactional_id": self._transactional_id, "timeout_ms": self._timeout_ms}
-        begun = self._take_epoch(("transactions",), body, _Begun)
-        transaction = Transaction(begun.transaction_id, Issued(begun.producer_id, begun.epoch))
+        begun = self._take_epoch(self._begin_once)
+        transaction = Transaction(begun.transaction_id, begun.producer)
         with self._changed:
             self._check_none()
             self._sender.begin(transaction)
@@ -133,12 +126,9 @@ class Transactions:
     def add_offsets(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata | str) -> None:
         """As ``Producer.send_offsets_to_transaction``."""
         who = GroupMetadata(group) if isinstance(group, str) else group
-        body: dict[str, object] = {"group": who.group, "offsets": as_json_offsets(offsets)}
-        if who.member_id is not None:
-            body |= {"member_id": who.member_id, "generation": who.generation}
         with self.entered() as transaction:
             try:
-                self._call("transactions", transaction.transaction_id, "offsets", body=body)
+                calls.add_offsets(self._transport, transaction.transaction_id, offsets, who, self._deadline())
             except GatewayError as error:
                 transaction.fail(error)
                 self._note_fencing(error)
@@ -175,7 +165,7 @@ class Transactions:
         aborted = TransactionAborted("The transaction was aborted.")
         transaction.fail(aborted)
         try:
-            self._call("transactions", transaction.transaction_id, action="abort")
+            calls.abort(self._transport, transaction.transaction_id, self._deadline())
             state_after = _State.NONE
         except TransactionNotOpen as error:
             if was_in_doubt:  # what was in doubt is decided: it was committed
@@ -233,20 +223,23 @@ class Transactions:
             if state is _State.NONE:
                 self._transaction = None
 
-    def _take_epoch(self, where: tuple[str, ...], body: object, kind: type[_T]) -> _T:
-        """Raise the epoch, and see that nobody else did meanwhile. Raises ``FencedProducer``, ``GatewayError``."""
+    def _begin_once(self, deadline: Deadline) -> Begun:
+        return calls.begin(self._transport, self._transactional_id, self._timeout_ms, deadline, repeatable=False)
+
+    def _take_epoch(self, take: Callable[[Deadline], _T]) -> _T:
+        """Raise the epoch, and see that no other producer did meanwhile. Raises ``FencedProducer``, ``GatewayError``."""
         doubtful_count = 0
-        deadline = Deadline(self._call_timeout_ms)
+        deadline = self._deadline()
         while True:
             # One try each: whether a lost one has raised the epoch, too, must be known when the epoch is judged.
             try:
-                taken = self._send(where, body, deadline, repeatable=False).decode(kind)
+                taken = take(deadline)
                 break
             except GatewayError as error:
                 if not error.may_have_happened or deadline.near:
                     raise
                 doubtful_count += 1
-        last, self._last = self._last, Issued(taken.producer_id, taken.epoch)
+        last, self._last = self._last, ProducerIdentity(taken.producer_id, taken.epoch)
         if last is None or last.producer_id != taken.producer_id:
             return taken
         if taken.epoch > last.epoch + 1 + doubtful_count:
@@ -258,8 +251,7 @@ class Transactions:
 
     def _commit_call(self, transaction: Transaction) -> Committed:
         try:
-            reply = self._call("transactions", transaction.transaction_id, action="commit")
-            return reply.decode(Committed)
+            return calls.commit(self._transport, transaction.transaction_id, self._deadline())
         except GatewayError as error:
             self._note_fencing(error)
             if error.after_doubt and error.code is ErrorCode.UNKNOWN_TRANSACTION:
@@ -267,9 +259,9 @@ class Transactions:
             raise
 
     def _give_up(self, transaction: Transaction, failure: TidelogError) -> None:
-        """It can't be committed: tell the gateway, if it listens, and everybody else."""
+        """It can't be committed: tell the gateway, if it listens, and every future of its records."""
         try:
-            self._call("transactions", transaction.transaction_id, action="abort")
+            calls.abort(self._transport, transaction.transaction_id, self._deadline())
         except GatewayError as error:
             self._note_fencing(error)
             _logger.info("the transaction is left to its time-out: %s: %s", error.code, error.detail)
@@ -288,17 +280,5 @@ class Transactions:
         if isinstance(error, FencedProducer):
             self._fenced = error
 
-    def _call(self, *names: str, action: str = "", body: object = None) -> Reply:
-        return self._send(names, body, Deadline(self._call_timeout_ms), action=action, repeatable=True)
-
-    def _send(
-        self, names: tuple[str, ...], body: object, deadline: Deadline, *, action: str = "", repeatable: bool
-    ) -> Reply:
-        request = Request(
-            method="POST",
-            target=target(*names, action=action),
-            body=None if body is None else msgspec.json.encode(body),
-            content_type=None if body is None else JSON,
-            repeatable=repeatable,
-        )
-        return self._transport.call(request, deadline)
+    def _deadline(self) -> Deadline:
+        return Deadline(self._call_timeout_ms)

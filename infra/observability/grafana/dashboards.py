@@ -1,6 +1,6 @@
 """Makes ``dashboards/tidelog.json`` from the list below: ``python infra/observability/grafana/dashboards.py``.
 
-Grafana's own form takes thirty lines for a panel of which three say something; a test holds the file to this list.
+Grafana's own form takes thirty lines for a panel, of which three matter. A test compares the file with this list.
 """
 # ruff: noqa: INP001 - a program of its own
 

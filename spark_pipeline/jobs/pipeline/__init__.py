@@ -1,17 +1,7 @@
 """A topic of JSON -> a typed table -> aggregates, each record once; what does not fit goes to a dead-letter topic.
 
-================  =====================================================================================
-``settings``      what a pipeline is: options and a TOML file
-``record_schema`` which records fit: columns and rules, from DDL or JSON Schema
-``json_schema``   JSON Schema -> columns and rules
-``strict_json``   Spark's JSON reader, made exact
-``judge``         records -> typed rows, or the reasons why not
-``silver``        the table of rows
-``dead_letters``  the topic of the others
-``gold``          aggregates over windows of event time
-``run``           the queries
-``report``        what people and machines see of it
-================  =====================================================================================
+``settings`` and the schemas (``record_schema``, ``json_schema``) say what fits, ``judge`` decides it for each record, ``run``
+keeps the queries going that write ``silver``, ``gold`` and ``dead_letters``. Nothing here knows how topics are read or written.
 
 ::
 

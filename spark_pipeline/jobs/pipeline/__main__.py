@@ -18,8 +18,8 @@ from spark_pipeline.java import JavaMissing
 from spark_pipeline.jobs.pipeline.report import JsonReport, TextReport
 from spark_pipeline.jobs.pipeline.run import Pipeline
 from spark_pipeline.jobs.pipeline.settings import MAX_OFFSETS_PER_TRIGGER, Settings, read_settings
+from spark_pipeline.option_refused import OptionRefused
 from spark_pipeline.session import LOCAL_CHECKPOINTS, session
-from spark_pipeline.source.options import OptionRefused
 
 MESSAGE_CHARACTERS_MAX: Final = 1_000
 """How much of Spark's own words is told."""

@@ -29,9 +29,9 @@ from log_format.errors import UnknownTopic
 from log_format.topic.changes import AlterTopic, CreateTopic
 from log_format.topic.config import TopicConfig
 from spark_pipeline.jobs.pipeline.judge import REASON
+from spark_pipeline.option_refused import OptionRefused
 from spark_pipeline.schemas import HEADERS
-from spark_pipeline.source.options import OptionRefused
-from spark_pipeline.source.store_access import opened
+from spark_pipeline.store_access import opened
 
 HEADER_BYTES_MAX: Final = 8 * 1024
 """What the headers add to a record at most: so much larger than the records of its origin the topic's must be allowed to be."""

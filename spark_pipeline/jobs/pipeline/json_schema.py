@@ -30,7 +30,7 @@ from pyspark.sql.types import (
 )
 
 from spark_pipeline.jobs.pipeline.record_schema import RecordSchema, Rule, is_missing, quoted
-from spark_pipeline.source.options import OptionRefused
+from spark_pipeline.option_refused import OptionRefused
 
 _ANNOTATIONS: Final = frozenset(
     ("$schema", "$id", "$comment", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly")

@@ -15,7 +15,7 @@ from typing import Final
 from pyspark.errors import ParseException
 from pyspark.sql.types import StructField, StructType
 
-from spark_pipeline.source.options import OptionRefused
+from spark_pipeline.option_refused import OptionRefused
 
 OWN_PREFIX: Final = "_"
 """Columns that begin so are the pipeline's: ``_partition``, ``_offset``, …"""

@@ -24,7 +24,7 @@ from spark_pipeline.jobs.pipeline.judge import REASON, judge
 from spark_pipeline.jobs.pipeline.record_schema import RecordSchema, from_ddl
 from spark_pipeline.jobs.pipeline.report import REASONS_MAX, ListenToGold, Report
 from spark_pipeline.jobs.pipeline.settings import Settings
-from spark_pipeline.source.options import OptionRefused
+from spark_pipeline.option_refused import OptionRefused
 
 LOOK_SECONDS: Final = 0.2
 """How often it is looked whether a query has failed or an end was asked for."""

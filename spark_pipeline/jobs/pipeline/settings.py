@@ -38,7 +38,7 @@ from log_format.errors import RequestRefused, StoreError
 from log_format.stores import open_store
 from log_format.topic.config import check_topic_name
 from spark_pipeline.jobs.pipeline.gold import Gold
-from spark_pipeline.source.options import OptionRefused
+from spark_pipeline.option_refused import OptionRefused
 
 MAX_OFFSETS_PER_TRIGGER: Final = 500_000
 """Records of a micro-batch: some seconds of two cores' work, and at a kilobyte each within one commit of dead letters."""

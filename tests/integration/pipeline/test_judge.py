@@ -11,8 +11,8 @@ from pyspark.sql import Row, SparkSession
 from spark_pipeline.jobs.pipeline.json_schema import from_json_schema
 from spark_pipeline.jobs.pipeline.judge import REASON, judge
 from spark_pipeline.jobs.pipeline.record_schema import RecordSchema, from_ddl
+from spark_pipeline.option_refused import OptionRefused
 from spark_pipeline.schemas import KAFKA_SOURCE
-from spark_pipeline.source.options import OptionRefused
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

@@ -17,7 +17,7 @@ from spark_pipeline.jobs.pipeline import dead_letters as dead_letters_module
 from spark_pipeline.jobs.pipeline import run as run_module
 from spark_pipeline.jobs.pipeline.run import Pipeline
 from spark_pipeline.jobs.pipeline.settings import Settings
-from spark_pipeline.source.options import OptionRefused
+from spark_pipeline.option_refused import OptionRefused
 from tests.support.flight_topic import Events, FlightTopic
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]

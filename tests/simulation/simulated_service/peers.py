@@ -51,6 +51,11 @@ class Members(Peers):
         self._cluster = cluster
         self._own_name = own_name
 
+    @property
+    def count(self) -> int:
+        """Of ``candidates``."""
+        return len(self.candidates())
+
     def candidates(self) -> dict[str, str]:
         """The others, also some that have crashed."""
         names = (service.machine.name for service in self._cluster.services.values())

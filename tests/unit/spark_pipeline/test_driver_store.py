@@ -13,7 +13,7 @@ import pytest
 from log_format.stores.memory import MemoryStore
 from spark_pipeline import driver_store as module
 from spark_pipeline.driver_store import driver_store
-from spark_pipeline.source.store_access import opened
+from spark_pipeline.store_access import opened
 
 
 def spark_with(settings: dict[str, str], java: dict[str, str]) -> Any:

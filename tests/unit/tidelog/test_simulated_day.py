@@ -14,6 +14,7 @@ import pytest
 from log_format.errors import TidelogError
 from tests.support.fake_log import Asked, FakeLog, Problem
 from tidelog.bodies.record_columns import CHOOSE
+from tidelog.calls.producers import issue_producer
 from tidelog.deadline import Deadline
 from tidelog.errors import DeliveryTimeout, OutcomeUnknown
 from tidelog.http.connection import Answer, AnswerLost, NeverSent
@@ -105,7 +106,7 @@ def network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """The clients of this test are on it, and on its clock."""
     clock, rng = Clock(), random.Random(request.param)
     network = SimulatedNetwork(clock, rng)
-    for module in ("deadline", "http.endpoints", "producer.sender", "calls.topic_facts"):
+    for module in ("deadline", "http.endpoints", "producer.sender", "producer.topic_facts"):
         monkeypatch.setattr(f"tidelog.{module}.time", clock)
     monkeypatch.setattr("tidelog.http.endpoints.random", rng)
     monkeypatch.setattr(
@@ -131,7 +132,7 @@ def test_a_day_of_outages_loses_and_doubles_nothing(network: SimulatedNetwork) -
     clock, log = network.clock, network.log
     log.carry_out(Asked("POST", "/v1/topics", {}, {}, b'{"name":"t","partition_count":1,"config":{}}'))
     transport = Transport(["http://one", "http://two"], request_timeout_ms=REQUEST_TIMEOUT_MS)
-    numbering = Numbering(transport)
+    numbering = Numbering(lambda _topic, deadline: issue_producer(transport, deadline), renews=True)
     sender = Sender(transport, compression=None, numbering=numbering)
     outcomes: dict[bytes, int | TidelogError] = {}
     end_s, number = clock.now_s + DAY_S, 0
@@ -142,10 +143,10 @@ def test_a_day_of_outages_loses_and_doubles_nothing(network: SimulatedNetwork) -
         for value in values:
             batch.add(None, value, (), CHOOSE, 1_763_683_200_000, 100)
         started_s = clock.now_s
-        numbering.enter("t", number)
+        sender.enter(batch)
         found = sender.deliver(batch)
         assert found is not None
-        numbering.leave("t", number)
+        sender.leave(batch)
         assert clock.now_s - started_s <= DELIVERY_TIMEOUT_MS / 1000 + 1
         outcomes.update(zip(values, found, strict=True))
         number += 1

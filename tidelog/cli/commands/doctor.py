@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidelog.cli.terminal.console import CommandFailed, JsonOption, output, print_json, reporting
+from tidelog.cli.terminal.console import JsonOption, output, print_json, reading_a_store, reporting
 from tidelog.cli.terminal.exit_code import ExitCode
 
 if TYPE_CHECKING:
@@ -37,15 +37,10 @@ def doctor(
       tidelog doctor --store ./log --reader --json
     """
     with reporting(as_json=as_json):
-        try:
+        with reading_a_store():
             from log_format.clock import SystemClock  # noqa: PLC0415 - with the others
             from log_format.inspection.diagnosis import Verdict, diagnose  # noqa: PLC0415 - needs pyarrow
             from log_format.stores import open_store  # noqa: PLC0415 - only here the store itself is read
-        except ModuleNotFoundError as error:
-            what = (
-                f"Reading a store needs {error.name}: pip install 'tidelog[arrow]' (for s3:// too: 'tidelog[arrow,s3]')"
-            )
-            raise CommandFailed(what) from None
         opened = open_store(store, must_exist=True)
         findings = []
         for finding in diagnose(opened, SystemClock(), lambda: str(uuid.uuid4()), is_reader=is_reader):

@@ -8,7 +8,15 @@ import typer
 from rich.table import Table
 
 from log_format.errors import StoreError
-from tidelog.cli.terminal.console import CommandFailed, JsonOption, output, print_json, progress, reporting
+from tidelog.cli.terminal.console import (
+    CommandFailed,
+    JsonOption,
+    output,
+    print_json,
+    progress,
+    reading_a_store,
+    reporting,
+)
 from tidelog.cli.terminal.exit_code import ExitCode
 from tidelog.cli.terminal.names import TopicArgument
 
@@ -35,14 +43,9 @@ def verify(
       tidelog verify orders --store s3://bucket/prefix --json
     """
     with reporting(as_json=as_json):
-        try:
+        with reading_a_store():
             from log_format.inspection.verify import verify_topic  # noqa: PLC0415 - needs pyarrow
             from log_format.stores import open_store  # noqa: PLC0415 - only here the store itself is read
-        except ModuleNotFoundError as error:
-            what = (
-                f"Reading a store needs {error.name}: pip install 'tidelog[arrow]' (for s3:// too: 'tidelog[arrow,s3]')"
-            )
-            raise CommandFailed(what) from None
         with progress(f"verifying {topic}", shown=not as_json) as bar:
             task = bar.add_task("segments", total=None)
             try:

@@ -59,7 +59,7 @@ class StreamSink:
         return len(records)
 
     def write(self, ends: Mapping[TopicPartition, int] | None) -> dict[TopicPartition, tuple[int, int]]:
-        """All at once, and through to whoever reads."""
+        """All at once, and through to the reader."""
         wanted = [each for each in self._records if ends is None or each[1] < ends[each[0]]]
         self._out.writelines(data for _, _, data in wanted)
         self._out.flush()

@@ -9,7 +9,7 @@ import msgspec
 
 from log_format.limits import REQUEST_BYTES_MAX
 from tidelog.cli.sources.lines import STANDARD_STREAM, Lines, Place
-from tidelog.cli.sources.rows import Fields, Rows, RowsBuilder, as_bytes, as_timestamp_ms, require_arrow
+from tidelog.cli.sources.rows import Fields, Row, Rows, RowsBuilder, as_bytes, as_timestamp_ms, require_arrow
 from tidelog.cli.terminal.console import CommandFailed
 
 
@@ -58,7 +58,7 @@ def _header(row: list[str], fields: Fields) -> list[str]:
     return row
 
 
-def _row(names: list[str], row: list[str], fields: Fields) -> tuple[bytes | None, bytes | None, int | None]:
+def _row(names: list[str], row: list[str], fields: Fields) -> Row:
     if len(row) != len(names):
         raise ValueError(f"it has {len(row)} fields, and the first line names {len(names)}")
     found = dict(zip(names, row, strict=True))

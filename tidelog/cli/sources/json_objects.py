@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from tidelog.cli.sources.lines import Lines
-from tidelog.cli.sources.rows import Fields, Rows, RowsBuilder, as_timestamp_ms, require_arrow
-from tidelog.cli.terminal.console import CommandFailed
+from tidelog.cli.sources.rows import Fields, Row, Rows, as_timestamp_ms, require_arrow, rows_of
 
 _decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -21,25 +20,11 @@ def read_objects(groups: Iterable[Lines], fields: Fields) -> Iterator[Rows]:
     """
     require_arrow("--format objects")
     for group in groups:
-        builder = RowsBuilder(group.path, "line")
-        wrong: CommandFailed | None = None
-        for index, line in enumerate(group.lines):
-            if not line.strip():
-                continue
-            try:
-                builder.add(group.first + index, *_row(line, fields))
-            except (msgspec.DecodeError, ValueError) as error:
-                wrong = CommandFailed(f"{group.place(index)}: {error}")
-                break
-            if builder.full:
-                yield builder.take()
-        if len(builder):
-            yield builder.take()
-        if wrong is not None:
-            raise wrong
+        lines = ((number, line) for number, line in enumerate(group.lines, group.first) if line.strip())
+        yield from rows_of(group.path, "line", lines, lambda line: _row(line, fields))
 
 
-def _row(line: bytes, fields: Fields) -> tuple[bytes | None, bytes | None, int | None]:
+def _row(line: bytes, fields: Fields) -> Row:
     members = _decoder.decode(line)
     for name in fields.named():
         if name not in members:

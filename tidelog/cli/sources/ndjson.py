@@ -34,7 +34,7 @@ def send_ndjson(tally: Tally, groups: Iterable[Lines], destination: Destination,
 def _send(transport: Transport, tally: Tally, part: Lines, destination: Destination) -> None:
     count = sum(1 for line in part.lines if line.strip())
     try:
-        result = produce_request(
+        stored = produce_request(
             transport,
             tally.topic,
             b"\n".join(part.lines),
@@ -50,7 +50,7 @@ def _send(transport: Transport, tally: Tally, part: Lines, destination: Destinat
     except KeyboardInterrupt:
         tally.failed_count += count
         raise
-    tally.store(result.partitions, part.place(len(part.lines) - 1))
+    tally.store(stored.result.partitions, part.place(len(part.lines) - 1))
 
 
 def _parts(group: Lines) -> Iterator[Lines]:

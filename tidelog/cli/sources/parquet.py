@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tidelog.bodies.table_chunk import cut
-from tidelog.cli.sources.lines import STANDARD_STREAM, Place
+from tidelog.cli.sources.lines import STANDARD_STREAM
 from tidelog.cli.sources.rows import (
     ROWS_BYTES_MAX,
     ROWS_MAX,
     Fields,
+    Row,
     Rows,
-    RowsBuilder,
     as_bytes,
     as_timestamp_ms,
     require_arrow,
+    rows_of,
 )
 from tidelog.cli.terminal.console import CommandFailed
 
@@ -65,7 +66,9 @@ def _file(path: Path, file: Any, fields: Fields) -> Iterator[Rows]:
                 yield Rows(path=path, unit="row", numbers=range(first, first + part.num_rows), table=part)
                 first += part.num_rows
         else:
-            yield from _objects(path, first, batch, fields)
+            columns = [column.to_pylist() for column in batch.columns]
+            found = (dict(zip(batch.schema.names, row, strict=True)) for row in zip(*columns, strict=True))
+            yield from rows_of(path, "row", enumerate(found, first), lambda row: _row(row, fields))
             first += batch.num_rows
 
 
@@ -78,26 +81,7 @@ def _holds_records(schema: pa.Schema) -> bool:
     return bool(types.is_binary(type_) or types.is_large_binary(type_))
 
 
-def _objects(path: Path, first: int, batch: Any, fields: Fields) -> Iterator[Rows]:
-    builder = RowsBuilder(path, "row")
-    columns = [column.to_pylist() for column in batch.columns]
-    wrong: CommandFailed | None = None
-    for number, row in enumerate(zip(*columns, strict=True), first):
-        found = dict(zip(batch.schema.names, row, strict=True))
-        try:
-            builder.add(number, *_row(found, fields))
-        except (ValueError, TypeError) as error:
-            wrong = CommandFailed(f"{Place(path=path, number=number, unit='row')}: {error}")
-            break
-        if builder.full:
-            yield builder.take()
-    if len(builder):
-        yield builder.take()
-    if wrong is not None:
-        raise wrong
-
-
-def _row(found: dict[str, Any], fields: Fields) -> tuple[bytes | None, bytes | None, int | None]:
+def _row(found: dict[str, Any], fields: Fields) -> Row:
     value = msgspec.json.encode(found) if fields.value is None else as_bytes(found[fields.value])
     key = None if fields.key is None else as_bytes(found[fields.key])
     timestamp = None if fields.timestamp is None else found[fields.timestamp]

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
+from log_format.limits import TIMESTAMP_MS_MAX
 from tidelog.bodies.encode import arrow_available
 from tidelog.cli.sources.lines import Place
 from tidelog.cli.terminal.console import CommandFailed
 from tidelog.cli.terminal.where import milliseconds
-from tidelog.limits import TIMESTAMP_MS_MAX
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_T = TypeVar("_T")
+
+Row = tuple[bytes | None, bytes | None, int | None]
+"""Value, key and timestamp in milliseconds."""
 
 ROWS_MAX: Final = 20_000
 ROWS_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -93,6 +98,27 @@ class RowsBuilder:
         rows = Rows(path=self._path, unit=self._unit, numbers=self._numbers, table=table)
         self._numbers, self._values, self._keys, self._timestamps_ms, self._bytes = [], [], [], [], 0
         return rows
+
+
+def rows_of(path: Path, unit: str, found: Iterable[tuple[int, _T]], row: Callable[[_T], Row]) -> Iterator[Rows]:
+    """What ``row`` makes of each thing that was found, as many at a time as go together.
+
+    Raises ``CommandFailed`` for the first that is no row, behind the rows before it.
+    """
+    builder = RowsBuilder(path, unit)
+    wrong: CommandFailed | None = None
+    for number, each in found:
+        try:
+            builder.add(number, *row(each))
+        except (msgspec.DecodeError, ValueError, TypeError) as error:
+            wrong = CommandFailed(f"{Place(path=path, number=number, unit=unit)}: {error}")
+            break
+        if builder.full:
+            yield builder.take()
+    if len(builder):
+        yield builder.take()
+    if wrong is not None:
+        raise wrong
 
 
 def require_arrow(what: str) -> None:

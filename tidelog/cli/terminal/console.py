@@ -54,6 +54,16 @@ class CommandFailed(Exception):
 
 
 @contextlib.contextmanager
+def reading_a_store() -> Iterator[None]:
+    """Around imports. Raises ``CommandFailed``, which says how to install what a store is read with, where that is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        needed = "pip install 'tidelog[arrow]' (for s3:// too: 'tidelog[arrow,s3]')"
+        raise CommandFailed(f"Reading a store needs {error.name}: {needed}") from None
+
+
+@contextlib.contextmanager
 def reporting(*, as_json: bool, tells_waiting: bool = True) -> Iterator[None]:
     """Turn what goes wrong inside into a message on standard error and an exit code.
 
@@ -69,7 +79,7 @@ def reporting(*, as_json: bool, tells_waiting: bool = True) -> Iterator[None]:
         _report(str(error), as_json, {"error": {"detail": str(error)}})
         raise typer.Exit(ExitCode.USAGE) from None
     except BrokenPipeError:
-        # Whoever read our output has enough. Nothing may be written behind it, not even by the interpreter's end.
+        # The reader of our output has enough. Nothing may be written behind it, not even by the interpreter's end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(ExitCode.OK) from None
     except (CommandFailed, OSError) as error:

@@ -1,7 +1,7 @@
 """Ctrl-C and SIGTERM, where a command can bear them.
 
 What is read from a gateway and half written must be neither lost nor written twice, so a signal that comes while something
-is written waits until it is done. A second one does not wait: the output may be a pipe that nobody reads.
+is written waits until it is done. A second one does not wait: the output may be a pipe that no program reads.
 """
 
 from __future__ import annotations

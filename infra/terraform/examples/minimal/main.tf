@@ -1,5 +1,5 @@
-# The least that is worth having: a bucket, one gateway and maintenance, in a network without NAT and without interface
-# endpoints. Only the load balancer's clients come in; tasks have public addresses, to get their images.
+# The smallest useful installation: a bucket, one gateway and maintenance, in a network without NAT and without interface
+# endpoints. Only the load balancer takes connections from outside; tasks have public addresses to get their images.
 
 module "storage" {
   source        = "../../modules/storage"

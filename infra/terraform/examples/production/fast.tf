@@ -1,5 +1,5 @@
-# The log in the directory bucket. Its gateways stand in all zones, since a load balancer needs two; those in the bucket's own zone are
-# the fast ones. Alarms and the dashboard are the other log's: a second module observability would watch this one.
+# The log in the directory bucket. Its gateways are in all zones, since a load balancer needs two; those in the bucket's own zone are
+# the fast ones. Alarms and dashboard watch only the other log: a second module observability would watch this one.
 
 module "fast_gateway" {
   count           = var.fast_zone_id == null ? 0 : 1
@@ -14,7 +14,7 @@ module "fast_gateway" {
   subnet_ids      = module.network.subnet_ids
   client_cidrs    = concat([module.network.cidr], var.client_cidrs)
   certificate_arn = var.certificate_arn
-  # Its logs lie beside the bucket's and the network's.
+  # The load balancer's logs go to the same bucket as the store's and the network's.
   access_log_bucket = var.log_bucket
   is_protected      = true
   count_min         = length(var.zones)

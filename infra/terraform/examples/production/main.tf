@@ -1,5 +1,5 @@
-# Three zones, nothing with a way to the internet, HTTPS, alarms, a budget, and Spark jobs of your own on a schedule. With
-# fast_zone_id, a second log for topics that can't wait: in one zone, with gateways and maintenance of its own (fast.tf).
+# Three zones, no way to the internet, HTTPS, alarms, a budget, and your own Spark jobs on a schedule. With fast_zone_id there is a
+# second log for topics that can't wait: in one zone, with gateways and maintenance of its own (fast.tf).
 
 module "storage" {
   source            = "../../modules/storage"
@@ -39,7 +39,7 @@ module "gateway" {
   subnet_ids      = module.network.subnet_ids
   client_cidrs    = concat([module.network.cidr], var.client_cidrs)
   certificate_arn = var.certificate_arn
-  # Its logs lie beside the bucket's and the network's.
+  # The load balancer's logs go to the same bucket as the store's and the network's.
   access_log_bucket = var.log_bucket
   is_protected      = true
   count_min         = length(var.zones)

@@ -119,13 +119,13 @@ variable "jobs_append" {
 }
 
 variable "emails" {
-  description = "Who is told of alarms."
+  description = "Mail addresses that get alarms."
   type        = list(string)
   nullable    = false
 }
 
 variable "daily_usd_max" {
-  description = "US dollars a day above which they are told."
+  description = "US dollars a day above which they get a mail."
   type        = number
   default     = 50
 }

@@ -1,8 +1,8 @@
-# What each role may do in the bucket: the exact actions below the exact prefixes. It makes nothing: the modules that need a
-# role attach these documents to it, and so can a service account of Kubernetes.
+# What each role may do in the bucket: the exact actions below the exact prefixes. This module makes no resources: other modules
+# attach these documents to their roles, and so can a service account of Kubernetes.
 #
-# Listing has no condition on the prefix: a condition that a GET does not meet makes S3 answer 403 instead of 404 for an
-# object that is not there, and a 404 is how the end of a log is found. The bucket is for Tidelog alone.
+# Listing has no condition on the prefix. With a condition that a GET does not meet, S3 would answer 403 instead of 404 for a missing
+# object, and readers find the end of a log by a 404. The bucket is for Tidelog alone.
 
 variable "bucket_arn" {
   description = "ARN of the bucket, as the module storage outputs it."
@@ -51,7 +51,7 @@ variable "kms_key_arn" {
 locals {
   names     = { bucket_arn = var.bucket_arn, prefix = var.prefix }
   templates = { for role in ["gateway", "maintenance", "reader", "writer"] : role => templatefile("${path.module}/policies/${role}.json.tftpl", local.names) }
-  # The key serves these roles through S3 alone.
+  # These roles may use the key only through S3.
   key_statements = {
     for role in keys(local.templates) : role => [
       for action in(role == "reader" ? ["kms:Decrypt"] : ["kms:Decrypt", "kms:GenerateDataKey"]) : {
@@ -80,8 +80,8 @@ output "maintenance_policy" {
   value       = local.documents["maintenance"]
 }
 
-# A directory bucket knows sessions, for reading or for all, and neither actions nor prefixes: there, a gateway's role could delete a
-# segment. What it does is the same.
+# A directory bucket has sessions, for reading or for everything, but neither actions nor prefixes. There a gateway's role could delete
+# a segment; the gateway itself does not.
 output "fast_policy" {
   description = "JSON: reads and writes the directory bucket, for gateways and for maintenance; null without one."
   value = var.fast_bucket_arn == null ? null : jsonencode({

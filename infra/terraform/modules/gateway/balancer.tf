@@ -1,4 +1,4 @@
-# The load balancer is internal unless somebody says otherwise: there is no authentication yet.
+# The load balancer is internal by default: there is no authentication yet.
 
 resource "aws_security_group" "balancer" {
   name        = "${var.name}-balancer"
@@ -138,7 +138,7 @@ resource "aws_lb_target_group" "gateway" {
   }
 
   lifecycle {
-    # Another protocol is another group: the listener goes over to it before the old one is gone.
+    # Another protocol needs another group: the listener moves to it before the old one is deleted.
     create_before_destroy = true
   }
 }

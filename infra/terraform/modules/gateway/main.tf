@@ -2,17 +2,17 @@
 
 locals {
   port = 8080
-  # Health checks and the collector ask here, on connections of their own: clients can't make a gateway look dead.
+  # Health checks and the collector have their own connections here: clients can't make a gateway look dead.
   operations_port = 8081
   connections_max = 1000
-  # The load balancer lets go of a target in this time, and the task has as long to end: longer than the longest poll.
+  # How long the load balancer drains a target, and how long the task may take to end: longer than the longest poll.
   longest_poll_seconds = 60
   deregistration_delay = 90
   stop_timeout         = 120
   drain_notice_ms      = 20000
   drain_timeout_ms     = 70000
   health_interval      = 10
-  # A silent connection is the load balancer's to close, which else sends a request into one that the gateway just closed: 502.
+  # The load balancer closes silent connections. Otherwise it could send a request into one that the gateway just closed: 502.
   header_idle_ms      = (local.deregistration_delay + 30) * 1000
   in_flight_bytes_max = 40 * 1024 * 1024
   # TLS takes 64 KiB for each connection.
@@ -24,7 +24,7 @@ locals {
     TIDELOG_HEADER_IDLE_MS   = tostring(local.header_idle_ms)
     TIDELOG_OPS_PORT         = tostring(local.operations_port)
     TIDELOG_CONNECTIONS_MAX  = tostring(local.connections_max)
-    # The load balancer has few addresses, and speaks for all clients.
+    # The load balancer has few addresses, which stand for all clients.
     TIDELOG_CONNECTIONS_PER_ADDRESS_MAX = tostring(local.connections_max)
     TIDELOG_LOG_LEVEL                   = "info"
     AWS_REGION                          = var.region
@@ -35,7 +35,7 @@ locals {
       awslogs-group         = aws_cloudwatch_log_group.gateway.name
       awslogs-region        = var.region
       awslogs-stream-prefix = "gateway"
-      # Lines are dropped rather than that the gateway waits for them.
+      # Log lines are dropped before the gateway waits for them.
       mode            = "non-blocking"
       max-buffer-size = "4m"
     }
@@ -114,7 +114,7 @@ resource "aws_ecs_service" "gateway" {
   }
 
   lifecycle {
-    # Autoscaling's.
+    # Set by autoscaling.
     ignore_changes = [desired_count]
   }
 

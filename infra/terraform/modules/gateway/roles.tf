@@ -8,7 +8,7 @@ locals {
     }]
   })
 
-  # Starts the task: pulls the image and opens the log. A token for the registry can't be asked for by resource.
+  # Starts the task: pulls the image and opens the log. The permission for a registry token can't be limited to a resource.
   execution_policy = jsonencode({
     Version = "2012-10-17"
     Statement = concat([

@@ -1,4 +1,4 @@
-# More gateways when the CPU is busy or, with a collector, when bodies in flight fill half of the room they have.
+# More gateways when the CPU is busy or, with a collector, when bodies in flight fill half of their memory.
 
 resource "aws_appautoscaling_target" "gateway" {
   service_namespace  = "ecs"
@@ -19,7 +19,7 @@ resource "aws_appautoscaling_policy" "cpu" {
   target_tracking_scaling_policy_configuration {
     target_value       = 60
     scale_out_cooldown = 60
-    # Each change of the number moves topics between gateways: not more often than needed.
+    # Each change of the number moves topics between gateways, so it should change no more often than needed.
     scale_in_cooldown = 600
 
     predefined_metric_specification {

@@ -94,7 +94,7 @@ variable "subnet_ids" {
 
   validation {
     condition     = length(var.subnet_ids) >= 2
-    error_message = "subnet_ids must name at least two subnets: a load balancer needs two zones, and so does who wants to survive one."
+    error_message = "subnet_ids must name at least two subnets: a load balancer needs two zones, and the service should survive the loss of one."
   }
 }
 

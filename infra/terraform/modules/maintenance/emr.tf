@@ -1,12 +1,12 @@
-# An application that is started by its first round and stops when none has run for a while, and the schedule of the rounds.
-# The image is infra/docker/emr.Dockerfile's: EMR takes none that is not built on its own.
+# An application, and the schedule of its rounds. A round starts the application, which stops after a while without one. The image
+# is built from infra/docker/emr.Dockerfile: EMR takes only images built on its own.
 
 locals {
-  # Account and repository of the image: of the form that var.image is held to where this is used.
+  # The image's account and repository: a precondition below holds var.image to this form.
   repository  = try(regex("^([0-9]{12})\\.dkr\\.ecr\\.[a-z0-9-]+\\.amazonaws\\.com(?:\\.cn)?/([^:@]+)", var.image), ["", ""])
   python      = "/opt/tidelog/bin/python"
   entry_point = "local:///opt/tidelog/maintenance.py"
-  # Rewriting happens in Python, outside of the JVM's heap: two segments at once in each executor.
+  # Rewrites run in Python, outside the JVM's heap: two segments at once in each executor.
   spark = {
     "spark.driver.cores"                                   = "2"
     "spark.driver.memory"                                  = "2g"
@@ -34,7 +34,7 @@ resource "aws_ecr_repository_policy" "emr" {
       Effect    = "Allow"
       Principal = { Service = "emr-serverless.amazonaws.com" }
       Action    = ["ecr:BatchGetImage", "ecr:DescribeImages", "ecr:GetDownloadUrlForLayer"]
-      # The application can't be named: it is made only once its image can be pulled.
+      # The application can't be named here: it is made only once its image can be pulled.
       Condition = { ArnLike = { "aws:SourceArn" = "arn:aws:emr-serverless:${var.region}:${local.repository[0]}:/applications/*" } }
     }]
   })
@@ -92,7 +92,7 @@ resource "aws_iam_role_policy" "log" {
   policy = jsonencode({
     Version = "2012-10-17"
     Statement = [
-      # EMR finds the group among those of the account, as its documentation of logging has it.
+      # EMR looks for the group among the account's (its documentation of logging).
       {
         Sid      = "FindLog"
         Effect   = "Allow"

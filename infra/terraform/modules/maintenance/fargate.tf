@@ -1,4 +1,4 @@
-# One task: rounds for ever, in one process.
+# One task that runs rounds for ever, in one process.
 
 locals {
   container = {
@@ -84,7 +84,7 @@ resource "aws_iam_role_policy" "execution" {
   count = local.on_emr ? 0 : 1
   name  = "start"
   role  = aws_iam_role.execution[0].id
-  # A token for the registry can't be asked for by resource.
+  # The permission for a registry token can't be limited to a resource.
   policy = jsonencode({
     Version = "2012-10-17"
     Statement = [

@@ -87,7 +87,7 @@ resource "aws_vpc_endpoint" "interface" {
   tags                = merge(var.tags, { Name = "${var.name}-${each.key}" })
 }
 
-# Who spoke to whom, one object every ten minutes.
+# Flow logs: source and destination of each connection, one object every ten minutes.
 resource "aws_flow_log" "this" {
   count                = var.flow_log_bucket_arn == null ? 0 : 1
   vpc_id               = aws_vpc.this.id

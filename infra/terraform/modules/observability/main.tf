@@ -47,7 +47,7 @@ locals {
     }
   }
 
-  # Alarms on one statistic of one measure. Missing data: "breaching" where silence is the trouble.
+  # Each alarm is on one statistic of one measure. Missing data is "breaching" where silence is the trouble.
   alarms = {
     acknowledgement-slow = {
       measure    = "acknowledgement_ms", statistic = null, percentile = "p99", period = 300, periods = 2
@@ -67,22 +67,22 @@ locals {
     maintenance-behind = {
       measure    = "maintenance_rounds", statistic = "Sum", percentile = null, period = 3600, periods = 1
       comparison = "LessThanThreshold", threshold = 1, missing = "breaching"
-      says       = "Maintenance has ended no round in an hour: small segments pile up, and nothing expires."
+      says       = "Maintenance has ended no round in an hour: small segments pile up, and records do not expire."
     }
     maintenance-fails = {
       measure    = "maintenance_failures", statistic = "Sum", percentile = null, period = 3600, periods = 1
       comparison = "GreaterThanThreshold", threshold = 0, missing = "notBreaching"
-      says       = "Maintenance failed with some topic."
+      says       = "Maintenance failed for at least one topic."
     }
     segments-waiting = {
       measure    = "waiting_segments", statistic = "Maximum", percentile = null, period = 3600, periods = 2
       comparison = "GreaterThanThreshold", threshold = var.waiting_segments_max, missing = "notBreaching"
-      says       = "Maintenance makes rounds, but more segments wait to be merged than it gets done."
+      says       = "Maintenance runs, but its backlog of unmerged segments is too large."
     }
     orphans = {
       measure    = "orphans", statistic = "Sum", percentile = null, period = 86400, periods = 1
       comparison = "GreaterThanThreshold", threshold = var.orphans_max, missing = "notBreaching"
-      says       = "Many uploaded segments were never committed: gateways or jobs die in the middle of their work."
+      says       = "Many uploaded segments were never committed: gateways or jobs crash in the middle of their work."
     }
   }
 }
@@ -101,7 +101,7 @@ resource "aws_cloudwatch_log_metric_filter" "measure" {
   }
 }
 
-# Not encrypted by AWS's own key (alias/aws/sns): alarms may not use that one, and would tell nobody. What they say is no secret.
+# Not encrypted with AWS's own key (alias/aws/sns): alarms may not use it, and no message would be sent. Alarms hold no secrets.
 resource "aws_sns_topic" "alarms" {
   name = "${var.name}-alarms"
   tags = var.tags
@@ -150,7 +150,7 @@ resource "aws_cloudwatch_metric_alarm" "unhealthy" {
   tags                = var.tags
 }
 
-# Written by the collector beside each gateway, and so only with one. Each gateway tells of its own groups.
+# Written by the collector beside each gateway, so only where there is one. Each gateway reports its own groups.
 resource "aws_cloudwatch_metric_alarm" "consumer_lag" {
   count               = var.has_collector ? 1 : 0
   alarm_name          = "${var.name}-consumer-lag"
@@ -188,7 +188,7 @@ resource "aws_budgets_budget" "daily" {
   lifecycle {
     precondition {
       condition     = length(var.emails) > 0
-      error_message = "daily_usd_max needs somebody in emails who is told."
+      error_message = "daily_usd_max needs an address in emails."
     }
   }
 }

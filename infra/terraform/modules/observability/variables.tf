@@ -88,14 +88,14 @@ variable "target_group_arn_suffix" {
 }
 
 variable "has_collector" {
-  description = "Whether gateways have a collector (collector_image of the module gateway): without it the lag of consumers is no measure."
+  description = "Whether gateways have a collector (collector_image of the module gateway): without one the lag of consumers is not measured."
   type        = bool
   default     = false
   nullable    = false
 }
 
 variable "consumer_lag_seconds_max" {
-  description = "Age of the oldest record that a consumer group has not read, seconds, above which somebody is told."
+  description = "Age of the oldest record that a consumer group has not read, seconds, above which the alarm fires."
   type        = number
   default     = 900
   nullable    = false
@@ -107,7 +107,7 @@ variable "consumer_lag_seconds_max" {
 }
 
 variable "emails" {
-  description = "Who is told of alarms; each must confirm AWS's first mail."
+  description = "Mail addresses that get alarms; each must confirm AWS's first mail."
   type        = list(string)
   default     = []
   nullable    = false
@@ -131,7 +131,7 @@ variable "acknowledgement_ms_max" {
 }
 
 variable "refusals_max" {
-  description = "Refused requests in five minutes that wake nobody."
+  description = "Refused requests in five minutes without an alarm."
   type        = number
   default     = 50
   nullable    = false
@@ -143,7 +143,7 @@ variable "refusals_max" {
 }
 
 variable "orphans_max" {
-  description = "Orphaned segments collected in a day that wake nobody. Each was an upload whose commit never came."
+  description = "Orphaned segments collected in a day without an alarm. Each was an upload whose commit failed."
   type        = number
   default     = 1000
   nullable    = false
@@ -167,7 +167,7 @@ variable "waiting_segments_max" {
 }
 
 variable "daily_usd_max" {
-  description = "US dollars a day above which emails are told; null: no budget."
+  description = "US dollars a day above which emails get a message; null: no budget."
   type        = number
   default     = null
 

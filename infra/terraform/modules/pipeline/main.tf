@@ -1,6 +1,6 @@
-# Jobs of yours over the topics' Delta tables, on EMR Serverless: an application, and runs on a schedule. A topic needs nothing of
-# Tidelog to be read: format("delta") at s3://bucket/prefix/topics/<topic>. (Tidelog's own source and sink need Spark 4.2, and
-# the newest release of EMR has 4.0: docs/decisions/010-emr.md. Use infra/docker/spark.Dockerfile for them.)
+# Your own jobs over the topics' Delta tables, on EMR Serverless: an application, and runs on a schedule. Reading a topic needs no
+# Tidelog: format("delta") at s3://bucket/prefix/topics/<topic>. (Tidelog's source and sink need Spark 4.2, and the newest release
+# of EMR has 4.0: docs/decisions/010-emr.md. Use infra/docker/spark.Dockerfile for them.)
 
 locals {
   scripts_arn = "arn:aws:s3:::${var.scripts_bucket}"

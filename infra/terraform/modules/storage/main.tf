@@ -1,4 +1,4 @@
-# The bucket. Nothing here deletes an object of the log: retention and collection are maintenance's, which knows the log.
+# The bucket. No rule here deletes an object of the log: retention and collection are left to maintenance, which knows the log.
 
 resource "aws_s3_bucket" "log" {
   bucket        = var.bucket
@@ -26,7 +26,7 @@ resource "aws_s3_bucket_server_side_encryption_configuration" "log" {
   bucket = aws_s3_bucket.log.id
 
   rule {
-    # A key of the bucket's own, made of the one in KMS: else each object would be a request to KMS, and paid for.
+    # A bucket key, derived from the one in KMS: otherwise each object would cost a request to KMS.
     bucket_key_enabled = var.kms_key_arn != null
 
     apply_server_side_encryption_by_default {
@@ -36,8 +36,8 @@ resource "aws_s3_bucket_server_side_encryption_configuration" "log" {
   }
 }
 
-# Off: an object of the log is never replaced (conditional PUT sees to that), and what maintenance deletes shall be gone:
-# kept versions would be paid for ever. To go back in time, a topic's table has versions of its own for a day.
+# Off: an object of the log is never replaced (by conditional PUT), and what maintenance deletes should be gone, since kept versions
+# would cost for ever. A topic's table has its own versions to go back to, for a day.
 resource "aws_s3_bucket_versioning" "log" {
   bucket = aws_s3_bucket.log.id
 
@@ -46,7 +46,7 @@ resource "aws_s3_bucket_versioning" "log" {
   }
 }
 
-# The only rule. One that expired objects by age would delete segments that the log still names.
+# The only rule. A rule that expires objects by age would delete segments that the log still names.
 resource "aws_s3_bucket_lifecycle_configuration" "log" {
   bucket = aws_s3_bucket.log.id
 
@@ -92,8 +92,8 @@ locals {
         Condition = { NumericLessThan = { "s3:TlsVersion" = "1.2" } }
       },
       {
-        # A commit is put once, and only where there is none: a role that writes can not change what was acknowledged.
-        # Uploads in parts can't say so at their beginning, and are refused there altogether.
+        # A commit is put only where there is none, so a writing role can't change an acknowledged one. A multipart upload has no such
+        # condition at its start, and is refused there altogether.
         Sid       = "CommitsAreNeverReplaced"
         Effect    = "Deny"
         Principal = "*"

@@ -5,7 +5,7 @@ output "bucket" {
 
 output "bucket_arn" {
   description = "ARN of the bucket."
-  # Made from the name, not read back: known while planning, and so checked then.
+  # Made from the name, not read back, so it is known and checked while planning.
   value = "arn:${var.partition}:s3:::${var.bucket}"
 }
 

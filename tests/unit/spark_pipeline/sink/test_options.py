@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from spark_pipeline.option_refused import OptionRefused
 from spark_pipeline.sink.batch_name import name_of_job
 from spark_pipeline.sink.options import SinkOptions, parse_sink_options
-from spark_pipeline.source.options import OptionRefused
 
 
 def test_what_is_given() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from log_format.segments.reader import SegmentReader
-from spark_pipeline.source import batch, store_access, stream, task
+from spark_pipeline import store_access
+from spark_pipeline.source import batch, stream, task
 from tests.support.source_bench import SourceBench
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from spark_pipeline.option_refused import OptionRefused
 from spark_pipeline.source.offsets import EARLIEST, LATEST
-from spark_pipeline.source.options import OptionRefused, parse_options
+from spark_pipeline.source.options import parse_options
 
 GIVEN = {"store": "/logs", "subscribe": "a"}
 

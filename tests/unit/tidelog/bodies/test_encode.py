@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from log_format import limits as contract
 from tidelog import limits
 from tidelog.bodies.chunk import Chunk, records_from_table, table_from_records
 from tidelog.bodies.encode import ARROW, JSON, compress, encode
@@ -22,7 +23,7 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 BYTES = st.none() | st.binary(max_size=20) | NAMES.map(str.encode)
 HEADERS = st.lists(st.tuples(NAMES, BYTES), max_size=3).map(tuple)
 UNHURRIED = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-RECORDS = st.lists(st.tuples(st.integers(0, limits.TIMESTAMP_MS_MAX), BYTES, BYTES, HEADERS), min_size=1, max_size=8)
+RECORDS = st.lists(st.tuples(st.integers(0, contract.TIMESTAMP_MS_MAX), BYTES, BYTES, HEADERS), min_size=1, max_size=8)
 
 
 def columns_of(rows: list[Any]) -> RecordColumns:

@@ -72,6 +72,6 @@ def test_an_answer_of_exactly_the_bound_is_read(
 
 def test_every_fetch_fits_its_bound() -> None:
     """The largest answer that a gateway may give: each byte escaped as JSON does at worst, and a record above the limit."""
-    for bytes_max, records_max in ((1, 1), (limits.FETCH_BYTES_MAX, limits.JSON_FETCH_RECORDS_MAX)):
+    for bytes_max, records_max in ((1, 1), (limits.FETCH_BYTES, limits.JSON_FETCH_RECORDS_MAX)):
         largest = 6 * max(bytes_max, 16 * MEBIBYTE) + 300 * records_max
         assert largest <= limits.fetched_bytes_max(bytes_max, records_max, as_json=True) < 300 * MEBIBYTE

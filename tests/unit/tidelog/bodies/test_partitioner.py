@@ -7,8 +7,6 @@ import random
 import pyarrow as pa
 
 from log_format.records.partitioner import partition_for_keys
-from log_format.records.schema import TIMESTAMP_MS_MAX
-from tidelog import limits
 from tidelog.bodies.partitioner import partition_for_key
 
 KAFKA = {
@@ -33,8 +31,3 @@ def test_it_agrees_with_the_formats_own() -> None:
     source = random.Random(7)
     keys = [source.randbytes(length) for length in range(150) for _ in range(3)]
     assert [partition_for_key(key, 97) for key in keys] == partition_for_keys(pa.array(keys, pa.binary()), 97).tolist()
-
-
-def test_the_bound_on_times_is_the_formats() -> None:
-    """The SDK can't import the constant where pyarrow is missing, so it has its own."""
-    assert limits.TIMESTAMP_MS_MAX == TIMESTAMP_MS_MAX

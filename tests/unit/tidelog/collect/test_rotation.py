@@ -193,6 +193,61 @@ def test_an_inode_that_is_used_again(bench: Workbench) -> None:
     assert bench.values() == [b"the old file", b"the new file, longer than the old one"]
 
 
+@pytest.mark.parametrize("live", ["b.log", "b.log.zst"])
+def test_the_inode_of_a_compressed_file_that_is_used_again(bench: Workbench, live: str) -> None:
+    """A log on the inode of a compressed one, deleted while no agent ran, is read for what it is, not decompressed."""
+    old = bench.logs / "a.log.1.gz"
+    old.write_bytes(gzip.compress(b"line 1\n"))
+    bench.run()
+    bench.kill()
+    old.write_bytes(zstandard.compress(b"line 2\n") if live.endswith(".zst") else b"line 2\n")
+    old.rename(bench.logs / live)
+    bench.run()
+    bench.run()
+    assert bench.values() == [b"line 1", b"line 2"]
+
+
+def test_the_inode_of_a_damaged_file_that_is_used_again(bench: Workbench) -> None:
+    """A log on the inode of a file that could not be read, and was deleted, is read without a new start."""
+    damaged = bench.logs / "a.log.1.gz"
+    damaged.write_bytes(gzip.compress(b"line 1\n" * 100) + b"no gzip")
+    bench.run()
+    damaged.write_bytes(b"line 2\n")
+    damaged.rename(bench.logs / "b.log")
+    bench.run()
+    bench.run()
+    assert bench.values()[-1:] == [b"line 2"]
+
+
+def test_an_inode_and_a_size_that_are_used_again(bench: Workbench) -> None:
+    """A new file on the inode of one that is long gone is read, also when it is as long as that was."""
+    old = bench.write("a.log", b"line 1\n")
+    bench.run()
+    away = old.rename(bench.directory / "away")
+    bench.pass_time(1.0)
+    bench.run()
+    bench.pass_time(400.0)
+    bench.run()
+    away.write_bytes(b"line 2\n")
+    away.rename(bench.logs / "b.log")
+    bench.run()
+    bench.run()
+    assert bench.values() == [b"line 1", b"line 2"]
+
+
+def test_an_inode_that_is_used_again_outside_of_the_patterns(tmp_path: Path) -> None:
+    """A file that no pattern names is not read, although it lies beside a log and has the inode of one that is gone."""
+    bench = Workbench(tmp_path, "*.log")
+    old = bench.write("a.log", b"line 1\n")
+    bench.run()
+    bench.kill()
+    old.write_bytes(b"a password\n")
+    old.rename(bench.logs / "passwords")
+    bench.run()
+    bench.run()
+    assert bench.values() == [b"line 1"]
+
+
 def test_links(tmp_path: Path) -> None:
     """With --follow-links a file with several names is read once; a link that leads elsewhere later is followed there."""
     bench = Workbench(tmp_path, follow_links=True)

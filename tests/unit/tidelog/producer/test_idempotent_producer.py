@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.fake_gateway import FakeGateway
+from tests.support.fake_gateway import Exchange, FakeGateway
 from tidelog import Producer
 from tidelog.errors import DeliveryTimeout, OutcomeUnknown, RecordTooLarge, UnknownTopic
 
@@ -103,6 +103,20 @@ def test_a_forgotten_producer_begins_anew(gateway: FakeGateway) -> None:
         gateway.producer_ids[:] = ["others"]
         assert producer.send("t", b"y").result(timeout=10).offset == 1
     assert gateway.values("t") == [[b"x", b"y"]]
+
+
+def test_a_garbled_answer_is_a_doubt_that_a_refusal_does_not_clear(gateway: FakeGateway) -> None:
+    """What may be stored under a producer id is not sent again under another one when the gateway forgets the first."""
+    gateway.create("t")
+
+    def garbled(exchange: Exchange) -> None:
+        gateway.carry_out(exchange.asked)
+        exchange.answer(200, b'{"topic":"t","partit', {})
+
+    gateway.misbehave("POST .*/records", garbled, gateway.refuse(404, "UNKNOWN_PRODUCER"))
+    with Producer(gateway.url, on_delivery=lambda error, record: None) as producer:
+        assert isinstance(producer.send("t", b"x").exception(timeout=10), OutcomeUnknown)
+    assert gateway.values("t") == [[b"x"]]
 
 
 def test_a_topic_made_anew_begins_anew(gateway: FakeGateway) -> None:

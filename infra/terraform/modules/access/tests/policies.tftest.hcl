@@ -1,4 +1,4 @@
-# terraform test, without credentials or network: exact actions, below the log's own prefix, and deletion of no more than is said.
+# terraform test, without credentials or network: exact actions, below the log's own prefix, and only the stated deletions.
 variables {
   bucket_arn = "arn:aws:s3:::tidelog-test"
   prefix     = "deep/log"
@@ -35,7 +35,7 @@ run "policies" {
 
   assert {
     condition     = output.fast_policy == null && output.fast_reader_policy == null
-    error_message = "Without a directory bucket nobody may use one."
+    error_message = "Without a directory bucket no role may use one."
   }
 }
 
@@ -69,7 +69,7 @@ run "with_a_key" {
       for policy in [output.gateway_policy, output.maintenance_policy, output.writer_policy] :
       toset([for each in jsondecode(policy).Statement : each.Action if each.Resource == var.kms_key_arn]) == toset(["kms:Decrypt", "kms:GenerateDataKey"])
     ])
-    error_message = "Who writes may use the key to write."
+    error_message = "A writer may use the key to write."
   }
 
   assert {

@@ -1,4 +1,4 @@
-# terraform test, without credentials or network: the service drains longer than a poll, and opens itself to nobody by accident.
+# terraform test, without credentials or network: the service drains longer than a poll, and is not public by accident.
 mock_provider "aws" {
   mock_resource "aws_cloudwatch_log_group" {
     defaults = { arn = "arn:aws:logs:eu-central-1:123456789012:log-group:test" }
@@ -65,7 +65,7 @@ run "draining" {
       && aws_lb_target_group.gateway.health_check[0].port == tostring(aws_vpc_security_group_ingress_rule.health_from_balancer.to_port)
       && aws_lb_target_group.gateway.health_check[0].port == tostring(aws_vpc_security_group_egress_rule.health_of_gateways.to_port)
     )
-    error_message = "Health must be asked where clients can't be in the way, and may be."
+    error_message = "Health checks must use the port that clients can't fill, and must be let in there."
   }
 
   assert {
@@ -85,7 +85,7 @@ run "draining" {
 
   assert {
     condition     = length(aws_appautoscaling_policy.in_flight_bytes) == 0
-    error_message = "Without a collector nothing measures the bytes in flight."
+    error_message = "Without a collector bytes in flight are not measured."
   }
 }
 
@@ -120,7 +120,7 @@ run "with_a_collector_and_a_certificate" {
       alltrue([for action in flatten([each.Action]) : !strcontains(action, "*")])
       && (each.Action == "ecr:GetAuthorizationToken" || alltrue([for resource in flatten([each.Resource]) : startswith(resource, "arn:") && !endswith(resource, ":::*")]))
     ])
-    error_message = "No role may do everything, or anywhere: a token of the registry is the one thing that can't be asked for by resource."
+    error_message = "No role may do everything, or anywhere: only the permission for a registry token can't be limited to a resource."
   }
 
   assert {

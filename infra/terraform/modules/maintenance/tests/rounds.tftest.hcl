@@ -44,7 +44,7 @@ run "on_fargate" {
       alltrue([for action in flatten([each.Action]) : !strcontains(action, "*")])
       && (each.Action == "ecr:GetAuthorizationToken" || alltrue([for resource in flatten([each.Resource]) : startswith(resource, "arn:") && !endswith(resource, ":::*")]))
     ])
-    error_message = "No role may do everything, or anywhere: a token of the registry is the one thing that can't be asked for by resource."
+    error_message = "No role may do everything, or anywhere: only the permission for a registry token can't be limited to a resource."
   }
 
   assert {

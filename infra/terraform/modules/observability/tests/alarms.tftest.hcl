@@ -21,22 +21,22 @@ run "without_a_collector" {
 
   assert {
     condition     = length(aws_cloudwatch_metric_alarm.consumer_lag) == 0 && !strcontains(aws_cloudwatch_dashboard.this.dashboard_body, "group_lag")
-    error_message = "Nobody writes the lag of consumers, so nothing waits for it."
+    error_message = "Without a collector the lag of consumers is not measured, so there is no alarm on it."
   }
 
   assert {
     condition     = aws_cloudwatch_metric_alarm.measure["maintenance-behind"].treat_missing_data == "breaching"
-    error_message = "Maintenance that says nothing is behind."
+    error_message = "Silent maintenance must raise the alarm."
   }
 
   assert {
     condition     = alltrue([for each in aws_cloudwatch_metric_alarm.measure : contains(each.alarm_actions, aws_sns_topic.alarms.arn)])
-    error_message = "Every alarm tells somebody."
+    error_message = "Every alarm must notify the topic."
   }
 
   assert {
     condition     = aws_sns_topic.alarms.kms_master_key_id == null
-    error_message = "Alarms may not use AWS's own key, and would tell nobody."
+    error_message = "Alarms may not use AWS's own key: no message would be sent."
   }
 
   assert {

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from log_format.limits import RECORD_BYTES_DEFAULT
 from tidelog import limits
+from tidelog.calls.topics import describe_topic
 from tidelog.deadline import Deadline
-from tidelog.http.transport import Request, Transport, target
-from tidelog.types.topic import Topic
+from tidelog.http.transport import Transport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,12 +22,6 @@ class TopicFacts:
     gateway_stamps: bool
     needs_keys: bool
     asked_at: float
-
-
-def describe_topic(transport: Transport, topic: str, deadline: Deadline, *, patient: bool = False) -> Topic:
-    """The topic as the gateway sees it. Raises ``UnknownTopic`` and what ``Transport.call``, given the rest, raises."""
-    request = Request(method="GET", target=target("topics", topic), repeatable=True, reads=True)
-    return transport.call(request, deadline, patient=patient).decode(Topic)
 
 
 class TopicFactsCache:

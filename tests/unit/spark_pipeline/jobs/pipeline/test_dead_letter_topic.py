@@ -16,7 +16,7 @@ from log_format.topic.changes import CreateTopic
 from log_format.topic.config import TopicConfig
 from log_format.topic.state import TopicState
 from spark_pipeline.jobs.pipeline.dead_letters import HEADER_BYTES_MAX, ensure_topic
-from spark_pipeline.source.options import OptionRefused
+from spark_pipeline.option_refused import OptionRefused
 
 
 def create(store: str, topic: str, partition_count: int, **config: int | str) -> None:

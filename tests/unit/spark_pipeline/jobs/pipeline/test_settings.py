@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spark_pipeline.jobs.pipeline.settings import MAX_OFFSETS_PER_TRIGGER, Settings, read_settings
-from spark_pipeline.source.options import OptionRefused
+from spark_pipeline.option_refused import OptionRefused
 
 NEEDED = {"store": "s3://bucket/log", "topic": "flights", "output": "s3://bucket/lake/", "schema": "hour INT"}
 GOLD = """

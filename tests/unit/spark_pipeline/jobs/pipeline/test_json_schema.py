@@ -8,7 +8,7 @@ import pytest
 
 from spark_pipeline.jobs.pipeline.json_schema import from_json_schema
 from spark_pipeline.jobs.pipeline.record_schema import RecordSchema
-from spark_pipeline.source.options import OptionRefused
+from spark_pipeline.option_refused import OptionRefused
 
 
 def of(**properties: Any) -> RecordSchema:

@@ -1,0 +1,102 @@
+"""The calls about one transaction: begin, add offsets, commit, abort. Records go into it by ``produce.stage``.
+
+All but ``begin`` may be repeated: done twice they are as if done once. Source: docs/http-api.md section 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tidelog.bodies.encode import JSON
+from tidelog.bodies.json_offsets import as_json_offsets
+from tidelog.calls.producers import ProducerIdentity
+from tidelog.deadline import Deadline
+from tidelog.http.transport import Request, Transport, target
+from tidelog.types.group import GroupMetadata
+from tidelog.types.record import ProduceResult, TopicPartition
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """An open transaction, and the producer whose requests go into it.
+
+    ``last_number``: of the newest committed transaction of its id that had a number.
+    """
+
+    transaction_id: str
+    producer_id: str
+    epoch: int
+    last_number: int | None = None
+
+    @property
+    def producer(self) -> ProducerIdentity:
+        """Under which requests are numbered."""
+        return ProducerIdentity(self.producer_id, self.epoch)
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """The answer to a commit: the ranges of offsets that the transaction's records got, by topic."""
+
+    topics: tuple[ProduceResult, ...] = ()
+
+
+def begin(
+    transport: Transport,
+    transactional_id: str,
+    timeout_ms: int,
+    deadline: Deadline,
+    *,
+    number: int | None = None,
+    repeatable: bool,
+) -> Begun:
+    """A new transaction, every other of its id fenced. Raises as ``Transport.call``.
+
+    Each try that reached a gateway raised the epoch and fenced the one before. ``repeatable``: the caller does not judge by the
+    epoch, so a lost try may be followed by another. ``number``: of this transaction among those of its id.
+    """
+    body: dict[str, object] = {"transactional_id": transactional_id, "timeout_ms": timeout_ms}
+    if number is not None:
+        body["number"] = number
+    request = Request(
+        method="POST",
+        target=target("transactions"),
+        body=msgspec.json.encode(body),
+        content_type=JSON,
+        repeatable=repeatable,
+    )
+    return transport.ask(request, deadline, lambda reply: reply.decode(Begun))
+
+
+def add_offsets(
+    transport: Transport,
+    transaction_id: str,
+    offsets: Mapping[TopicPartition, int],
+    who: GroupMetadata,
+    deadline: Deadline,
+) -> None:
+    """Commit a group's offsets with the transaction. Raises as ``Transport.call``."""
+    body: dict[str, Any] = {"group": who.group, "offsets": as_json_offsets(offsets)}
+    if who.member_id is not None:
+        body |= {"member_id": who.member_id, "generation": who.generation}
+    request = Request(
+        method="POST",
+        target=target("transactions", transaction_id, "offsets"),
+        body=msgspec.json.encode(body),
+        content_type=JSON,
+        repeatable=True,
+    )
+    transport.call(request, deadline)
+
+
+def commit(transport: Transport, transaction_id: str, deadline: Deadline) -> Committed:
+    """Everything in it is visible now. Raises as ``Transport.call``."""
+    request = Request(method="POST", target=target("transactions", transaction_id, action="commit"), repeatable=True)
+    return transport.ask(request, deadline, lambda reply: reply.decode(Committed))
+
+
+def abort(transport: Transport, transaction_id: str, deadline: Deadline) -> None:
+    """Nothing of it will ever be visible. Raises as ``Transport.call``."""
+    request = Request(method="POST", target=target("transactions", transaction_id, action="abort"), repeatable=True)
+    transport.call(request, deadline)
