@@ -34,13 +34,15 @@ from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
 from gateway.engine.tail_cache import TailCache
 from gateway.engine.waiting import Draining, WaitingPlaces
+from gateway.finishing.finisher import Finisher
+from gateway.finishing.pending_offsets import PendingOffsets
+from gateway.finishing.staging import Staging
 from gateway.groups.groups import Groups
 from gateway.memory_budget import MemoryBudget, Reservation
-from gateway.transactions.decider import make_decider
-from gateway.transactions.finishing import Finishing
-from gateway.transactions.group_offsets import GroupOffsets
+from gateway.tables.groups import GroupsTable
+from gateway.tables.transactions import TransactionsTable
 from gateway.transactions.one_request import OneRequest
-from gateway.transactions.staging import Staging
+from gateway.transactions.preparing import Preparing
 from gateway.transactions.sweeping import Sweeping
 from gateway.transactions.transactions import Transactions
 from log_format import layout
@@ -136,9 +138,26 @@ class LogEngine:
             request_bytes_max=bounds.request_bytes_max,
         )
         self.producer_ids = ProducerIds(store, pool=self._look_pool, clock=clock, new_id=new_id)
-        parts = (self._access, self.topics, self.administration, reading, self.fetching)
-        self.groups = Groups(*parts, ownership=ownership, registry=registry, bytes_max=bounds.groups_bytes_max)
-        self.transactions, self.one_request, self.sweeping = self._make_transactions(self._access, request_memory)
+        groups = GroupsTable(self._access, bytes_max=bounds.groups_bytes_max)
+        table = TransactionsTable(self._access)
+        staging = Staging(store, pool=self._look_pool, new_id=new_id, memory=request_memory)
+        finisher = Finisher(table=table, groups=groups, staging=staging, topics=self.topics, clock=clock)
+        pending = PendingOffsets(groups, table, finisher, clock=clock)
+        self.groups = Groups(
+            self._access,
+            groups,
+            self.topics,
+            pending=pending,
+            administration=self.administration,
+            reading=reading,
+            fetching=self.fetching,
+            ownership=ownership,
+            registry=registry,
+        )
+        preparing = Preparing(self.groups.committed, groups, self.topics, clock=clock)
+        parts = (table, staging, finisher, preparing, self.producer_ids)
+        self.transactions, self.one_request = Transactions(*parts, clock=clock), OneRequest(*parts, clock=clock)
+        self.sweeping = Sweeping(table, staging, finisher, pending, clock=clock)
         self._large_bodies = MemoryBudget(bounds.large_bodies_bytes_max, "large bodies")
         self._drained: asyncio.Task[None] | None = None
 
@@ -215,18 +234,6 @@ class LogEngine:
         return await self._large_bodies.reserve_in_turn(
             length_bytes, wait_ms=LARGE_BODY_WAIT_MS_MAX, waiting_max=LARGE_BODIES_WAITING_MAX
         )
-
-    def _make_transactions(
-        self, access: TableAccess, request_memory: MemoryBudget
-    ) -> tuple[Transactions, OneRequest, Sweeping]:
-        decider = make_decider(access)
-        staging = Staging(access.store, pool=access.look_pool, new_id=access.new_id, memory=request_memory)
-        offsets = GroupOffsets(self.groups.committed, self.groups.commits, clock=access.clock)
-        ids, clock = self.producer_ids, access.clock
-        finishing = Finishing(decider, staging, self.topics, offsets, clock=clock)
-        sweeping = Sweeping(decider, staging, finishing, offsets, clock=clock, new_id=access.new_id)
-        transactions = Transactions(decider, staging, finishing, ids, offsets, clock=clock)
-        return transactions, OneRequest(finishing, decider, staging, offsets, ids, clock=clock), sweeping
 
     def _ask_store(self) -> None:
         # A listing that ends at its first answer: neither topics nor a certain object need be there.

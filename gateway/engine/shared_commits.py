@@ -28,7 +28,10 @@ OutcomeT = TypeVar("OutcomeT")
 
 
 class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
-    """``change`` makes the change of decisions that share a commit; its result has for each what holds then, or its refusal."""
+    """``change`` makes the change of decisions that share a commit; its result has for each what holds then, or its refusal.
+
+    ``budgets``: what the table may take in memory, and by how much a decision makes it more.
+    """
 
     def __init__(
         self,
@@ -37,11 +40,11 @@ class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
         change: Callable[[Sequence[DecisionT]], TableChange[StateT, Sequence[OutcomeT | TidelogError]]],
         *,
         files: Callable[[StateT], int],
+        budgets: Sequence[tuple[StateBudget, Callable[[DecisionT, StateT], int]]] = (),
         pace: Pace | None = None,
     ) -> None:
         super().__init__(access, table, files=files)
-        self.budgets: list[tuple[StateBudget, Callable[[DecisionT, StateT], int]]] = []
-        """What the table may take in memory, and by how much a decision makes it more. Add them before the first decision."""
+        self._budgets = budgets
         self._change = change
         self._decisions: GroupCommit[DecisionT, OutcomeT] = GroupCommit(
             self._commit_group,
@@ -59,7 +62,7 @@ class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
         check_way_back()
         pending = self._decisions.submit(decision)
         try:
-            for budget, growth_bytes in self.budgets:
+            for budget, growth_bytes in self._budgets:
                 pending.settled.add_done_callback(budget.admit(growth_bytes(decision, self.state)))
         except TidelogError as refusal:
             self._decisions.withdraw(pending)

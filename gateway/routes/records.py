@@ -36,7 +36,6 @@ from gateway.routes.batch import CodecWork, Routing, routed
 from gateway.routes.group_offsets import OFFSET_ERRORS
 from gateway.routes.groups import MEMBER_ERRORS
 from gateway.routes.transactions import GroupOffsets, topics_of
-from gateway.transactions.staging import Staged
 from log_format import limits
 from log_format.errors import ErrorCode, RequestRefused, UnknownTopic
 from log_format.transactions.staged_offsets import StagedOffsets
@@ -122,7 +121,7 @@ async def append_at_once(request: Request) -> Response:
                         topic=name, topic_id=batch.topic_id, records=batch.records, partitions=batch.partitions
                     )
                 )
-        done = await engine.one_request.commit(Staged(records, offsets), headers.stamp)
+        done = await engine.one_request.commit(records, offsets, headers.stamp)
     return json_response({"state": "committed", "topics": topics_of(done.row), "duplicate": done.is_duplicate})
 
 

@@ -18,12 +18,12 @@ from gateway.engine.group_commit import GroupCommit
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.tail_cache import TailCache
 from gateway.engine.writer import Writer
-from gateway.transactions import finishing
 from log_format.delta.committer import Committer, _Holder
 from log_format.errors import BackOff, CorruptData
 from log_format.topic.append import Append, Batch
 from log_format.topic.appended import Duplicate
 from log_format.topic.producers import NO_PRODUCERS, SequenceCheck
+from log_format.transactions import finishing
 from tests.simulation.simulated.faults import CALM, CROWDED, FAULTY, HOSTILE, Profile
 from tests.simulation.simulated.truth import Violation
 from tests.simulation.simulated_service.service import Code
@@ -111,8 +111,8 @@ async def _sleeps_in(self: GroupCommit[Any, Any]) -> None:
     asyncio.get_running_loop().call_later(0.05, lambda: setattr(self, "_running", None))
 
 
-def _first_topic_only(staged: Any) -> Any:
-    return _by_topic(staged)[:1]
+def _first_topic_only(row: Any) -> Any:
+    return _by_topic(row)[:1]
 
 
 def _unnamed(**arguments: Any) -> Batch:
@@ -155,7 +155,7 @@ PLANTED: dict[str, Planted] = {
     "appends duplicates": Planted("G5", "log_format.topic.producers.SequenceCheck.judge", _appends_duplicates, FAULTY),
     "applies a decided transaction twice": Planted("G6", "log_format.transactions.batch.Batch", _unnamed, FAULTY),
     "applies a decided transaction in part": Planted(
-        "G6", "gateway.transactions.finishing._by_topic", _first_topic_only, CALM
+        "G6", "log_format.transactions.finishing._by_topic", _first_topic_only, CALM
     ),
     "leaves a batch lying as a run ends": Planted(
         "quiet", "gateway.engine.group_commit.GroupCommit._run", _sleeps_in, QUIET

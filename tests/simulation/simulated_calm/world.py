@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
-import gateway.groups.groups
+import gateway.groups.membership.upkeep
+import gateway.tables.groups
 from gateway.cluster.ownership import Mode
 from log_format import limits
 from tests.simulation.simulated.faults import Faults, Profile
@@ -76,8 +77,8 @@ class World:
             mock.patch("uuid.uuid4", self._uuid),
             mock.patch.object(limits, "CHECKPOINT_INTERVAL_MIN", 3),
             mock.patch.object(limits, "CHECKPOINT_INTERVAL_MAX", 5),
-            mock.patch.object(gateway.groups.groups, "FILES_MIN", 10),
-            mock.patch.object(gateway.groups.groups, "COMPACTION_MS", 5_000),
+            mock.patch.object(gateway.tables.groups, "FILES_MIN", 10),
+            mock.patch.object(gateway.groups.membership.upkeep, "COMPACTION_MS", 5_000),
         ]
 
     def run(self) -> None:

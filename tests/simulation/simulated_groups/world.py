@@ -17,7 +17,8 @@ from functools import partial
 from typing import Any
 from unittest import mock
 
-import gateway.groups.groups
+import gateway.groups.membership.upkeep
+import gateway.tables.groups
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peers
 from log_format import layout, limits
@@ -120,8 +121,8 @@ class World:
             mock.patch("uuid.uuid4", self._uuid),
             mock.patch.object(limits, "CHECKPOINT_INTERVAL_MIN", 3),
             mock.patch.object(limits, "CHECKPOINT_INTERVAL_MAX", 5),
-            mock.patch.object(gateway.groups.groups, "FILES_MIN", 10),
-            mock.patch.object(gateway.groups.groups, "COMPACTION_MS", 5 * SECOND_MS),
+            mock.patch.object(gateway.tables.groups, "FILES_MIN", 10),
+            mock.patch.object(gateway.groups.membership.upkeep, "COMPACTION_MS", 5 * SECOND_MS),
         ]
 
     def run(self) -> None:
