@@ -106,17 +106,17 @@ class LogEngine:
         self._metrics.tail_cache_bytes.set_function(lambda: self._tail.size_bytes)
         self._places = WaitingPlaces(bounds.waiting_polls_max)
         self._metrics.waiting_polls.set_function(lambda: self._places.taken_count)
-        budget = ManifestBudget(bounds.manifest_bytes_max, clock, self._metrics)
-        topics = TopicParts(
-            access=self._access,
-            tail=self._tail,
-            budget=budget,
-            watch=MaintenanceWatch(clock, self._metrics),
-            contended=ownership.contended,
-            draining=self._draining,
-            log_poll_ms=bounds.log_poll_ms,
+        self.topics = TopicRegistry(
+            TopicParts(
+                access=self._access,
+                tail=self._tail,
+                budget=ManifestBudget(bounds.manifest_bytes_max, clock, self._metrics),
+                watch=MaintenanceWatch(clock, self._metrics),
+                contended=ownership.contended,
+                draining=self._draining,
+                log_poll_ms=bounds.log_poll_ms,
+            )
         )
-        self.topics = TopicRegistry(lambda name: OpenTopic(name, topics), budget, self._metrics)
         reading = Reading(
             self._tail,
             SegmentReader(cold_store, footer_cache_bytes=bounds.footer_cache_bytes_max),
