@@ -58,7 +58,7 @@ _log = logging.getLogger("gateway.engine")
 
 
 def new_id() -> str:
-    """An id that nobody else will make."""
+    """An id that no other call will make."""
     return str(uuid.uuid4())
 
 

@@ -11,7 +11,7 @@
 ``locating``         where a fetch begins: topics looked at, offsets found
 ``reading``          records of a partition from an offset on, from the tail or the store
 ``fetching``         how much of several partitions, and how long to wait
-``waiting``          who waits for which partition
+``waiting``          readers that wait for records
 ``following``        event streams
 ``administration``   topics made, listed, altered, deleted
 ``checkpointing``    checkpoints behind the commits
