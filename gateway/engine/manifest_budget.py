@@ -1,7 +1,7 @@
 """How much memory the manifests of all loaded topics may take: past it nothing is appended until maintenance has caught up.
 
-A segment costs memory in every gateway that has its topic open, until maintenance merges it. Without maintenance flush after flush
-adds one, so:
+A segment costs memory in every gateway that has its topic open, until maintenance merges it. Without maintenance each flush adds
+one, so:
 
 1. Idle topics are forgotten before a request is refused (``registry``).
 2. A topic whose manifest takes ``ONE_TOPIC_SHARE`` of the budget takes no more records, and none does while all together take

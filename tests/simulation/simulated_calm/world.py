@@ -12,11 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-<<<<<<< HEAD
-import gateway.groups.membership.upkeep
-import gateway.tables.groups
-=======
->>>>>>> main
 from gateway.cluster.ownership import Mode
 from tests.simulation.simulated.faults import Faults, Profile
 from tests.simulation.simulated.scheduler import Machine
@@ -62,25 +57,10 @@ class CalmWorld(GatewaysWorld):
         mode: Mode = rng.choice(("preferred", "random"))
         self._cluster = Cluster(scheduler=self.scheduler, rng=rng, faults=nothing, mode=mode)
 
-<<<<<<< HEAD
-    def patches(self) -> list[Any]:
-        """What stands in for chance while the history lasts, and what makes it eventful."""
-        return [
-            mock.patch("uuid.uuid4", self._uuid),
-            mock.patch.object(limits, "CHECKPOINT_INTERVAL_MIN", 3),
-            mock.patch.object(limits, "CHECKPOINT_INTERVAL_MAX", 5),
-            mock.patch.object(gateway.tables.groups, "FILES_MIN", 10),
-            mock.patch.object(gateway.groups.membership.upkeep, "COMPACTION_MS", 5_000),
-        ]
-
-    def run(self) -> None:
-        """From the first request until all are answered; then what is left in memory."""
-=======
     def begin(self) -> None:
         """Start gateways and clients."""
         for _ in range(self.rng.randrange(1, 4)):
             self.services.append(self.start_service())
->>>>>>> main
         self.act(lambda: prepare(self))
 
     def at_rest(self) -> None:

@@ -14,11 +14,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-<<<<<<< HEAD
-import gateway.groups.membership.upkeep
-import gateway.tables.groups
-=======
->>>>>>> main
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peers
 from log_format import layout
@@ -93,23 +88,8 @@ class GroupsWorld(GatewaysWorld):
         self._faithful = rng.choice((0.0, 0.5, 0.95))
         """How probably a client goes where it went before, whatever there is to know."""
 
-<<<<<<< HEAD
-    def patches(self) -> list[Any]:
-        """What stands in for chance and the real world while the history lasts."""
-        return [
-            mock.patch("uuid.uuid4", self._uuid),
-            mock.patch.object(limits, "CHECKPOINT_INTERVAL_MIN", 3),
-            mock.patch.object(limits, "CHECKPOINT_INTERVAL_MAX", 5),
-            mock.patch.object(gateway.tables.groups, "FILES_MIN", 10),
-            mock.patch.object(gateway.groups.membership.upkeep, "COMPACTION_MS", 5 * SECOND_MS),
-        ]
-
-    def run(self) -> None:
-        """From the first request until everything has come to rest; then the last checks."""
-=======
     def begin(self) -> None:
         """Start gateways, and what begins with the topics."""
->>>>>>> main
         for _ in range(self.rng.randrange(2, 4)):
             self.services.append(self.start_service())
         self.scheduler.start("begin", self.outside, self._begin)
