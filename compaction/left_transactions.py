@@ -14,8 +14,8 @@ from log_format.clock import Clock
 from log_format.errors import TidelogError
 from log_format.ids import NewId
 from log_format.store import ObjectStore
-from log_format.transactions.finishing import TransactionFinishing
 from log_format.transactions.state import TransactionsState
+from log_format.transactions.without_gateway import TransactionFinishing
 
 LEFT_ALONE_MS: Final = 60_000
 """How long a decided transaction is left to its own process, and to gateways."""

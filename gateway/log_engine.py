@@ -10,56 +10,55 @@ from typing import Any
 import pyarrow as pa
 from prometheus_client import CollectorRegistry
 
-from gateway.call import stands
 from gateway.cluster.ownership import Ownership
 from gateway.engine.administration import Administration
 from gateway.engine.bounds import (
-    COMMIT_WAIT_MS_MAX,
     LARGE_BODIES_WAITING_MAX,
     LARGE_BODY_BYTES,
     LARGE_BODY_WAIT_MS_MAX,
     LOAD_THREADS,
     LOOK_THREADS,
-    PRODUCE_WAIT_MS_MAX,
     EngineBounds,
 )
 from gateway.engine.fetching import Fetching
 from gateway.engine.following import Following
+from gateway.engine.locating import Locating
 from gateway.engine.maintenance_watch import MaintenanceWatch
 from gateway.engine.manifest_budget import ManifestBudget
 from gateway.engine.metrics import EngineMetrics
-from gateway.engine.open_topic import OpenTopic
+from gateway.engine.open_table import TableAccess
+from gateway.engine.open_topic import OpenTopic, TopicParts
 from gateway.engine.pool import Pool
 from gateway.engine.producer_ids import ProducerIds
 from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
-from gateway.engine.shared_commits import TableAccess
 from gateway.engine.tail_cache import TailCache
-from gateway.engine.waiting import WaitingPlaces
-from gateway.engine.writer import Acknowledgement, PendingBatch
+from gateway.engine.waiting import Draining, WaitingPlaces
+from gateway.finishing.finisher import Finisher
+from gateway.finishing.pending_offsets import PendingOffsets
+from gateway.finishing.staging import Staging
 from gateway.groups.groups import Groups
 from gateway.memory_budget import MemoryBudget, Reservation
-from gateway.transactions.decider import make_decider
-from gateway.transactions.finishing import Finishing
-from gateway.transactions.group_offsets import GroupOffsets
+from gateway.tables.groups import GroupsTable
+from gateway.tables.transactions import TransactionsTable
 from gateway.transactions.one_request import OneRequest
-from gateway.transactions.staging import Staging
+from gateway.transactions.preparing import Preparing
 from gateway.transactions.sweeping import Sweeping
 from gateway.transactions.transactions import Transactions
 from log_format import layout
 from log_format.clock import Clock
-from log_format.errors import BackOff, ErrorCode, OutcomeUnknown
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.segments.reader import SegmentReader
 from log_format.segments.segment import decode_footer, decode_row_group, encode_segment
 from log_format.store import ObjectStore
-from log_format.topic.append import Batch
+from log_format.topic.producer_id import TRANSACTIONAL, kind_of
+from log_format.topic.producers import ProducerStamp
 
 _log = logging.getLogger("gateway.engine")
 
 
 def new_id() -> str:
-    """An id that nobody else will make."""
+    """An id that no other call will make."""
     return str(uuid.uuid4())
 
 
@@ -89,22 +88,35 @@ class LogEngine:
         """``request_memory``: for what transactions stage."""
         self.clock = clock
         self.bounds = bounds
-        self.draining = False
-        """New work is refused."""
-        self._ownership = ownership
+        self._draining = Draining()
         self._store = store
         self._metrics = EngineMetrics(registry)
-        self._watch = MaintenanceWatch(clock, self._metrics)
         self._look_pool = Pool("look", LOOK_THREADS)
-        self._load_pool = Pool("load", LOAD_THREADS)
-        self._write_pool = Pool("write", bounds.write_threads)
+        self._access = TableAccess(
+            store=store,
+            clock=clock,
+            new_id=new_id,
+            look_pool=self._look_pool,
+            load_pool=Pool("load", LOAD_THREADS),
+            write_pool=Pool("write", bounds.write_threads),
+            metrics=self._metrics,
+        )
         self._cold_pool = Pool("read", bounds.read_threads)
         self._tail = TailCache(bounds.tail_cache_bytes_max)
         self._metrics.tail_cache_bytes.set_function(lambda: self._tail.size_bytes)
         self._places = WaitingPlaces(bounds.waiting_polls_max)
         self._metrics.waiting_polls.set_function(lambda: self._places.taken_count)
-        budget = ManifestBudget(bounds.manifest_bytes_max, clock, self._metrics)
-        self.topics = TopicRegistry(self._open, budget, self._metrics)
+        self.topics = TopicRegistry(
+            TopicParts(
+                access=self._access,
+                tail=self._tail,
+                budget=ManifestBudget(bounds.manifest_bytes_max, clock, self._metrics),
+                watch=MaintenanceWatch(clock, self._metrics),
+                contended=ownership.contended,
+                draining=self._draining,
+                log_poll_ms=bounds.log_poll_ms,
+            )
+        )
         reading = Reading(
             self._tail,
             SegmentReader(cold_store, footer_cache_bytes=bounds.footer_cache_bytes_max),
@@ -113,10 +125,9 @@ class LogEngine:
             metrics=self._metrics,
         )
         self.reading = reading
-        self.fetching = Fetching(
-            self.topics, reading, clock=clock, places=self._places, is_draining=lambda: self.draining
-        )
-        self.following = Following(reading, places=self._places, is_draining=lambda: self.draining)
+        self.locating = Locating(self.topics, reading)
+        self.fetching = Fetching(self.locating, reading, clock=clock, places=self._places, draining=self._draining)
+        self.following = Following(reading, places=self._places, draining=self._draining)
         self.administration = Administration(
             self.topics,
             store,
@@ -127,19 +138,33 @@ class LogEngine:
             request_bytes_max=bounds.request_bytes_max,
         )
         self.producer_ids = ProducerIds(store, pool=self._look_pool, clock=clock, new_id=new_id)
-        access = TableAccess(
-            store=store,
-            clock=clock,
-            new_id=new_id,
-            look_pool=self._look_pool,
-            write_pool=self._write_pool,
-            metrics=self._metrics,
+        groups = GroupsTable(self._access, bytes_max=bounds.groups_bytes_max)
+        table = TransactionsTable(self._access)
+        staging = Staging(store, pool=self._look_pool, new_id=new_id, memory=request_memory)
+        finisher = Finisher(table=table, groups=groups, staging=staging, topics=self.topics, clock=clock)
+        pending = PendingOffsets(groups, table, finisher, clock=clock)
+        self.groups = Groups(
+            self._access,
+            groups,
+            self.topics,
+            pending=pending,
+            administration=self.administration,
+            reading=reading,
+            fetching=self.fetching,
+            ownership=ownership,
+            registry=registry,
         )
-        parts = (access, self.topics, self.administration, reading, self.fetching)
-        self.groups = Groups(*parts, ownership=ownership, registry=registry, bytes_max=bounds.groups_bytes_max)
-        self.transactions, self.one_request, self.sweeping = self._make_transactions(access, request_memory)
+        preparing = Preparing(self.groups.committed, groups, self.topics, clock=clock)
+        parts = (table, staging, finisher, preparing, self.producer_ids)
+        self.transactions, self.one_request = Transactions(*parts, clock=clock), OneRequest(*parts, clock=clock)
+        self.sweeping = Sweeping(table, staging, finisher, pending, clock=clock)
         self._large_bodies = MemoryBudget(bounds.large_bodies_bytes_max, "large bodies")
         self._drained: asyncio.Task[None] | None = None
+
+    @property
+    def draining(self) -> bool:
+        """New work is refused."""
+        return self._draining.begun
 
     @property
     def owned_topic_count(self) -> int:
@@ -157,11 +182,11 @@ class LogEngine:
 
     async def warm_up(self) -> None:
         """Use the encoder once: what Arrow loads with its first use (a third of a second) no request shall wait for."""
-        await self._write_pool.run(_warm_up)
+        await self._access.write_pool.run(_warm_up)
 
     def refuse_work(self) -> None:
         """From now on no new work is taken; what is under way goes on."""
-        self.draining = True
+        self._draining.begun = True
 
     async def drain(self) -> None:
         """End waits, flush what is buffered, acknowledge it. Idempotent."""
@@ -179,9 +204,25 @@ class LogEngine:
         if not self.draining:
             await self.groups.lag_watch.look()
 
-    async def open_topic(self, name: str) -> OpenTopic:
-        """The topic as it is known here, to append records to it. Raises as ``TopicRegistry.growing``."""
-        return await self.topics.growing(name, self.clock.monotonic_ms())
+    async def open_topic(self, name: str, partition: int | None = None) -> OpenTopic:
+        """The topic as it is known here, to append records to it, or to one of its partitions.
+
+        Raises ``UnknownPartition``, and as ``TopicRegistry.growing``.
+        """
+        topic = await self.topics.growing(name, self.clock.monotonic_ms())
+        if partition is not None and partition >= topic.state.partition_count:
+            await topic.fresh()
+            topic.existing_with(partition)
+        return topic
+
+    async def check_producer(self, stamp: ProducerStamp | None) -> None:
+        """Raise ``RequestRefused`` unless the producer that stamped a request was given its id here, and is not fenced."""
+        if stamp is None:
+            return
+        if kind_of(stamp.producer_id) == TRANSACTIONAL:
+            await self.transactions.check(stamp)
+        else:
+            await self.producer_ids.check(stamp)
 
     async def turn_of(self, length_bytes: int) -> Reservation:
         """Wait until a request's body of this length may be read; release what is returned when the request is over.
@@ -194,76 +235,13 @@ class LogEngine:
             length_bytes, wait_ms=LARGE_BODY_WAIT_MS_MAX, waiting_max=LARGE_BODIES_WAITING_MAX
         )
 
-    def append(self, topic: OpenTopic, batch: Batch, reservation: Reservation | None) -> PendingBatch:
-        """Begin to append a batch that was routed for the topic's present incarnation.
-
-        The reservation is released when it is settled. Raises ``BackOff`` (``DRAINING``): then it stays the caller's.
-        """
-        if self.draining:
-            raise BackOff("The gateway is shutting down and takes no new work.", code=ErrorCode.DRAINING)
-        pending = topic.writer.submit(batch, reservation)
-        if batch.stamp is not None:
-            topic.sequencing.under_way(batch.stamp, pending.settled)
-        return pending
-
-    async def acknowledged(self, topic: OpenTopic, pending: PendingBatch) -> Acknowledgement:
-        """Where the batch's records are, once the commit that holds them stands.
-
-        Raises ``UnknownTopic``, ``TopicReplaced``, ``RequestRefused`` (too large now), ``BackOff`` (nothing happened),
-        ``OutcomeUnknown``.
-        """
-        flush_ms = topic.state.config.integer("flush.ms") if topic.state.exists else 0
-        done, _ = await asyncio.wait((pending.settled,), timeout=(flush_ms + PRODUCE_WAIT_MS_MAX) / 1000)
-        if not done and topic.writer.withdraw(pending):
-            pending.settle(BackOff(f"The store keeps topic {topic.name!r} waiting: the records were not written."))
-        elif not done:
-            done, _ = await asyncio.wait((pending.settled,), timeout=COMMIT_WAIT_MS_MAX / 1000)
-            if not done:
-                raise OutcomeUnknown(
-                    f"The commit of topic {topic.name!r} takes too long: its outcome is not known yet."
-                )
-        acknowledgement = pending.settled.result()
-        stands()
-        return acknowledgement
-
-    def _make_transactions(
-        self, access: TableAccess, request_memory: MemoryBudget
-    ) -> tuple[Transactions, OneRequest, Sweeping]:
-        decider = make_decider(access)
-        staging = Staging(access.store, pool=access.look_pool, new_id=access.new_id, memory=request_memory)
-        offsets = GroupOffsets(self.groups.committed, self.groups.commits, clock=access.clock)
-        ids, clock = self.producer_ids, access.clock
-        finishing = Finishing(decider, staging, self.topics, offsets, clock=clock)
-        sweeping = Sweeping(decider, staging, finishing, offsets, clock=clock, new_id=access.new_id)
-        transactions = Transactions(decider, staging, finishing, ids, offsets, clock=clock)
-        return transactions, OneRequest(finishing, decider, staging, offsets, ids, clock=clock), sweeping
-
-    def _open(self, name: str) -> OpenTopic:
-        return OpenTopic(
-            name,
-            self._store,
-            clock=self.clock,
-            new_id=new_id,
-            look_pool=self._look_pool,
-            load_pool=self._load_pool,
-            write_pool=self._write_pool,
-            metrics=self._metrics,
-            on_flushed=self._tail.add,
-            on_contended=self._ownership.contended,
-            watch=self._watch,
-            on_change=self.topics.resize,
-            log_poll_ms=self.bounds.log_poll_ms,
-            is_draining=lambda: self.draining,
-        )
-
     def _ask_store(self) -> None:
         # A listing that ends at its first answer: neither topics nor a certain object need be there.
         for _ in self._store.list_directories(layout.TOPICS):
             return
 
     async def _drain(self) -> None:
-        self.fetching.wake_all()
-        self.following.wake_all()
+        self._places.wake_all()
         await self.groups.drain()
         await self.topics.drain()
         self.sweeping.stop()

@@ -1,5 +1,5 @@
 """Prometheus metrics, with bounded labels: methods of HTTP, route templates, statuses; never a path or client, and topics and
-groups only of those groups that are furthest behind (``gateway.groups.lag_watch``).
+groups only of those groups that are furthest behind (``gateway.groups.offsets.lag_watch``).
 
 The registry is the gateway's own, so that two in one process (tests) do not meet. The engine registers its own metrics in
 ``Metrics.registry``. What is counted for each request is kept in plain numbers and shaped when it is scraped: the client

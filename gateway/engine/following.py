@@ -5,7 +5,7 @@ A slow reader holds one batch at most: the next one is read when the last has be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -14,7 +14,7 @@ from gateway.engine.answer_memory import reserve_for_store, reserve_for_tail
 from gateway.engine.bounds import EVENTS_BYTES_MAX, EVENTS_RECORDS_MAX, PING_MS
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.reading import Reading, ReadLimits, Records
-from gateway.engine.waiting import WaitingPlaces, Wakeup
+from gateway.engine.waiting import Draining, WaitingPlaces, Wakeup
 from gateway.memory_budget import Memory, Reservation
 from log_format.errors import OffsetOutOfRange, TidelogError
 from log_format.topic.state import TopicState
@@ -49,28 +49,18 @@ Event = Followed | Silence | Ended
 class Following:
     """Belongs to the event loop."""
 
-    def __init__(self, reading: Reading, *, places: WaitingPlaces, is_draining: Callable[[], bool]) -> None:
+    def __init__(self, reading: Reading, *, places: WaitingPlaces, draining: Draining) -> None:
         self._reading = reading
         self._places = places
-        self._is_draining = is_draining
-        self._streams: set[Wakeup] = set()
-
-    def wake_all(self) -> None:
-        """Let every stream end."""
-        for wakeup in self._streams:
-            wakeup.set()
+        self._draining = draining
 
     @contextmanager
     def follow(self, topic: OpenTopic, partition: int, offset: int, memory: Memory) -> Iterator[Stream]:
         """A stream from ``offset`` on. Raises ``BackOff`` (``OVERLOADED``) when too many wait already."""
         wakeup = Wakeup()
         topic_id = topic.existing_with(partition).topic_id
-        with self._places.place(), topic.waiters.registered((partition,), wakeup):
-            self._streams.add(wakeup)
-            try:
-                yield Stream(self._reading, self._is_draining, topic, topic_id, partition, offset, memory, wakeup)
-            finally:
-                self._streams.discard(wakeup)
+        with self._places.place(wakeup), topic.waiters.registered((partition,), wakeup):
+            yield Stream(self._reading, self._draining, topic, topic_id, partition, offset, memory, wakeup)
 
 
 @dataclass(slots=True, eq=False)
@@ -78,7 +68,7 @@ class Stream:
     """One reader's place. It holds no records between two calls of ``next``."""
 
     _reading: Reading
-    _is_draining: Callable[[], bool]
+    _draining: Draining
     _topic: OpenTopic
     _topic_id: str | None
     _partition: int
@@ -91,7 +81,7 @@ class Stream:
         """Records as soon as there are any; ``Silence`` after ``PING_MS`` without; ``Ended`` once there will be none."""
         while True:
             self._wakeup.clear()
-            if self._is_draining():
+            if self._draining.begun:
                 return Ended("draining")
             try:
                 state = self._topic.state

@@ -1,9 +1,9 @@
 """How much memory the manifests of all loaded topics may take: past it nothing is appended until maintenance has caught up.
 
-A segment costs memory in every gateway that has its topic open, until maintenance merges it. Where nobody does, flush after flush
-adds one, so:
+A segment costs memory in every gateway that has its topic open, until maintenance merges it. Without maintenance each flush adds
+one, so:
 
-1. Idle topics are forgotten before anybody is refused (``registry``).
+1. Idle topics are forgotten before a request is refused (``registry``).
 2. A topic whose manifest takes ``ONE_TOPIC_SHARE`` of the budget takes no more records, and none does while all together take
    more than the budget. That is a refusal of the moment: 503 ``OVERLOADED``, nothing happened.
 3. Only appending is refused. Reading, deleting records, deleting a topic, and finishing decided transactions go on; and whatever
@@ -18,6 +18,7 @@ Belongs to the event loop.
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import Final
 
 from gateway.engine.metrics import EngineMetrics
@@ -27,7 +28,7 @@ from log_format.errors import BackOff
 from log_format.topic.state import TopicState
 
 ONE_TOPIC_SHARE: Final = 0.75
-"""Of the budget: a topic that nobody looks after leaves room for those that somebody does."""
+"""Of the budget: a topic without maintenance leaves room for those that have it."""
 
 SAID_AGAIN_MS: Final = 60_000
 """How often the log says that records are refused."""
@@ -36,41 +37,63 @@ _MEBIBYTE: Final = 1024 * 1024
 _log = logging.getLogger("gateway.maintenance")
 
 
+@dataclass(slots=True)
+class _Held:
+    total_bytes: int = 0
+    manifest_bytes: int = 0
+
+
 class ManifestBudget:
     """So many bytes for all manifests, by topic."""
 
     def __init__(self, bytes_max: int, clock: Clock, metrics: EngineMetrics) -> None:
         self.bytes_max = bytes_max
         self._clock = clock
-        self._held: dict[str, int] = {}
+        self._held: dict[str, _Held] = {}
         self._used_bytes = 0
+        self._total_bytes = 0
         self._said_ms: int | None = None
         self._refusals = metrics.manifest_refusals
         metrics.manifest_bytes.set_function(lambda: self._used_bytes)
         metrics.manifest_bytes_max.set(bytes_max)
+        metrics.state_bytes.labels("topics").set_function(lambda: self._total_bytes)
+        metrics.state_bytes_max.labels("topics").set(bytes_max)
 
     @property
     def used_bytes(self) -> int:
         """What all of them take."""
         return self._used_bytes
 
-    def hold(self, topic: str, size_bytes: int) -> None:
-        """The topic's manifest takes so much now."""
-        self._used_bytes += size_bytes - self._held.get(topic, 0)
-        self._held[topic] = size_bytes
+    @property
+    def total_bytes(self) -> int:
+        """What all that is known of these topics takes, manifests, partitions, producers and all."""
+        return self._total_bytes
+
+    def open(self, topic: str) -> None:
+        """The topic is in memory from now on."""
+        self._held.setdefault(topic, _Held())
+
+    def hold(self, topic: str, *, total_bytes: int, manifest_bytes: int) -> None:
+        """The topic takes so much now. One that is not open is not counted."""
+        held = self._held.get(topic)
+        if held is not None:
+            self._used_bytes += manifest_bytes - held.manifest_bytes
+            self._total_bytes += total_bytes - held.total_bytes
+            held.manifest_bytes, held.total_bytes = manifest_bytes, total_bytes
 
     def release(self, topic: str) -> None:
         """The topic is not in memory any more."""
-        self._used_bytes -= self._held.pop(topic, 0)
+        self.hold(topic, total_bytes=0, manifest_bytes=0)
+        self._held.pop(topic, None)
 
     def is_past(self, topic: str) -> bool:
         """Whether nothing may be appended to the topic."""
-        return self._used_bytes > self.bytes_max or self._held.get(topic, 0) > self.bytes_max * ONE_TOPIC_SHARE
+        return self._used_bytes > self.bytes_max or self._held_by(topic) > self.bytes_max * ONE_TOPIC_SHARE
 
     def refusal(self, state: TopicState) -> BackOff:
-        """What whoever wants to append is told."""
+        """The refusal for a request that would append."""
         self._refusals.inc()
-        own_mib = self._held.get(state.topic, 0) / _MEBIBYTE
+        own_mib = self._held_by(state.topic) / _MEBIBYTE
         what = (
             f"its {state.manifest.segment_count()} segments take {own_mib:.0f} MiB of the gateway's memory, those of all topics "
             f"{self._used_bytes / _MEBIBYTE:.0f} of {self.bytes_max / _MEBIBYTE:.0f} MiB"
@@ -83,3 +106,7 @@ class ManifestBudget:
             f"Maintenance is behind: topic {state.topic!r} takes no records for now, since {what}. "
             "Run `tidelog maintain`, which merges segments. Nothing happened."
         )
+
+    def _held_by(self, topic: str) -> int:
+        held = self._held.get(topic)
+        return 0 if held is None else held.manifest_bytes

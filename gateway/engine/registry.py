@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from gateway.engine.bounds import LOG_POLL_MS, TOPICS_LOADED_MAX
-from gateway.engine.manifest_budget import ManifestBudget
-from gateway.engine.metrics import EngineMetrics
-from gateway.engine.open_topic import OpenTopic
+from gateway.engine.open_topic import OpenTopic, TopicParts
 from gateway.problem import overloaded
 from log_format.errors import RequestRefused
 from log_format.topic.config import check_topic_name
@@ -28,15 +26,11 @@ _EVICTION_STEP = 64
 class TopicRegistry:
     """Belongs to the event loop."""
 
-    def __init__(self, open_topic: Callable[[str], OpenTopic], budget: ManifestBudget, metrics: EngineMetrics) -> None:
-        self._open = open_topic
-        self._budget = budget
-        self._metrics = metrics
+    def __init__(self, parts: TopicParts) -> None:
+        self._parts = parts
+        self._budget = parts.budget
+        self._metrics = parts.access.metrics
         self._topics: OrderedDict[str, OpenTopic] = OrderedDict()
-        self._bytes: dict[str, int] = {}
-        self._total_bytes = 0
-        metrics.state_bytes.labels("topics").set_function(lambda: self._total_bytes)
-        metrics.state_bytes_max.labels("topics").set(budget.bytes_max)
 
     def __iter__(self) -> Iterator[OpenTopic]:
         return iter(list(self._topics.values()))
@@ -61,15 +55,14 @@ class TopicRegistry:
         topic = self._topics.get(name)
         if topic is None:
             self._evict(None)
-            if self._total_bytes > self._budget.bytes_max and not always:
+            if self._budget.total_bytes > self._budget.bytes_max and not always:
                 self._metrics.state_refusals.labels("topics").inc()
                 raise overloaded(
-                    f"Topic {name!r} is not opened: those in use take {self._total_bytes} of {self._budget.bytes_max} bytes. "
-                    "Have segments merged (tidelog maintain), read fewer topics at once, or raise manifest_bytes_max."
+                    f"Topic {name!r} is not opened: those in use take {self._budget.total_bytes} of {self._budget.bytes_max} "
+                    "bytes. Have segments merged (tidelog maintain), read fewer topics at once, or raise manifest_bytes_max."
                 )
-            topic = self._topics[name] = self._open(name)
-            self._bytes[name] = 0
-            self._metrics.topics_loaded.set(len(self._topics))
+            topic = OpenTopic(name, self._parts)
+            self._keep(topic)
         else:
             self._topics.move_to_end(name)
         return topic
@@ -108,23 +101,17 @@ class TopicRegistry:
             raise self._budget.refusal(state)
         return topic
 
-    def resize(self, topic: OpenTopic) -> None:
-        """Take notice of a topic that has changed; idle ones may be forgotten for it."""
-        if self._topics.get(topic.name) is not topic:
-            return
-        size = topic.memory_bytes
-        self._total_bytes += size - self._bytes[topic.name]
-        self._bytes[topic.name] = size
-        self._budget.hold(topic.name, topic.state.manifest.memory_bytes)
-        self._evict(topic)
-
     def retain(self, topic: OpenTopic) -> None:
         """Keep a topic that was made just now, and was forgotten because it did not exist before."""
         if topic.name not in self._topics:
-            self._topics[topic.name] = topic
-            self._bytes[topic.name] = 0
-            self._metrics.topics_loaded.set(len(self._topics))
-            self.resize(topic)
+            self._keep(topic)
+            self._evict(topic)
+
+    def _keep(self, topic: OpenTopic) -> None:
+        self._topics[topic.name] = topic
+        self._budget.open(topic.name)
+        topic.count_memory()
+        self._metrics.topics_loaded.set(len(self._topics))
 
     def _account(self, topic: OpenTopic) -> None:
         if self._topics.get(topic.name) is not topic:
@@ -132,12 +119,12 @@ class TopicRegistry:
         if not topic.state.exists and topic.is_idle:
             self._forget(topic.name)
             return
-        self.resize(topic)
+        self._evict(topic)
 
     def _evict(self, at_hand: OpenTopic | None) -> None:
         looked_at = 0
         while looked_at < min(_EVICTION_STEP, len(self._topics)) and (
-            len(self._topics) > TOPICS_LOADED_MAX or self._total_bytes > self._budget.bytes_max
+            len(self._topics) > TOPICS_LOADED_MAX or self._budget.total_bytes > self._budget.bytes_max
         ):
             name, topic = next(iter(self._topics.items()))
             looked_at += 1
@@ -148,7 +135,6 @@ class TopicRegistry:
 
     def _forget(self, name: str) -> None:
         del self._topics[name]
-        self._total_bytes -= self._bytes.pop(name)
         self._budget.release(name)
         self._metrics.topics_loaded.set(len(self._topics))
 

@@ -1,6 +1,6 @@
 """Puts the idempotent requests to one topic in the order of their sequences, before the writer sees them.
 
-A request is let through when those before it are in the log or on their way there; then it shares their flush, and nobody waits
+A request is let through when those before it are in the log or on their way there; then it shares their flush, and does not wait
 for an acknowledgement. One that is ahead waits. What is let through may still be refused by the commit, which is where
 sequences are judged (``log_format.topic.producers``): this is only about order, and knows nothing that must last.
 
@@ -10,36 +10,29 @@ Belongs to the event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Final
 
 from gateway.engine.bounds import SEQUENCE_AHEAD_MAX, SEQUENCES_WAITING_MAX
+from gateway.engine.open_table import OpenTable
+from gateway.engine.waiting import Draining
 from gateway.engine.writer import Acknowledgement
 from gateway.problem import overloaded
 from log_format.clock import Clock
-from log_format.errors import BackOff, ErrorCode, TidelogError
+from log_format.errors import ErrorCode, TidelogError
 from log_format.topic.producers import ProducerStamp, SequenceCheck, out_of_order
 from log_format.topic.state import TopicState
 
 _LOOK_MS: Final = 200
-"""How often the log is looked at while somebody waits: those before it may come in through other gateways."""
+"""How often the log is looked at while a request waits: those before it may come in through other gateways."""
 
 
 class Sequencing:
-    """``state`` and ``fresh`` are those of the topic (``OpenTopic``)."""
+    """Of one topic."""
 
-    def __init__(
-        self,
-        *,
-        state: Callable[[], TopicState],
-        fresh: Callable[[int], Awaitable[TopicState]],
-        clock: Clock,
-        is_draining: Callable[[], bool],
-    ) -> None:
-        self._state = state
-        self._fresh = fresh
+    def __init__(self, table: OpenTable[TopicState], *, clock: Clock, draining: Draining) -> None:
+        self._table = table
         self._clock = clock
-        self._is_draining = is_draining
+        self._draining = draining
         self._under_way: dict[tuple[str, int], set[int]] = {}
         """(id, epoch) -> sequences that were let through and are not settled."""
         self._waiting = 0
@@ -47,11 +40,11 @@ class Sequencing:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody waits here, and nothing that was let through is under way."""
+        """Whether no request waits here, and nothing that was let through is under way."""
         return not self._waiting and not self._under_way
 
     def wake(self) -> None:
-        """Something changed: those who wait look again."""
+        """Something changed: requests that wait look again."""
         if self._waiting:
             self._changed.set()
             self._changed = asyncio.Event()
@@ -69,13 +62,12 @@ class Sequencing:
             raise overloaded("Too many idempotent requests wait for those before them.")
         self._waiting += 1
         try:
-            await self._fresh(arrived_ms)
+            await self._table.fresh(arrived_ms)
             while (refusal := self._missing_before(stamp)) is not None:
                 left_ms = deadline_ms - self._clock.monotonic_ms()
                 if left_ms <= 0 or stamp.sequence - refusal.fields["expected_sequence"] > SEQUENCE_AHEAD_MAX:
                     raise refusal
-                if self._is_draining():
-                    raise BackOff("The gateway is shutting down and takes no new work.", code=ErrorCode.DRAINING)
+                self._draining.check()
                 await self._change(min(left_ms, _LOOK_MS))
         finally:
             self._waiting -= 1
@@ -96,7 +88,7 @@ class Sequencing:
 
     def _missing_before(self, stamp: ProducerStamp) -> TidelogError | None:
         """The refusal to give if requests before this one are missing; None when it is to be let through."""
-        state = self._state()
+        state = self._table.state
         if not state.exists:
             return None
         producers = state.producers
@@ -116,4 +108,4 @@ class Sequencing:
             async with asyncio.timeout(wait_ms / 1000):
                 await self._changed.wait()
         except TimeoutError:
-            await self._fresh(started_ms)
+            await self._table.fresh(started_ms)

@@ -1,6 +1,6 @@
-"""Who waits for records of which partition, woken the moment a commit stands.
+"""Readers that wait for records of a partition, woken the moment a commit stands.
 
-The number of those who wait is bounded over all topics; past it they are refused (503 ``OVERLOADED``).
+Their number is bounded over all topics; past it a reader is refused (503 ``OVERLOADED``).
 """
 
 from __future__ import annotations
@@ -8,27 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from gateway.problem import overloaded
-
-
-class WaitingPlaces:
-    """How many may wait at once, over all topics."""
-
-    def __init__(self, count_max: int) -> None:
-        self.count_max = count_max
-        self.taken_count = 0
-
-    @contextmanager
-    def place(self) -> Iterator[None]:
-        """Hold one. Raises ``BackOff`` (``OVERLOADED``) when all are taken."""
-        if self.taken_count >= self.count_max:
-            raise overloaded(f"{self.count_max} polls and event streams wait already.")
-        self.taken_count += 1
-        try:
-            yield
-        finally:
-            self.taken_count -= 1
+from log_format.errors import BackOff, ErrorCode
 
 
 class Wakeup:
@@ -55,6 +38,47 @@ class Wakeup:
         except TimeoutError:
             return False
         return True
+
+
+@dataclass(slots=True)
+class Draining:
+    """Whether the gateway is shutting down: then it takes no new work, and ends waits."""
+
+    begun: bool = False
+
+    def check(self) -> None:
+        """Raise ``BackOff`` (``DRAINING``) when it is."""
+        if self.begun:
+            raise BackOff("The gateway is shutting down and takes no new work.", code=ErrorCode.DRAINING)
+
+
+class WaitingPlaces:
+    """How many may wait at once, over all topics."""
+
+    def __init__(self, count_max: int) -> None:
+        self.count_max = count_max
+        self._taken: set[Wakeup] = set()
+
+    @property
+    def taken_count(self) -> int:
+        """How many wait."""
+        return len(self._taken)
+
+    @contextmanager
+    def place(self, wakeup: Wakeup) -> Iterator[None]:
+        """Hold one. Raises ``BackOff`` (``OVERLOADED``) when all are taken."""
+        if len(self._taken) >= self.count_max:
+            raise overloaded(f"{self.count_max} polls and event streams wait already.")
+        self._taken.add(wakeup)
+        try:
+            yield
+        finally:
+            self._taken.discard(wakeup)
+
+    def wake_all(self) -> None:
+        """Let all of them look again, whatever they wait for."""
+        for wakeup in self._taken:
+            wakeup.set()
 
 
 class Waiters:

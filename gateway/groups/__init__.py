@@ -1,4 +1,16 @@
 """Consumer groups: which member reads which partition, and how far each group has read (docs/http-api.md section 7).
 
+================  ==========================================================================================
+``groups``        what the routes call: groups joined, left, described, deleted
+``polling``       one call that commits, acknowledges and reads
+``offsets``       committed offsets: written, read, reset, and how far behind they are
+``membership``    groups as their coordinator has them: claims, sessions, the next row
+``subscription``  which topics members subscribe to
+``assignment``    which member gets which partition; pure
+================  ==========================================================================================
+
+A join: the route parses it, ``Groups.join`` has the group claimed (``membership.coordinator``), its next row takes the member in
+(``membership.live_group``) and is committed (``gateway.tables.groups``), and the row as it stands is the answer.
+
 No HTTP is known here, nor how a transaction is decided.
 """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.engine.shared_commits import Pace
 from log_format import limits
 
 LEASE_MS: Final = 1_000
@@ -46,6 +45,9 @@ leave room for requests among the decisions that may wait."""
 MEMBERS_MAX: Final = 5_000
 """Members of one group: its row has them all."""
 
+CHANGES_WAITING_MAX: Final = 2 * MEMBERS_MAX
+"""What a group's next row may have to take in: each member may join or acknowledge while others leave."""
+
 GROUP_PARTITIONS_MAX: Final = 30_000
 """Partitions of all topics that one group reads: three of the largest topics. Its row has them all."""
 
@@ -71,9 +73,6 @@ METADATA_BYTES_MAX: Final = 4_096
 OFFSETS_PER_REQUEST_MAX: Final = 10_000
 LOOKS_AT_ONCE: Final = 64
 """Topics looked at side by side."""
-
-COMMIT_PACE: Final = Pace(burst=20, per_second=5.0)
-"""A few commits a second at most, whatever the number of groups; a few more when they come rarely."""
 
 COMPACTION_MS: Final = 10_000
 """How often it is looked whether the table should be compacted."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -14,27 +12,28 @@ from prometheus_client import CollectorRegistry
 from gateway.cluster.ownership import Ownership
 from gateway.engine.administration import Administration
 from gateway.engine.fetching import Fetching
+from gateway.engine.open_table import TableAccess
 from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
-from gateway.engine.shared_commits import FILES_MIN, SharedCommits, TableAccess
-from gateway.engine.state_budget import StateBudget
-from gateway.groups.bounds import COMMIT_PACE, COMPACTION_MS, DELETED_TIMES_MAX, HEARTBEAT_MS_MAX, MEMBERS_MAX
-from gateway.groups.committed import Committed, unknown_group
-from gateway.groups.coordinator import Coordinator, GroupCommits
-from gateway.groups.growth import growth_bytes
-from gateway.groups.lag_watch import LagWatch
-from gateway.groups.live_group import Joined, LiveGroup
+from gateway.finishing.pending_offsets import PendingOffsets
+from gateway.groups.bounds import DELETED_TIMES_MAX, HEARTBEAT_MS_MAX
+from gateway.groups.membership.coordinator import Coordinator
+from gateway.groups.membership.deadlines import SessionDeadlines
+from gateway.groups.membership.live_group import Joined, LiveGroup
+from gateway.groups.membership.upkeep import Upkeep
 from gateway.groups.metrics import GroupMetrics
+from gateway.groups.offsets.committed import Committed, unknown_group
+from gateway.groups.offsets.incarnations import Incarnations
+from gateway.groups.offsets.lag import Lag
+from gateway.groups.offsets.lag_watch import LagWatch
+from gateway.groups.offsets.reset import Reset
 from gateway.groups.polling import Polling
-from gateway.groups.subscription import SubscribedTopics
-from gateway.problem import overloaded
-from gateway.supervised import supervised
-from log_format.errors import BackOff, TidelogError
-from log_format.groups.changes import Compact, CoordinatorFenced, Decide, not_empty
+from gateway.groups.subscription.subscribed_topics import SubscribedTopics
+from gateway.tables.groups import GroupsTable
+from log_format.errors import BackOff
+from log_format.groups.changes import CoordinatorFenced, not_empty
 from log_format.groups.holdings import Holdings
-from log_format.groups.memory import member_bytes
 from log_format.groups.row import GroupRow, MemberRow, Partitions
-from log_format.groups.state import consumer_offsets_table
 
 T = TypeVar("T")
 
@@ -78,59 +77,43 @@ class Groups:
     def __init__(
         self,
         access: TableAccess,
+        table: GroupsTable,
         topics: TopicRegistry,
+        *,
+        pending: PendingOffsets,
         administration: Administration,
         reading: Reading,
         fetching: Fetching,
-        *,
         ownership: Ownership,
         registry: CollectorRegistry,
-        bytes_max: int,
     ) -> None:
         metrics = GroupMetrics(registry)
-        clock, new_id = access.clock, access.new_id
+        clock = access.clock
         self._clock = clock
-        self._new_id = new_id
-        self.commits: GroupCommits = SharedCommits(
-            access,
-            consumer_offsets_table(),
-            lambda decisions: Decide(decisions, new_id),
-            files=lambda state: len(state.files),
-            pace=COMMIT_PACE,
-        )
-        self._budget = StateBudget(
-            "groups",
-            bytes_max,
-            used=lambda: self.commits.log.state.memory_bytes,
-            advice="delete groups that are not used, or commit fewer partitions and less metadata; the operator may raise"
-            " groups_bytes_max",
-            metrics=access.metrics,
-        )
-        self.commits.budgets.append((self._budget, growth_bytes))
-        subscribed = SubscribedTopics(topics, administration, clock=clock, pool=access.look_pool)
-        self._subscribed = subscribed
-        self.coordinator = Coordinator(
-            self.commits, subscribed, ownership=ownership, clock=clock, coordinator_id=new_id(), metrics=metrics
-        )
-        self.coordinator.admit = lambda size_bytes: self._budget.admit(size_bytes)(None)
-        self.committed = Committed(self.commits, self.coordinator, topics, reading, clock=clock, metrics=metrics)
-        self.lag_watch = LagWatch(self.commits, ownership, topics, reading, clock=clock, registry=registry)
+        self._new_id = access.new_id
+        self.table = table
+        self._subscribed = SubscribedTopics(topics, administration, clock=clock, pool=access.look_pool)
+        deadlines = SessionDeadlines()
+        parts = (table, self._subscribed, deadlines)
+        self.coordinator = Coordinator(*parts, clock=clock, coordinator_id=access.new_id(), metrics=metrics)
+        self.upkeep = Upkeep(self.coordinator, *parts, ownership=ownership, clock=clock, metrics=metrics)
+        incarnations = Incarnations(topics, clock=clock)
+        self.committed = Committed(table, self.coordinator, pending, incarnations, metrics=metrics)
+        self.reset = Reset(self.committed, incarnations, reading)
+        self.lag = Lag(self.committed, incarnations, topics, reading, clock=clock)
+        self.lag_watch = LagWatch(table, ownership, topics, reading, clock=clock, registry=registry)
         self.polling = Polling(self.coordinator, self.committed, fetching, topics, clock=clock)
-        self._compacting: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """From now on do what is to be done beside requests."""
-        self.coordinator.start()
-        self._compacting = asyncio.create_task(supervised(self._compact, "the compaction of offsets"))
+        self.upkeep.start()
 
     async def drain(self) -> None:
         """End the polls; commit what was asked."""
-        if self._compacting is not None:
-            self._compacting.cancel()
         self.lag_watch.stop()
+        self.upkeep.stop()
         self.polling.end_waits()
-        await self.coordinator.drain()
-        await self.commits.drain()
+        await self.table.drain()
 
     async def join(self, name: str, joining: Joining) -> tuple[LiveGroup, Joined]:
         """A new member; of a static one the next instance. Raises ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``), ``BackOff``,
@@ -149,18 +132,12 @@ class Groups:
             held={},
             acknowledged=-1,
         )
-        return await self._unless_deleted(name, lambda: self._joined(name, member, joining.assignor))
 
-    async def _joined(self, name: str, member: MemberRow, assignor: str) -> tuple[LiveGroup, Joined]:
-        group = await self.coordinator.live(name)
-        if len(group.row.members) >= MEMBERS_MAX:
-            raise overloaded(f"Group {name!r} has {MEMBERS_MAX} members already.")
-        joined = self._budget.admit(member_bytes(member))
-        # It goes on when the client goes away, and counts so long.
-        join = asyncio.ensure_future(group.join(member, assignor))
-        join.add_done_callback(joined)
-        join.add_done_callback(_retrieve)
-        return group, await asyncio.shield(join)
+        async def joined() -> tuple[LiveGroup, Joined]:
+            group = await self.coordinator.live(name)
+            return group, await group.join(member, joining.assignor)
+
+        return await self._unless_deleted(name, joined)
 
     async def leave(self, name: str, member_id: str) -> None:
         """Take a member out. Raises ``RequestRefused`` (``UNKNOWN_MEMBER``, ``FENCED_MEMBER``), and as ``join``."""
@@ -172,7 +149,7 @@ class Groups:
         """A group that is there. Raises ``RequestRefused`` (``UNKNOWN_GROUP``), and as ``Coordinator.live``."""
         live = self.coordinator.known(name)
         has_had_members = live is not None and live.row.generation > 0
-        if not has_had_members and not (await self.commits.fresh()).group(name).is_there:
+        if not has_had_members and not (await self.table.fresh()).group(name).is_there:
             raise unknown_group(name)
         return await self.coordinator.live(name)
 
@@ -207,7 +184,7 @@ class Groups:
 
     async def page(self, after: str, limit: int) -> tuple[list[GroupSummary], bool]:
         """At most ``limit`` groups behind ``after``, in order of name, and whether there are more. Raises ``BackOff``."""
-        state = await self.commits.fresh()
+        state = await self.table.fresh()
         names = sorted(name for name, group in state.groups.items() if name > after and group.is_there)
         found = []
         for name in names[:limit]:
@@ -224,24 +201,10 @@ class Groups:
             )
         return found, len(names) > limit
 
-    async def _compact(self) -> None:
-        await asyncio.sleep(COMPACTION_MS / 1000)
-        if len(self.commits.log.state.files) < FILES_MIN:
-            return
-        with contextlib.suppress(TidelogError):
-            replaced = await self.commits.commit(Compact(self._new_id, files_min=FILES_MIN))
-            _log.info("consumer offsets: %d files became one", replaced)
-
 
 def heartbeat_interval_ms(session_timeout_ms: int) -> int:
     """How often a member should say that it is alive: three times within its session at least."""
     return min(HEARTBEAT_MS_MAX, session_timeout_ms // 3)
-
-
-def _retrieve(join: asyncio.Future[Joined]) -> None:
-    """Note the error as seen also when the client has gone."""
-    if not join.cancelled():
-        join.exception()
 
 
 def _state_by_the_log(row: GroupRow | None) -> str:

@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from gateway.call import second_part
 from gateway.engine.bounds import PARTITIONS_PER_STEP
-from gateway.engine.fetching import FetchAnswer, Fetched, FetchFrom, Fetching, FetchLimits
+from gateway.engine.fetch_answer import FetchAnswer, Fetched, FetchFrom, FetchLimits
+from gateway.engine.fetching import Fetching
 from gateway.engine.registry import TopicRegistry
 from gateway.engine.waiting import Wakeup
-from gateway.groups.committed import Committed, Key, NextOffset
-from gateway.groups.coordinator import Coordinator
-from gateway.groups.live_group import Heard, LiveGroup
-from gateway.groups.session import Session
+from gateway.groups.membership.coordinator import Coordinator
+from gateway.groups.membership.live_group import Heard, LiveGroup
+from gateway.groups.membership.session import Session
+from gateway.groups.offsets.committed import Committed, NextOffset
+from gateway.groups.offsets.incarnations import Key
 from gateway.memory_budget import Memory
 from log_format.clock import Clock
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
@@ -62,14 +64,21 @@ class Polled:
 
 @dataclass(slots=True)
 class _Poll:
-    """One poll under way. ``known``: the generation that its client knows of. ``has_changed``: whether anything stands by it."""
+    """One poll under way."""
 
+    group: LiveGroup
     wish: PollWish
     session: Session
     wakeup: Wakeup
     known: int
+    """The generation that its client knows of."""
     deadline_ms: int
-    has_changed: bool = False
+    positions: dict[Key, int]
+    has_changed: bool
+    """Whether anything that it asked for stands."""
+    failed: dict[Key, TidelogError] = field(default_factory=dict)
+    is_fenced: bool = False
+    """The group has refused to commit where it begins to read: another generation has begun."""
 
 
 class Polling:
@@ -103,62 +112,51 @@ class Polling:
         """
         group.member(wish.member_id)
         wakeup = Wakeup()
-        with group.polling(wish.member_id, wakeup) as session:
-            known = session.acknowledged if wish.generation is None else wish.generation
-            poll = _Poll(wish, session, wakeup, known, self._clock.monotonic_ms() + wish.limits.wait_ms_max)
-            poll.has_changed = wish.has_joined
-            with second_part():
-                try:
-                    if wish.commit:
-                        await self._committed.commit(group.name, wish.commit, wish.member_id, wish.generation)
-                        poll.has_changed = True
-                    return await self._read(group, poll, memory)
-                except TidelogError as problem:
-                    if not poll.has_changed:
-                        raise
-                    return _broken_off(group, poll, problem, memory)
-
-    async def _read(self, group: LiveGroup, poll: _Poll, memory: Memory) -> Polled:
-        wish = poll.wish
-        positions = dict(wish.positions)
-        while True:
-            poll.wakeup.clear()
-            heard = await group.heartbeat(wish.member_id, wish.generation)
-            poll.has_changed = poll.has_changed or heard.has_changed
-            failed, fenced = await self._find_positions(group, poll, heard, positions)
-            rebalanced = fenced or heard.generation != poll.known
-            left_ms = max(0, poll.deadline_ms - self._clock.monotonic_ms())
-            limits = replace(wish.limits, wait_ms_max=0 if rebalanced or failed or self._draining else left_ms)
-            keys = _rotated(sorted(key for key in keys_of(heard.readable) if key in positions), poll.session)
-            answer = await self._fetched(keys, positions, limits, memory, poll.wakeup)
-            if answer is None:
-                continue
-            is_member = False
-            try:
-                if not await self._coordinator.still(group):
-                    raise CoordinatorFenced(group.name)
-                group.member(wish.member_id)
-                is_member = True
-            finally:
-                if not is_member:  # also when the client went away meanwhile
-                    answer.reservation.release()
-            # Only now: what was to be done before may have taken long, and is no fault of the member.
-            group.told(wish.member_id, heard.generation)
-            keys, answer.parts = _in_order(keys, answer.parts, failed)
-            return Polled(
-                member_id=wish.member_id, generation=heard.generation, rebalanced=rebalanced, keys=keys, answer=answer
+        with group.polling(wish.member_id, wakeup) as session, second_part():
+            poll = _Poll(
+                group,
+                wish,
+                session,
+                wakeup,
+                known=session.acknowledged if wish.generation is None else wish.generation,
+                deadline_ms=self._clock.monotonic_ms() + wish.limits.wait_ms_max,
+                positions=dict(wish.positions),
+                has_changed=wish.has_joined,
             )
+            try:
+                await self._commit(poll)
+                while True:
+                    heard = await self._acknowledge(poll)
+                    await self._find_positions(poll, heard)
+                    read = await self._fetch(poll, heard, memory)
+                    if read is not None:
+                        return await self._answer(poll, heard, *read)
+            except TidelogError as problem:
+                if not poll.has_changed:
+                    raise
+                return _broken_off(poll, problem, memory)
 
-    async def _find_positions(
-        self, group: LiveGroup, poll: _Poll, heard: Heard, positions: dict[Key, int]
-    ) -> tuple[dict[Key, TidelogError], bool]:
-        """Add the positions that are not known yet; what fails, by partition, and whether the group refused the commit."""
+    async def _commit(self, poll: _Poll) -> None:
         wish = poll.wish
+        if wish.commit:
+            await self._committed.commit(poll.group.name, wish.commit, wish.member_id, wish.generation)
+            poll.has_changed = True
+
+    async def _acknowledge(self, poll: _Poll) -> Heard:
+        poll.wakeup.clear()
+        heard = await poll.group.heartbeat(poll.wish.member_id, poll.wish.generation)
+        poll.has_changed = poll.has_changed or heard.has_changed
+        return heard
+
+    async def _find_positions(self, poll: _Poll, heard: Heard) -> None:
+        """Find where to read the partitions from that the poll does not know yet, and commit where it begins."""
+        wish, group, positions = poll.wish, poll.group, poll.positions
+        failed: dict[Key, TidelogError] = {}
+        poll.failed, poll.is_fenced = failed, False
         unknown = [key for key in keys_of(heard.readable) if key not in positions]
         if not unknown:
-            return {}, False
+            return
         committed = await self._committed.of_partitions(group.name, unknown)
-        failed: dict[Key, TidelogError] = {}
         begun: list[NextOffset] = []
         arrival_ms = self._clock.monotonic_ms()
         for number, key in enumerate(sorted(unknown), 1):
@@ -184,10 +182,39 @@ class Polling:
                 await self._committed.commit(group.name, begun, wish.member_id, heard.generation, instead_of=instead_of)
                 poll.has_changed = True
             except RequestRefused:
+                poll.is_fenced = True
                 for one in begun:
                     del positions[one.key]
-                return failed, True
-        return failed, False
+
+    async def _fetch(self, poll: _Poll, heard: Heard, memory: Memory) -> tuple[list[Key], FetchAnswer] | None:
+        """What there is to read, of which partitions; None when the group changed first."""
+        is_news = poll.failed or _is_rebalanced(poll, heard) or self._draining
+        wait_ms = 0 if is_news else max(0, poll.deadline_ms - self._clock.monotonic_ms())
+        keys = _rotated(sorted(key for key in keys_of(heard.readable) if key in poll.positions), poll.session)
+        limits = replace(poll.wish.limits, wait_ms_max=wait_ms)
+        answer = await self._fetched(keys, poll.positions, limits, memory, poll.wakeup)
+        return None if answer is None else (keys, answer)
+
+    async def _answer(self, poll: _Poll, heard: Heard, keys: list[Key], answer: FetchAnswer) -> Polled:
+        """The answer to one who still is a member. Raises as ``poll``."""
+        group, member_id = poll.group, poll.wish.member_id
+        try:
+            if not await self._coordinator.still(group):
+                raise CoordinatorFenced(group.name)
+            group.member(member_id)
+        except BaseException:  # also when the client went away meanwhile
+            answer.reservation.release()
+            raise
+        # Only now: what was to be done before may have taken long, and is no fault of the member.
+        group.told(member_id, heard.generation)
+        keys, answer.parts = _in_order(keys, answer.parts, poll.failed)
+        return Polled(
+            member_id=member_id,
+            generation=heard.generation,
+            rebalanced=_is_rebalanced(poll, heard),
+            keys=keys,
+            answer=answer,
+        )
 
     async def _fetched(
         self,
@@ -223,13 +250,17 @@ class Polling:
                 fetch.result().reservation.release()
 
 
-def _broken_off(group: LiveGroup, poll: _Poll, problem: TidelogError, memory: Memory) -> Polled:
+def _is_rebalanced(poll: _Poll, heard: Heard) -> bool:
+    return poll.is_fenced or heard.generation != poll.known
+
+
+def _broken_off(poll: _Poll, problem: TidelogError, memory: Memory) -> Polled:
     """The answer of a poll that has changed something and then failed: every partition has the problem.
 
     The member hears of no generation that it does not know, so what it acknowledged last stays what it was.
     """
     member_id = poll.wish.member_id
-    keys = sorted(keys_of(group.holdings.readable(member_id)))
+    keys = sorted(keys_of(poll.group.holdings.readable(member_id)))
     is_out = isinstance(problem, RequestRefused)
     return Polled(
         member_id=member_id,

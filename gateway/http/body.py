@@ -3,7 +3,7 @@
 1. Never more than ``request_bytes_max`` is buffered, compressed and decompressed alike: a longer body is refused (413) by its
    ``Content-Length`` before a byte of it is read, else at the byte that is too many.
 2. What is buffered is reserved in a budget first, chunk by chunk, so a slow client holds only what it sent; past the budget
-   503 ``OVERLOADED``. The reservation lives as long as the ``with`` block, or as long as its new owner wants (``keep``).
+   503 ``OVERLOADED``. The reservation lives as long as the ``with`` block, or as long as its new owner wants (``handed_over``).
 3. A body that is more than 64 KiB is decompressed in the codec pool, piece by piece and in order, so that the event loop
    goes on meanwhile. What waits for that is reserved as well.
 4. A body that takes too long as a whole is refused; a client that goes away, or whose body stops coming (the protocol's limit),
@@ -51,11 +51,21 @@ class Body:
     content_type: str | None
     """The ``Content-Type`` header as it was sent; None when there was none."""
     reservation: Reservation
-    kept: bool = False
+    budget: MemoryBudget
+    is_handed_over: bool = False
 
-    def keep(self) -> Reservation:
-        """Take the reservation over: the caller releases it, not the ``with`` block."""
-        self.kept = True
+    def handed_over(self, size_bytes: int) -> Reservation:
+        """Memory for what the body has become, and goes on without it: its new owner releases it, not the ``with`` block.
+
+        Asked again, so many bytes anew. Raises ``BackOff`` (``OVERLOADED``).
+        """
+        if self.is_handed_over:
+            return self.budget.reserve(size_bytes)
+        surplus = size_bytes - self.reservation.size_bytes
+        if surplus > 0:
+            self.reservation.grow(surplus)
+        self.is_handed_over = True
+        self.data = b""
         return self.reservation
 
 
@@ -69,12 +79,12 @@ async def request_body(
     ``BackOff`` (503 ``OVERLOADED``), ``ClientDisconnect``.
     """
     reservation = budget.reserve()
-    body = Body(b"", request.headers.get("content-type"), reservation)
+    body = Body(b"", request.headers.get("content-type"), reservation, budget)
     try:
         body.data = await _read(request, limits, reservation, pool)
         yield body
     finally:
-        if not body.kept:
+        if not body.is_handed_over:
             reservation.release()
 
 

@@ -13,7 +13,9 @@ from typing_extensions import TypedDict
 
 from gateway.gateway import engine_of
 from gateway.groups.bounds import METADATA_BYTES_MAX, OFFSETS_PER_REQUEST_MAX
-from gateway.groups.committed import NextOffset, PartitionLag, ResetTo
+from gateway.groups.offsets.committed import NextOffset
+from gateway.groups.offsets.lag import PartitionLag
+from gateway.groups.offsets.reset import ResetTo
 from gateway.http import fields
 from gateway.http.disconnect import still_connected
 from gateway.http.parameters import INT64_MIN
@@ -219,11 +221,11 @@ async def get_offsets(request: Request, group: fields.GroupPath) -> ASGIApp:
 )
 async def reset_offsets(request: Request, group: fields.GroupPath, wanted: Reset) -> ASGIApp:
     """Move the offsets of a group without members, clamped to what there is: replay, or skip."""
-    committed = engine_of(request).groups.committed
-    found = await committed.group(group)
+    groups = engine_of(request).groups
+    found = await groups.committed.group(group)
     partitions = None if wanted.partitions is None else [one.key for one in wanted.partitions]
     with await room_for_answer(request, _text_bytes(found.offsets.values())) as room:
-        rows = await committed.reset(found, group, wanted.topics, partitions, wanted.target())
+        rows = await groups.reset.move(found, group, wanted.topics, partitions, wanted.target())
         return await room.json(lambda: _offsets(rows))
 
 
@@ -232,7 +234,7 @@ async def reset_offsets(request: Request, group: fields.GroupPath, wanted: Reset
 )
 async def group_lag(request: Request, group: fields.GroupPath) -> ASGIApp:
     """How far behind a group is: records and time between what is committed and the end."""
-    found = await engine_of(request).groups.committed.lag(group)
+    found = await engine_of(request).groups.lag.of_group(group)
     return await held_json(request, lambda: _lag(found), size_bytes=_LAG_TEXT_BYTES * len(found))
 
 

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 from typing_extensions import TypedDict
 
 from gateway.gateway import engine_of
-from gateway.groups.assignors import ASSIGNORS
+from gateway.groups.assignment.assignors import ASSIGNORS
 from gateway.groups.bounds import (
     PATTERN_CHARACTERS_MAX,
     SESSION_TIMEOUT_MS_DEFAULT,

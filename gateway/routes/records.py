@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Final
@@ -32,14 +32,12 @@ from gateway.openapi.document import request_body as body_of
 from gateway.openapi.problems import BODY_ERRORS
 from gateway.openapi.schemas import NEW_RECORD_EXAMPLE, TOPIC_NAME, list_of, object_of, ref
 from gateway.problem import refused
+from gateway.routes.batch import CodecWork, Routing, routed
 from gateway.routes.group_offsets import OFFSET_ERRORS
 from gateway.routes.groups import MEMBER_ERRORS
-from gateway.routes.produce import Asked, Sent, prepared
 from gateway.routes.transactions import GroupOffsets, topics_of
-from gateway.transactions.staging import Staged
 from log_format import limits
 from log_format.errors import ErrorCode, RequestRefused, UnknownTopic
-from log_format.topic.producer_id import TRANSACTIONAL, kind_of
 from log_format.transactions.staged_offsets import StagedOffsets
 from log_format.transactions.staged_records import StagedRecords
 
@@ -103,26 +101,19 @@ async def append_at_once(request: Request) -> Response:
         raise refused(
             "This request is a transaction of its own.", [("Tidelog-Transaction", "does not go with this route")]
         )
-    if headers.stamp is not None and kind_of(headers.stamp.producer_id) == TRANSACTIONAL:
-        await engine.transactions.check(headers.stamp)
-    elif headers.stamp is not None:
-        await engine.producer_ids.check(headers.stamp)
+    await engine.check_producer(headers.stamp)
     async with request_body(request, gateway.body_limits, gateway.request_memory, pool=gateway.codec_pool) as body:
         content_type(body.content_type, (JSON,), default=None if body.data else JSON)
-        parse = asyncio.get_running_loop().run_in_executor(gateway.codec_pool, _parsed, body.data)
-        topics, offsets = await parse
+        topics, offsets = await asyncio.get_running_loop().run_in_executor(gateway.codec_pool, _parsed, body.data)
         records = []
         for index, (name, text) in enumerate(topics):
-            sent = Sent(
-                parse=partial(_named, f"/topics/{index}", partial(decode_json, text)),
-                size_bytes=len(text),
-                asked=Asked(None, NONE),
-                arrived_at_ms=gateway.clock.now_ms(),
-            )
             if not is_topic_name(name):
                 raise UnknownTopic(name[: limits.TOPIC_NAME_CHARACTERS_MAX])
+            codec, arrived_at_ms = CodecWork(len(text), gateway.codec_pool), gateway.clock.now_ms()
             topic = await engine.open_topic(name)
-            _, batch = await prepared(gateway, engine, topic, sent)
+            incoming = await codec.do(partial(_decoded, text, f"/topics/{index}"))
+            routing = Routing(partition=None, turn=topic.next_in_turn(), arrived_at_ms=arrived_at_ms, headers=NONE)
+            batch = await routed(topic, incoming, routing, codec, gateway.clock)
             if batch is not None:
                 body.reservation.grow(batch.records.nbytes)
                 records.append(
@@ -130,7 +121,7 @@ async def append_at_once(request: Request) -> Response:
                         topic=name, topic_id=batch.topic_id, records=batch.records, partitions=batch.partitions
                     )
                 )
-        done = await engine.one_request.commit(Staged(records, offsets), headers.stamp)
+        done = await engine.one_request.commit(records, offsets, headers.stamp)
     return json_response({"state": "committed", "topics": topics_of(done.row), "duplicate": done.is_duplicate})
 
 
@@ -171,10 +162,10 @@ def _object(members: Mapping[str, bytes]) -> bytes:
     return b"{%b}" % b",".join(b"%b:%b" % (msgspec.json.encode(name), text) for name, text in members.items())
 
 
-def _named(where: str, decode: Callable[[], IncomingRecords]) -> IncomingRecords:
-    """What ``decode`` gives; refusals, also later ones, name the places within the whole body."""
+def _decoded(text: bytes, where: str) -> IncomingRecords:
+    """The records of a topic; refusals, also later ones, name the places within the whole body."""
     try:
-        incoming = decode()
+        incoming = decode_json(text)
     except RequestRefused as refusal:
         errors: list[dict[str, Any]] = refusal.fields.get("errors", [])
         for error in errors:

@@ -14,16 +14,18 @@ from dataclasses import dataclass
 from gateway.call import second_part, unasked
 from gateway.engine.bounds import SEQUENCE_AHEAD_MAX, SEQUENCE_WAIT_MS_MAX
 from gateway.engine.producer_ids import ProducerIds
-from gateway.transactions.decider import Decider
-from gateway.transactions.finishing import Finishing
-from gateway.transactions.group_offsets import GroupOffsets, groups_of
-from gateway.transactions.staging import Listed, Staged, Staging
+from gateway.finishing.finisher import Finisher
+from gateway.finishing.staging import Listed, Staged, Staging
+from gateway.tables.transactions import TransactionsTable
+from gateway.transactions.preparing import Preparing
 from log_format.clock import Clock
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, TidelogError
 from log_format.topic.producer_id import TRANSACTIONAL
 from log_format.topic.producers import ProducerStamp
 from log_format.transactions.changes import CommitAtOnce, judge_request, request_before
 from log_format.transactions.row import TransactionRow
+from log_format.transactions.staged_offsets import StagedOffsets
+from log_format.transactions.staged_records import StagedRecords
 
 _AGAIN_MS = 20
 _LEFT_ALONE_MS = 1_000
@@ -43,66 +45,73 @@ class OneRequest:
 
     def __init__(
         self,
-        finishing: Finishing,
-        decider: Decider,
+        table: TransactionsTable,
         staging: Staging,
-        group_offsets: GroupOffsets,
+        finisher: Finisher,
+        preparing: Preparing,
         producer_ids: ProducerIds,
         *,
         clock: Clock,
     ) -> None:
-        self._finishing = finishing
-        self._decider = decider
+        self._table = table
         self._staging = staging
-        self._group_offsets = group_offsets
+        self._finisher = finisher
+        self._preparing = preparing
         self._producer_ids = producer_ids
         self._clock = clock
 
-    async def commit(self, staged: Staged, stamp: ProducerStamp | None) -> Done:
-        """Everything that is staged appears, or nothing.
+    async def commit(
+        self, records: Sequence[StagedRecords], offsets: Sequence[StagedOffsets], stamp: ProducerStamp | None
+    ) -> Done:
+        """All of it appears, or nothing.
 
         Raises ``RequestRefused`` (sequences, the rules of groups, topics that are gone), ``BackOff``, ``OutcomeUnknown``.
         """
         with second_part():
-            return await self._commit(staged, stamp)
+            return await self._commit(records, offsets, stamp)
 
-    async def _commit(self, staged: Staged, stamp: ProducerStamp | None) -> Done:
+    async def _commit(
+        self, records: Sequence[StagedRecords], offsets: Sequence[StagedOffsets], stamp: ProducerStamp | None
+    ) -> Done:
         if stamp is not None:
             earlier = await self._in_turn(stamp)
             if earlier is not None:
-                return Done(await self._finishing.finished(earlier, None), is_duplicate=True)
-        for offsets in staged.offsets:
-            await self._group_offsets.check(offsets)
+                return Done(await self._finisher.finished(earlier), is_duplicate=True)
+        for one in offsets:
+            await self._preparing.check(one)
         transaction_id = await self._producer_ids.issue(TRANSACTIONAL)
-        groups = groups_of(staged.offsets)
         try:
-            names = await self._prepared(transaction_id, staged)
-            row = await self._decider.decide(CommitAtOnce(transaction_id=transaction_id, staged=names, stamp=stamp))
+            staged = await self._prepared(transaction_id, records, offsets)
+            row = await self._table.decide(
+                CommitAtOnce(transaction_id=transaction_id, staged=staged.names, stamp=stamp)
+            )
         except OutcomeUnknown:
             raise  # it may be decided: what is staged for it stays until that is known
         except TidelogError:
-            await self._dropped(transaction_id, groups)
+            await self._dropped(transaction_id, offsets)
             raise
         if row.transaction_id != transaction_id:
-            await self._dropped(transaction_id, groups)
-            return Done(await self._finishing.finished(row, None), is_duplicate=True)
-        return Done(await self._finishing.finished(row, staged), is_duplicate=False)
+            await self._dropped(transaction_id, offsets)
+            return Done(await self._finisher.finished(row), is_duplicate=True)
+        return Done(await self._finisher.finished(row, staged), is_duplicate=False)
 
-    async def _prepared(self, transaction_id: str, staged: Staged) -> tuple[str, ...]:
-        """Stage everything, its offsets pending; the names. Raises ``RequestRefused``, ``BackOff``: nothing is decided yet."""
+    async def _prepared(
+        self, transaction_id: str, records: Sequence[StagedRecords], offsets: Sequence[StagedOffsets]
+    ) -> Staged:
+        """Stage everything, its offsets pending. Raises ``RequestRefused``, ``BackOff``: nothing is decided yet."""
         try:
-            names = await self._stage(transaction_id, staged)
-            if not await self._finishing.topics_stand(staged.records):
+            staged = await self._stage(transaction_id, records, offsets)
+            if not await self._preparing.topics_stand(records):
                 raise BackOff("A topic was made anew while records for it were on their way.")
-            await self._group_offsets.prepare(transaction_id, staged.offsets)
+            await self._preparing.prepare(transaction_id, offsets)
         except OutcomeUnknown as problem:
             raise BackOff(problem.detail) from problem
-        return names
+        return staged
 
     async def _in_turn(self, stamp: ProducerStamp) -> TransactionRow | None:
         """Return when it is the request's turn; what it became if it is in the log already."""
         deadline_ms = self._clock.monotonic_ms() + SEQUENCE_WAIT_MS_MAX
-        state = await self._decider.fresh()
+        state = await self._table.fresh()
         while True:
             verdict = judge_request(state, stamp, self._clock.now_ms())
             if verdict is None or isinstance(verdict, TransactionRow):
@@ -116,31 +125,32 @@ class OneRequest:
             before = request_before(state, stamp)
             if before is not None and self._clock.now_ms() - before.recorded_at_ms > _LEFT_ALONE_MS:
                 with unasked(), contextlib.suppress(OutcomeUnknown):  # of that one; this one waits on, or is late
-                    await self._finishing.finished(before, None)
+                    await self._finisher.finished(before)
             await asyncio.sleep(_AGAIN_MS / 1000)
-            state = await self._decider.recent(_AGAIN_MS * 10)
+            state = await self._table.recent(_AGAIN_MS * 10)
 
-    async def _stage(self, transaction_id: str, staged: Staged) -> tuple[str, ...]:
-        """Put everything beside the topics; the names, in order."""
-        nothing = Listed((), 0, 0)
-        self._staging.check_room(nothing, sum(records.records.nbytes for records in staged.records))
+    async def _stage(
+        self, transaction_id: str, records: Sequence[StagedRecords], offsets: Sequence[StagedOffsets]
+    ) -> Staged:
+        """Put everything beside the topics."""
+        self._staging.check_room(Listed((), 0, 0), sum(one.records.nbytes for one in records))
         puts = [
-            self._staging.put(transaction_id, Listed((), 0, number), records, None)
-            for number, records in enumerate(staged.records)
+            self._staging.put(transaction_id, Listed((), 0, number), one, None) for number, one in enumerate(records)
         ]
         puts += [
-            self._staging.put_offsets(transaction_id, Listed((), 0, len(staged.records) + number), offsets)
-            for number, offsets in enumerate(staged.offsets)
+            self._staging.put_offsets(transaction_id, Listed((), 0, number), one)
+            for number, one in enumerate(offsets, len(records))
         ]
-        return tuple(sorted(await _all(puts)))
+        names = await _all(puts)
+        return Staged(dict(zip(names, records, strict=False)), dict(zip(names[len(records) :], offsets, strict=True)))
 
-    async def _dropped(self, transaction_id: str, groups: Sequence[str]) -> None:
+    async def _dropped(self, transaction_id: str, offsets: Sequence[StagedOffsets]) -> None:
         """Leave nothing of a transaction that was not decided."""
         try:
-            await self._group_offsets.settle(transaction_id, groups, is_committed=False)
+            await self._preparing.drop(transaction_id, offsets)
         except TidelogError:
-            return  # whoever finds them pending will
-        await self._finishing.clean(transaction_id)
+            return  # the next reader that finds them pending settles them
+        await self._staging.clean(transaction_id)
 
 
 async def _all(puts: Sequence[Awaitable[str]]) -> list[str]:

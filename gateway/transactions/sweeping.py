@@ -8,19 +8,16 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from gateway.engine.shared_commits import FILES_MIN
+from gateway.finishing.finisher import Finisher
+from gateway.finishing.pending_offsets import PendingOffsets
+from gateway.finishing.staging import Staging
 from gateway.supervised import supervised
-from gateway.transactions.decider import Decider
-from gateway.transactions.finishing import Finishing
-from gateway.transactions.group_offsets import GroupOffsets
-from gateway.transactions.staging import Staging
+from gateway.tables.transactions import TransactionsTable
 from log_format import limits
 from log_format.clock import Clock
 from log_format.errors import TidelogError
-from log_format.ids import NewId
 from log_format.topic.producer_id import JOB, issued_ms, kind_of
 from log_format.transactions.changes import DecideAbort, Forbid
-from log_format.transactions.compaction import Compact
 from log_format.transactions.row import TransactionRow
 
 _log = logging.getLogger("gateway.transactions")
@@ -35,20 +32,18 @@ class Sweeping:
 
     def __init__(
         self,
-        decider: Decider,
+        table: TransactionsTable,
         staging: Staging,
-        finishing: Finishing,
-        group_offsets: GroupOffsets,
+        finisher: Finisher,
+        pending: PendingOffsets,
         *,
         clock: Clock,
-        new_id: NewId,
     ) -> None:
-        self._decider = decider
+        self._table = table
         self._staging = staging
-        self._finishing = finishing
-        self._group_offsets = group_offsets
+        self._finisher = finisher
+        self._pending = pending
         self._clock = clock
-        self._new_id = new_id
         self._left_alone_ms = 0
         self._running: asyncio.Task[None] | None = None
 
@@ -65,22 +60,20 @@ class Sweeping:
         """Finish what was decided and left, abort what is late, delete what is staged for nobody. Raises ``TidelogError``."""
         left_alone_ms = LEFT_ALONE_MS if left_alone_ms is None else left_alone_ms
         staged = await self._staging.transaction_ids()
-        transactions = (await self._decider.fresh()).transactions
+        transactions = (await self._table.fresh()).transactions
         now_ms = self._clock.now_ms()
         for row in list(transactions.values()):
             try:
                 if row.state == "committing" and now_ms - row.recorded_at_ms > left_alone_ms:
-                    await self._finishing.finished(row, None)
+                    await self._finisher.finished(row)
                 elif row.state == "open" and now_ms > row.expires_at_ms:
-                    await self._decider.decide(DecideAbort(transaction_id=row.transaction_id, reason="expired"))
+                    await self._table.decide(DecideAbort(transaction_id=row.transaction_id, reason="expired"))
             except TidelogError as error:
                 _log.warning("transaction %s is not at its end yet: %s", row.transaction_id, error.detail)
         for transaction_id in staged:
             await self._collect(transaction_id, transactions.get(transaction_id), now_ms)
-        await self._group_offsets.sweep(LEFT_ALONE_MS)
-        if len(self._decider.log.state.files) >= FILES_MIN:
-            replaced = await self._decider.commit(Compact(self._new_id, files_min=FILES_MIN))
-            _log.info("transactions: %d files became one", replaced)
+        await self._pending.sweep(LEFT_ALONE_MS)
+        await self._table.keep_small()
 
     async def _round(self) -> None:
         try:
@@ -101,6 +94,6 @@ class Sweeping:
             return
         if row is None:
             # A transaction that is one request, or a job's, is staged before it has a row: from here on it gets none.
-            row = await self._decider.decide(Forbid(transaction_id=transaction_id))
+            row = await self._table.decide(Forbid(transaction_id=transaction_id))
         if row.has_ended:
-            await self._finishing.clean(transaction_id)
+            await self._staging.clean(transaction_id)

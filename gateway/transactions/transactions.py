@@ -1,9 +1,9 @@
 """One gateway's transactions (decision 007). Nothing of a transaction is kept here: any gateway serves the next call.
 
 1. A commit is decided by one row that names the exact staged objects; before it nothing of the transaction is in a topic,
-   behind it every gateway that looks at the transaction brings it to its end.
-2. The client hears of the commit when every topic has its records, every group its offsets, and the last row says where
-   (``finishing``). Offsets of groups are prepared before the decision and settled after it (``group_offsets``).
+   behind it every gateway that looks at the transaction brings it to its end (``gateway.finishing``).
+2. The client hears of the commit when every topic has its records, every group its offsets, and the last row says where.
+   Offsets of groups are prepared before the decision and settled after it.
 3. A transactional id's next transaction begins when the one before it is at its end, so that their records keep their order.
 """
 
@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from gateway.call import second_part, unasked
 from gateway.engine.bounds import SEQUENCE_AHEAD_MAX, SEQUENCE_WAIT_MS_MAX
 from gateway.engine.producer_ids import ProducerIds
-from gateway.transactions.decider import Decider
-from gateway.transactions.finishing import Finishing
-from gateway.transactions.group_offsets import GroupOffsets, groups_of
-from gateway.transactions.staging import Staged, Staging
+from gateway.finishing.finisher import Finisher
+from gateway.finishing.staging import Staged, Staging
+from gateway.tables.transactions import TransactionsTable
+from gateway.transactions.preparing import Preparing
 from log_format.clock import Clock
 from log_format.errors import BackOff, CorruptData, ErrorCode, OutcomeUnknown, RequestRefused, TidelogError
 from log_format.topic.append import Batch
@@ -28,13 +28,11 @@ from log_format.transactions.changes import (
     Begin,
     DecideAbort,
     DecideCommit,
-    Forbid,
     NotFinished,
     not_open,
-    unknown,
     usable,
 )
-from log_format.transactions.row import NO_NUMBER, Reason, TransactionRow
+from log_format.transactions.row import NO_NUMBER, TransactionRow
 from log_format.transactions.staged_offsets import StagedOffsets
 from log_format.transactions.staged_records import StagedRecords, topic_hash
 
@@ -46,19 +44,18 @@ class Transactions:
 
     def __init__(
         self,
-        decider: Decider,
+        table: TransactionsTable,
         staging: Staging,
-        finishing: Finishing,
+        finisher: Finisher,
+        preparing: Preparing,
         producer_ids: ProducerIds,
-        group_offsets: GroupOffsets,
         *,
         clock: Clock,
     ) -> None:
-        group_offsets.finish = self._finished_for_group
-        self._group_offsets = group_offsets
-        self._decider = decider
+        self._table = table
         self._staging = staging
-        self._finishing = finishing
+        self._finisher = finisher
+        self._preparing = preparing
         self._producer_ids = producer_ids
         self._clock = clock
         self._indexed: Mapping[str, TransactionRow] = {}
@@ -67,8 +64,8 @@ class Transactions:
 
     async def drain(self) -> None:
         """Decide what was asked."""
-        await self._decider.drain()
-        await self._finishing.drain()
+        await self._table.drain()
+        await self._staging.drain()
 
     async def new_epoch(self, transactional_id: str) -> TransactionRow:
         """The transactional id's next epoch, older ones fenced. Raises ``BackOff``, ``OutcomeUnknown``."""
@@ -94,22 +91,22 @@ class Transactions:
 
     async def _begun(self, begin: Begin) -> TransactionRow:
         try:
-            return await self._decider.decide(begin)
+            return await self._table.decide(begin)
         except NotFinished as refusal:
             with unasked():
                 await self._finished_before(refusal.row)
-            return await self._decider.decide(begin)
+            return await self._table.decide(begin)
 
     async def _finished_before(self, row: TransactionRow) -> None:
         """Bring the transaction before to its end. Raises ``BackOff``: of the one that is to begin nothing has happened."""
         try:
-            await self._finishing.finished(row, None)
+            await self._finisher.finished(row)
         except OutcomeUnknown as problem:
             raise BackOff(f"The transaction before this one is not at its end: {problem.detail}") from problem
 
     async def check(self, stamp: ProducerStamp) -> None:
         """Raise ``RequestRefused`` where the stamp is not of a transactional id's newest epoch; ``BackOff``."""
-        producers = (await self._decider.fresh()).producers
+        producers = (await self._table.fresh()).producers
         if producers is not self._indexed:
             self._indexed, self._by_producer_id = producers, {row.producer_id: row for row in producers.values()}
         row = self._by_producer_id.get(stamp.producer_id)
@@ -124,7 +121,7 @@ class Transactions:
 
     async def usable(self, transaction_id: str) -> TransactionRow:
         """The row of an open transaction. Raises ``RequestRefused``, ``BackOff``."""
-        outcome = usable(await self._decider.fresh(), transaction_id, self._clock.now_ms())
+        outcome = usable(await self._table.fresh(), transaction_id, self._clock.now_ms())
         if isinstance(outcome, TidelogError):
             raise outcome
         return outcome
@@ -165,7 +162,7 @@ class Transactions:
         Raises ``RequestRefused`` (not open, fenced, too large, refused by the group), ``BackOff``, ``OutcomeUnknown``.
         """
         await self.usable(transaction_id)
-        await self._group_offsets.check(offsets)
+        await self._preparing.check(offsets)
         await self._staging.put_offsets(transaction_id, await self._staging.listed(transaction_id), offsets)
         await self._still_usable(transaction_id)
 
@@ -185,89 +182,59 @@ class Transactions:
             return await self._commit(transaction_id)
 
     async def _commit(self, transaction_id: str) -> TransactionRow:
-        row = await self._known(transaction_id)
+        row = await self._table.known(transaction_id)
         if row.state == "open":
             listed = await self._staging.listed(transaction_id)
             names = tuple(name.name for name in listed.names)
             try:
-                async with self._staging.held(transaction_id, names, listed.size_bytes) as staged:
+                async with self._staging.room(transaction_id, listed.size_bytes):
+                    staged = await self._staging.read(transaction_id, names)
                     row = await self._decided(transaction_id, names, staged)
                     if row.staged == names:
-                        row = await self._finishing.finished(row, staged)
+                        row = await self._finisher.finished(row, staged)
             except CorruptData:
                 # An earlier try, by another gateway, may have brought it to its end meanwhile and deleted them.
-                row = await self._known(transaction_id)
+                row = await self._table.known(transaction_id)
                 if row.state == "open":
                     raise
         if row.state == "aborted":
             raise not_open(row)
-        return await self._finishing.finished(row, None)
+        return await self._finisher.finished(row)
 
     async def _decided(self, transaction_id: str, names: tuple[str, ...], staged: Staged) -> TransactionRow:
         """The row once it is decided, for or against. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
-        if not await self._finishing.topics_stand(staged.records):
-            return await self._aborted(transaction_id, "topic")
-        groups = groups_of(staged.offsets)
+        if not await self._preparing.topics_stand(staged.records.values()):
+            return await self._table.aborted(transaction_id, "topic")
         try:
-            await self._group_offsets.prepare(transaction_id, staged.offsets)
+            await self._preparing.prepare(transaction_id, staged.offsets.values())
         except RequestRefused as refusal:
-            row = await self._aborted(transaction_id, "offsets")
+            row = await self._table.aborted(transaction_id, "offsets")
             if row.state == "aborted":
-                await self._group_offsets.settle(transaction_id, groups, is_committed=False)
+                await self._preparing.drop(transaction_id, staged.offsets.values())
                 raise refusal
             return row
         try:
-            return await self._decider.decide(DecideCommit(transaction_id=transaction_id, staged=names))
+            return await self._table.decide(DecideCommit(transaction_id=transaction_id, staged=names))
         except RequestRefused:
-            await self._group_offsets.settle(transaction_id, groups, is_committed=False)
+            await self._preparing.drop(transaction_id, staged.offsets.values())
             raise
         except BackOff as problem:
-            if not groups:
+            if not staged.offsets:
                 raise
             # Another try of this commit may build on what is pending, so it stays; a reader that finds it may abort them both.
             raise OutcomeUnknown(f"The offsets of groups are pending: {problem.detail}") from problem
 
     async def abort(self, transaction_id: str) -> TransactionRow:
         """The aborted row. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
-        row = await self._decider.decide(DecideAbort(transaction_id=transaction_id, reason="asked"))
-        self._finishing.clean_behind(transaction_id)
+        row = await self._table.decide(DecideAbort(transaction_id=transaction_id, reason="asked"))
+        self._staging.clean_behind(transaction_id)
         return row
 
     async def look(self, transaction_id: str) -> TransactionRow:
         """The row as it is now; one whose time is over reads as aborted. Raises ``RequestRefused``, ``BackOff``."""
-        row = await self._known(transaction_id)
+        row = await self._table.known(transaction_id)
         if row.state == "open" and self._clock.now_ms() > row.expires_at_ms:
-            return await self._decider.decide(DecideAbort(transaction_id=transaction_id, reason="expired"))
-        return row
-
-    async def _aborted(self, transaction_id: str, reason: Reason) -> TransactionRow:
-        """The aborted row, or the one that was decided to commit before."""
-        try:
-            with unasked():
-                return await self._decider.decide(DecideAbort(transaction_id=transaction_id, reason=reason))
-        except RequestRefused:
-            row = await self._known(transaction_id)
-            if row.state not in ("committing", "committed"):
-                raise
-            return row
-
-    async def _finished_for_group(self, transaction_id: str, abort: bool) -> bool | None:
-        """See ``group_offsets.Finish``."""
-        row = (await self._decider.fresh()).transactions.get(transaction_id)
-        if row is None:
-            if not abort:
-                return None  # a transaction that is one request has no row before it is decided
-            row = await self._decider.decide(Forbid(transaction_id=transaction_id))
-        if row.state == "open" and (abort or self._clock.now_ms() > row.expires_at_ms):
-            row = await self._aborted(transaction_id, "offsets")
-        if row.state == "committing":
-            row = await self._finishing.finished(row, None)
-        return None if row.state == "open" else row.state == "committed"
-
-    async def _known(self, transaction_id: str) -> TransactionRow:
-        row = (await self._decider.fresh()).transactions.get(transaction_id)
-        if row is None:
-            raise unknown(transaction_id)
+            return await self._table.decide(DecideAbort(transaction_id=transaction_id, reason="expired"))
         return row
 
 

@@ -22,9 +22,9 @@ from log_format.clock import SystemClock
 from log_format.errors import StoreError, TidelogError
 from log_format.topic.producer_id import TRANSACTIONAL, issue, issued_ms
 from log_format.transactions.changes import NotFinished
-from log_format.transactions.finishing import TransactionFinishing
 from log_format.transactions.job import CommitJob, NumberCommitted, NumberPassed
 from log_format.transactions.row import NO_NUMBER, TransactionRow
+from log_format.transactions.without_gateway import TransactionFinishing
 from spark_pipeline.sink.batch_name import BatchName, BatchRefused, passed
 from spark_pipeline.sink.options import SinkOptions
 from spark_pipeline.sink.stage import StagedObject, StagedTask, commits_pool, producer_key, topic_log

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.groups.assignors import ASSIGNORS, Subscriber, assign
+from gateway.groups.assignment.assignors import ASSIGNORS, Subscriber, assign
 from log_format.groups.holdings import keys_of
 
 TOPICS = ("t0", "t1", "t2")

@@ -11,8 +11,8 @@ from hypothesis import event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
-from gateway.groups.assignors import ASSIGNORS
-from gateway.groups.regrouping import Happened, Subscriptions, members_after, next_row
+from gateway.groups.assignment.assignors import ASSIGNORS
+from gateway.groups.assignment.next_row import Happened, Subscriptions, members_after, next_row
 from log_format.groups.holdings import Holdings, keys_of
 from log_format.groups.row import GroupRow, MemberRow
 

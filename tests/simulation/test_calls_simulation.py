@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from gateway.app import ROUTERS
-from gateway.groups.committed import Committed
-from gateway.transactions.staging import Staging
+from gateway.finishing.staging import Staging
+from gateway.groups.offsets.committed import Committed
 from gateway.transactions.transactions import Transactions
 from log_format.errors import BackOff, StoreUnavailable
 from tests.simulation.simulated.replay import assert_replays
@@ -61,7 +61,7 @@ async def _lists_afresh(self: Committed, name: str, *arguments: Any) -> Any:
     return await self.offsets(name)
 
 
-def _refused_all_the_same(_group: Any, _poll: Any, problem: Any, _memory: Any) -> Any:
+def _refused_all_the_same(_poll: Any, problem: Any, _memory: Any) -> Any:
     raise problem
 
 
@@ -87,6 +87,7 @@ class Planted:
 UNGUARDED: tuple[tuple[str, Any], ...] = (
     ("gateway.asgi.problems._late_refusal", lambda error: error),
     ("gateway.engine.log_look.check_way_back", lambda: None),
+    ("gateway.engine.open_table.check_way_back", lambda: None),
     ("gateway.engine.shared_commits.check_way_back", lambda: None),
     ("gateway.engine.pool.check_way_back", lambda: None),
 )
@@ -94,13 +95,14 @@ UNGUARDED: tuple[tuple[str, Any], ...] = (
 STAGE = "POST /v1/topics/{topic}/records"
 PLANTED: dict[str, Planted] = {
     "looks at a group again after its commit": Planted(
-        "PUT /v1/groups/{group}/offsets", (("gateway.groups.committed.Committed.put", _lists_afresh), *UNGUARDED)
+        "PUT /v1/groups/{group}/offsets",
+        (("gateway.groups.offsets.committed.Committed.put", _lists_afresh), *UNGUARDED),
     ),
     "refuses a poll whose commit stands": Planted(
         "POST /v1/groups/{group}/poll", (("gateway.groups.polling._broken_off", _refused_all_the_same), *UNGUARDED)
     ),
     "takes the lost answer of a staging put for a refusal": Planted(
-        STAGE, (("gateway.transactions.staging.Staging._stored", _believes_a_lost_answer),)
+        STAGE, (("gateway.finishing.staging.Staging._stored", _believes_a_lost_answer),)
     ),
     "refuses what is staged when it can't look again": Planted(
         STAGE, (("gateway.transactions.transactions.Transactions._still_usable", _refuses_what_is_staged),)
@@ -132,7 +134,7 @@ def test_a_planted_fault_is_found(name: str) -> None:
 
 def test_a_call_that_looks_again_after_its_commit_fails_each_time() -> None:
     """The seams need no failing store: a route that asks for anything behind its commit never works."""
-    code = Code(planted=(("gateway.groups.committed.Committed.put", _lists_afresh),))
+    code = Code(planted=(("gateway.groups.offsets.committed.Committed.put", _lists_afresh),))
     with pytest.raises(Violation, match="INTERNAL"):
         simulate_calls(1, route="PUT /v1/groups/{group}/offsets", code=code)
 

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from gateway.engine.shared_commits import SharedCommits
-from gateway.groups.committed import Committed
-from gateway.groups.live_group import LiveGroup
-from gateway.groups.session import Session
+from gateway.groups.membership.live_group import LiveGroup
+from gateway.groups.membership.session import Session
+from gateway.groups.offsets.committed import Committed
 from log_format.errors import BackOff
 from log_format.groups.changes import CommitOffsets
 from log_format.groups.holdings import Holdings
@@ -49,7 +49,7 @@ async def _commits_by_memory(
         return
     rows = await self.rows(name, offsets, member_id, generation)
     decision = _UnjudgedCommit(group=name, offsets=rows, instead_of=arguments.get("instead_of"))
-    await self._commits.decide(decision)
+    await self._table.decide(decision)
 
 
 class _UnjudgedCommit(CommitOffsets):
@@ -100,16 +100,18 @@ PLANTED: dict[str, Planted] = {
     ),
     "fences no coordinator": Planted(PASSING, (("log_format.groups.changes._fenced", lambda *_: None),), first_seed=29),
     "takes over without grace": Planted(
-        PASSING, (("gateway.groups.live_group.LiveGroup.__init__", _takes_over_without_grace),), first_seed=116
+        PASSING,
+        (("gateway.groups.membership.live_group.LiveGroup.__init__", _takes_over_without_grace),),
+        first_seed=116,
     ),
     "judges commits by memory only": Planted(
-        PASSING, (("gateway.groups.committed.Committed.commit", _commits_by_memory),), first_seed=18
+        PASSING, (("gateway.groups.offsets.committed.Committed.commit", _commits_by_memory),), first_seed=18
     ),
     "lets anybody commit": Planted(
         PASSING,
         (
             ("log_format.groups.changes.judge_commit", lambda *_: None),
-            ("gateway.groups.live_group.LiveGroup.check_commit", lambda *_: None),
+            ("gateway.groups.membership.live_group.LiveGroup.check_commit", lambda *_: None),
         ),
         first_seed=54,
     ),
@@ -122,15 +124,15 @@ PLANTED: dict[str, Planted] = {
     "refuses a commit that stands": Planted(
         FAULTY,
         (
-            ("gateway.groups.committed.Committed.put", _refuses_what_stands),
+            ("gateway.groups.offsets.committed.Committed.put", _refuses_what_stands),
             ("gateway.asgi.problems._late_refusal", lambda error: error),
         ),
     ),
     "ends sessions early": Planted(
         PASSING,
         (
-            ("gateway.groups.session.Session.over_ms", property(lambda self: 0)),
-            ("gateway.groups.session.Session.deadline_ms", _ends_sessions_early),
+            ("gateway.groups.membership.session.Session.over_ms", property(lambda self: 0)),
+            ("gateway.groups.membership.session.Session.deadline_ms", _ends_sessions_early),
         ),
         first_seed=103,
     ),

@@ -12,15 +12,16 @@ from typing import Any
 
 import pytest
 
+from gateway.engine.group_commit import GroupCommit
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.tail_cache import TailCache
 from gateway.engine.writer import Writer
-from gateway.transactions import finishing
 from log_format.delta.committer import Committer, _Holder
 from log_format.errors import BackOff, CorruptData
 from log_format.topic.append import Append, Batch
 from log_format.topic.appended import Duplicate
 from log_format.topic.producers import NO_PRODUCERS, SequenceCheck
+from log_format.transactions import finishing
 from tests.simulation.simulated.faults import CALM, CROWDED, FAULTY, HOSTILE, Profile
 from tests.simulation.simulated.truth import Violation
 from tests.simulation.simulated_service.service import Code
@@ -55,22 +56,22 @@ _publish = Committer._publish
 _fresh = OpenTopic.fresh
 _commit_flush = Writer._commit
 _propose = Append.propose
-_run = Writer._run
+_run = GroupCommit._run
 _take_tail = TailCache.add
 _judge_stamp = SequenceCheck.judge
 _by_topic = finishing._by_topic
 _proposed: dict[Append, Any] = {}
 
 
-async def _settles_before_the_commit(self: Writer, flush: Any) -> None:
+async def _settles_before_the_commit(self: Writer, flush: Any) -> Any:
     """Settles a flush as soon as its segment is up and its turn has come."""
-    for pending in flush.pending:
-        state = self._log.state
-        if state.exists and max(p for p, _ in pending.batch.counts) < state.partition_count:
-            proposal = _propose(Append([pending.batch], lambda: "x"), state, 0)
+    for pending in flush.group.pending:
+        state = self._table.state
+        if state.exists and max(p for p, _ in pending.item.counts) < state.partition_count:
+            proposal = _propose(Append([pending.item], lambda: "x"), state, 0)
             if not isinstance(proposal.result[0], Exception):
                 pending.settle(proposal.result[0])
-    await _commit_flush(self, flush)
+    return await _commit_flush(self, flush)
 
 
 def _proposes_once(self: Append, state: Any, now_ms: int) -> Any:
@@ -92,7 +93,7 @@ def _appends_duplicates(self: SequenceCheck, stamp: Any) -> Any:
     return None if isinstance(verdict, Duplicate) else verdict
 
 
-async def _sleeps_in(self: Writer) -> None:
+async def _sleeps_in(self: GroupCommit[Any, Any]) -> None:
     """Believes for a moment after a run that it still goes on: who comes then waits for the next one to come."""
     task = self._running
     await _run(self)
@@ -100,8 +101,8 @@ async def _sleeps_in(self: Writer) -> None:
     asyncio.get_running_loop().call_later(0.05, lambda: setattr(self, "_running", None))
 
 
-def _first_topic_only(staged: Any) -> Any:
-    return _by_topic(staged)[:1]
+def _first_topic_only(row: Any) -> Any:
+    return _by_topic(row)[:1]
 
 
 def _unnamed(**arguments: Any) -> Batch:
@@ -144,9 +145,11 @@ PLANTED: dict[str, Planted] = {
     "appends duplicates": Planted("G5", "log_format.topic.producers.SequenceCheck.judge", _appends_duplicates, FAULTY),
     "applies a decided transaction twice": Planted("G6", "log_format.transactions.batch.Batch", _unnamed, FAULTY),
     "applies a decided transaction in part": Planted(
-        "G6", "gateway.transactions.finishing._by_topic", _first_topic_only, CALM
+        "G6", "log_format.transactions.finishing._by_topic", _first_topic_only, CALM
     ),
-    "leaves a batch lying as a run ends": Planted("quiet", "gateway.engine.writer.Writer._run", _sleeps_in, QUIET),
+    "leaves a batch lying as a run ends": Planted(
+        "quiet", "gateway.engine.group_commit.GroupCommit._run", _sleeps_in, QUIET
+    ),
     "says that nothing happened": Planted(
         "G8", "log_format.delta.committer.Committer._unknown", _says_that_nothing_happened, HOSTILE, first_seed=36
     ),

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peers
 from gateway.engine.bounds import EngineBounds
-from gateway.engine.fetching import FetchAnswer, Fetched, FetchFrom, FetchLimits, StartWord
+from gateway.engine.fetch_answer import FetchAnswer, Fetched, FetchFrom, FetchLimits, StartWord
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.writer import PendingBatch
 from gateway.log_engine import LogEngine
@@ -59,7 +59,7 @@ class Gateway:
         *,
         keys: Sequence[bytes] | None = None,
     ) -> PendingBatch:
-        return self.engine.append(topic, batch_of(topic, values, partitions, keys=keys), None)
+        return topic.submit(batch_of(topic, values, partitions, keys=keys), None)
 
     async def append(
         self,
@@ -69,7 +69,7 @@ class Gateway:
         *,
         keys: Sequence[bytes] | None = None,
     ) -> Any:
-        return await self.engine.acknowledged(topic, self.submit(topic, values, partitions, keys=keys))
+        return await topic.writer.acknowledged(self.submit(topic, values, partitions, keys=keys))
 
     async def fetch_all(
         self,

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from unittest import mock
 
-import gateway.groups.groups
+import gateway.groups.membership.upkeep
+import gateway.tables.groups
 from log_format import limits
 from tests.simulation.simulated.faults import SECOND_MS, Faults
 from tests.simulation.simulated.scheduler import Machine
@@ -51,8 +52,8 @@ class GatewaysWorld(World):
             mock.patch("uuid.uuid4", self._uuid),
             mock.patch.object(limits, "CHECKPOINT_INTERVAL_MIN", 3),
             mock.patch.object(limits, "CHECKPOINT_INTERVAL_MAX", 5),
-            mock.patch.object(gateway.groups.groups, "FILES_MIN", 10),
-            mock.patch.object(gateway.groups.groups, "COMPACTION_MS", 5 * SECOND_MS),
+            mock.patch.object(gateway.tables.groups, "FILES_MIN", 10),
+            mock.patch.object(gateway.groups.membership.upkeep, "COMPACTION_MS", 5 * SECOND_MS),
         ]
 
     def run(self, seed: int, *, code: Code | None = None, on_note: Callable[[str], None] = ignore) -> None:

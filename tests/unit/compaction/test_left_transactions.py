@@ -19,9 +19,9 @@ from log_format.stores.memory import MemoryStore
 from log_format.topic.changes import CreateTopic
 from log_format.topic.config import TopicConfig
 from log_format.topic.producer_id import JOB, issue
-from log_format.transactions.finishing import TransactionFinishing
 from log_format.transactions.job import CommitJob
 from log_format.transactions.staged_records import STAGED, StagedRecords, encode_staged, staged_name, staged_prefix
+from log_format.transactions.without_gateway import TransactionFinishing
 
 CLOCK = SystemClock()
 

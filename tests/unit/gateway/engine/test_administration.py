@@ -311,9 +311,9 @@ def test_a_damaged_topic_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatc
 
 def test_a_store_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks, reads and changes are refused in time, and a change whose turn did not come is never made."""
-    for module in ("open_topic", "reading"):
+    for module in ("open_table", "reading"):
         monkeypatch.setattr(f"gateway.engine.{module}.STORE_WAIT_MS_MAX", 100)
-    monkeypatch.setattr("gateway.engine.open_topic.COMMIT_WAIT_MS_MAX", 100)
+    monkeypatch.setattr("gateway.engine.open_table.COMMIT_WAIT_MS_MAX", 100)
 
     async def scenario() -> None:
         gateway = make_gateway()

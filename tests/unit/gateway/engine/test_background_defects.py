@@ -13,11 +13,10 @@ from prometheus_client import CollectorRegistry
 from gateway.app import create_app
 from gateway.cluster.membership import Membership
 from gateway.cluster.peers import Peers
-from gateway.groups import coordinator as coordinator_module
-from gateway.groups import groups as groups_module
-from gateway.groups.coordinator import Coordinator
 from gateway.groups.groups import Groups, Joining
-from gateway.groups.live_group import LiveGroup
+from gateway.groups.membership import upkeep as upkeep_module
+from gateway.groups.membership.live_group import LiveGroup
+from gateway.groups.membership.upkeep import Upkeep
 from gateway.process.server import GatewayServer, server_config
 from gateway.settings import Settings
 from gateway.supervised import supervised
@@ -42,9 +41,8 @@ class Planted(Exception):
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounds follow each other at once."""
     monkeypatch.setattr("gateway.supervised.PAUSE_AFTER_DEFECT_MS", 1)
-    for name in ("TOPICS_WATCHED_MS", "ADOPTION_MS", "EXPIRY_MS"):
-        monkeypatch.setattr(coordinator_module, name, 1)
-    monkeypatch.setattr(groups_module, "COMPACTION_MS", 1)
+    for name in ("TOPICS_WATCHED_MS", "ADOPTION_MS", "EXPIRY_MS", "COMPACTION_MS"):
+        monkeypatch.setattr(upkeep_module, name, 1)
     monkeypatch.setattr(sweeping_module, "PAUSE_MS", 1)
 
 
@@ -92,16 +90,16 @@ def test_one_round_after_the_other(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize(
-    ("owner", "name"),
-    [(Coordinator, "_watch_topics"), (Coordinator, "_adopt"), (Coordinator, "_forget_unused"), (Coordinator, "_tick")],
+    "name",
+    [Upkeep._watch_topics.__name__, Upkeep._adopt.__name__, Upkeep._forget_unused.__name__, Upkeep._tick.__name__],
 )
-def test_a_coordinators_rounds(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
+def test_a_coordinators_rounds(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Sessions, topics, adoption, expiry: each goes on."""
 
     async def scenario() -> None:
         groups = make_gateway().engine.groups
-        failing = Failing(getattr(groups.coordinator, name))
-        monkeypatch.setattr(groups.coordinator, name, failing)
+        failing = Failing(getattr(groups.upkeep, name))
+        monkeypatch.setattr(groups.upkeep, name, failing)
         groups.start()
         await failing.again.wait()
         await groups.drain()
@@ -114,8 +112,8 @@ def test_the_compaction_of_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def scenario() -> None:
         groups: Groups = make_gateway().engine.groups
-        failing = Failing(groups._compact)
-        monkeypatch.setattr(groups, "_compact", failing)
+        failing = Failing(groups.table.keep_small)
+        monkeypatch.setattr(groups.table, "keep_small", failing)
         groups.start()
         await failing.again.wait()
         await groups.drain()
@@ -189,7 +187,7 @@ def test_the_sweep_of_connections(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_session_that_met_a_defect_ends_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """The group is looked at again, though nobody joins it any more."""
-    monkeypatch.setattr(coordinator_module, "LEASE_MS", 10)
+    monkeypatch.setattr(upkeep_module, "LEASE_MS", 10)
 
     async def scenario() -> None:
         gateway = make_gateway()
@@ -201,7 +199,7 @@ def test_a_session_that_met_a_defect_ends_all_the_same(monkeypatch: pytest.Monke
         await groups.join("g", JOINING)
         # By the table: rounds this dense may forget the group in the moment it is joined, and adopt it as another one in memory.
         while True:
-            row = (await groups.commits.fresh()).group("g").row
+            row = (await groups.table.fresh()).group("g").row
             if row is not None and not row.members:
                 break
             await asyncio.sleep(0.001)
@@ -219,26 +217,26 @@ def test_who_waits_behind_a_defect_of_a_group_is_told(monkeypatch: pytest.Monkey
         await gateway.topic()
         groups = gateway.engine.groups
         group = await groups.coordinator.live("g")
-        resolve, begun, go_on = group._resolve, asyncio.Event(), asyncio.Event()
+        resolve, begun, go_on = groups._subscribed.resolve, asyncio.Event(), asyncio.Event()
 
         async def defect(_members: object) -> None:
             begun.set()
             await go_on.wait()
             raise Planted
 
-        monkeypatch.setattr(group, "_resolve", defect)
+        monkeypatch.setattr(groups._subscribed, "resolve", defect)
         # asyncio logs what ended the run; here it is expected.
         asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
         first = asyncio.create_task(groups.join("g", JOINING))
         await begun.wait()
         second = asyncio.create_task(groups.join("g", JOINING))
-        await until(lambda: bool(group._waiting))
+        await until(lambda: bool(group._changes.waiting_count))
         go_on.set()
         with pytest.raises(TidelogError):
             await first
         with pytest.raises(BackOff):
             await second
-        monkeypatch.setattr(group, "_resolve", resolve)
+        monkeypatch.setattr(groups._subscribed, "resolve", resolve)
         await groups.join("g", JOINING)
 
     run(scenario)
@@ -248,7 +246,7 @@ def test_who_waits_behind_a_defect_of_a_commit_is_told(monkeypatch: pytest.Monke
     """A decision that came while others met a defect is refused at once: nothing of it happened."""
 
     async def scenario() -> None:
-        commits = make_gateway().engine.groups.commits
+        commits = make_gateway().engine.groups.table
         begun, go_on = asyncio.Event(), asyncio.Event()
 
         async def defect(_change: object) -> None:
@@ -257,12 +255,12 @@ def test_who_waits_behind_a_defect_of_a_commit_is_told(monkeypatch: pytest.Monke
             raise Planted
 
         with monkeypatch.context() as patch:
-            patch.setattr(commits, "_put", defect)
+            patch.setattr(commits, "commit_in_turn", defect)
             asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
             first = asyncio.create_task(commits.decide(Claim(group="g", coordinator="me")))
             await begun.wait()
             second = asyncio.create_task(commits.decide(Claim(group="h", coordinator="me")))
-            await until(lambda: bool(commits._waiting))
+            await until(lambda: commits._decisions.waiting_count == 1)
             go_on.set()
             with pytest.raises(TidelogError):
                 await first

@@ -12,7 +12,7 @@ from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peers
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.read_ahead import ReadAhead
-from gateway.groups.committed import NextOffset
+from gateway.groups.offsets.committed import NextOffset
 from log_format.clock import SystemClock
 from tests.support.engine import Gateway, batch_of, make_gateway, run
 
@@ -66,7 +66,7 @@ async def append_at(gateway: Gateway, topic: OpenTopic, timestamps_ms: Sequence[
     """One record, and one flush, for each timestamp."""
     for timestamp_ms in timestamps_ms:
         batch = batch_of(topic, [b"x"], partition, timestamp_ms=timestamp_ms)
-        await gateway.engine.acknowledged(topic, gateway.engine.append(topic, batch, None))
+        await topic.writer.acknowledged(topic.submit(batch, None))
 
 
 def segment_reads(gateway: Gateway) -> int:
@@ -77,7 +77,7 @@ def segment_reads(gateway: Gateway) -> int:
 @pytest.fixture(autouse=True)
 def everything_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """No state is fresh enough to be told from memory."""
-    monkeypatch.setattr("gateway.groups.lag_watch.LAG_FRESH_MS", 0)
+    monkeypatch.setattr("gateway.groups.offsets.lag_watch.LAG_FRESH_MS", 0)
 
 
 def test_a_group_without_members_is_told_of() -> None:
@@ -179,8 +179,8 @@ def test_a_group_that_stands_still_costs_no_reads() -> None:
 
 def test_the_series_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """With more groups than series those furthest behind have one, and what is left out is counted."""
-    monkeypatch.setattr("gateway.groups.lag_watch.LAG_SERIES_MAX", 2)
-    monkeypatch.setattr("gateway.groups.lag_watch.LAG_READS_MAX", 1)
+    monkeypatch.setattr("gateway.groups.offsets.lag_watch.LAG_SERIES_MAX", 2)
+    monkeypatch.setattr("gateway.groups.offsets.lag_watch.LAG_READS_MAX", 1)
 
     async def scenario() -> None:
         gateway = make_gateway()

@@ -11,9 +11,9 @@ from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
 from log_format.errors import TidelogError
 from log_format.topic.producer_id import JOB, issue
-from log_format.transactions.finishing import TransactionFinishing
 from log_format.transactions.job import CommitJob
 from log_format.transactions.staged_records import StagedRecords, encode_staged, staged_name, staged_prefix
+from log_format.transactions.without_gateway import TransactionFinishing
 from tests.support.engine import Gateway, batch_of, make_gateway, run, values_of
 
 STAGED = "system/transactions/staged/"

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from gateway.engine.fetching import Fetched, FetchFrom
+from gateway.engine.fetch_answer import Fetched, FetchFrom
 from gateway.engine.reading import ReadLimits
 from log_format import layout
 from log_format.errors import BackOff, CorruptData, ErrorCode, OffsetOutOfRange, UnsupportedTable
@@ -226,7 +226,7 @@ def test_a_time_is_found_in_offset_order() -> None:
         times = [50, 10, 70, 30, 70, 90, 20]
         for time_ms in times:
             batch = batch_of(topic, [b"x"], timestamp_ms=time_ms)
-            await gateway.engine.acknowledged(topic, gateway.engine.append(topic, batch, None))
+            await topic.writer.acknowledged(topic.submit(batch, None))
         for start in (0, 3):
             await gateway.engine.administration.delete_records("t", {0: start})
             for wanted in (0, 10, 31, 60, 70, 71, 90, 91):

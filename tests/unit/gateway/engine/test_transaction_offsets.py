@@ -42,7 +42,7 @@ async def _committed(gateway: Gateway) -> dict[tuple[str, int], int]:
 @pytest.mark.parametrize("crash", CRASHES)
 def test_whoever_reads_the_offsets_settles_them(crash: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever the committing gateway dies, a reader at another gateway finds offsets and records both, or neither, for ever."""
-    monkeypatch.setattr("gateway.transactions.group_offsets.PENDING_MS_MAX", 0)
+    monkeypatch.setattr("gateway.finishing.pending_offsets.PENDING_MS_MAX", 0)
     operation, prefix = CRASHES[crash]
 
     async def scenario() -> None:
@@ -66,7 +66,7 @@ def test_whoever_reads_the_offsets_settles_them(crash: str, monkeypatch: pytest.
         with pytest.raises((OutcomeUnknown, BackOff)):
             await dying.engine.transactions.commit(transaction_id)
         other = make_gateway(objects=dying.store.objects)
-        assert other.engine.groups.commits.log.state.version < 0, "it has not looked yet"
+        assert other.engine.groups.table.log.state.version < 0, "it has not looked yet"
         expected = {("in", 0): 0} if DECIDED[crash] else {}
         assert await _committed(other) == expected
         values = values_of(await other.fetch(topic="out"))
@@ -92,22 +92,23 @@ def test_a_reader_waits_for_a_transaction_that_is_being_decided(monkeypatch: pyt
         other = make_gateway(objects=gateway.store.objects)
         asked = []
 
-        async def impatient(one: str, abort: bool) -> bool | None:
-            asked.append(abort)
+        async def impatient(one: str, *, aborts: bool) -> bool | None:
+            asked.append(aborts)
             if len(asked) == 1:
                 row = await gateway.engine.transactions.commit(transaction_id)
                 assert row.state == "committed"
                 return None
-            return await finish(one, abort)
+            return await find(one, aborts=aborts)
 
-        offsets = gateway.engine.transactions._group_offsets
+        preparing = gateway.engine.transactions._preparing
         staged = await gateway.engine.transactions._staging.read(
             transaction_id,
             [name.name for name in (await gateway.engine.transactions._staging.listed(transaction_id)).names],
         )
-        await offsets.prepare(transaction_id, staged.offsets)
-        settling = other.engine.transactions._group_offsets
-        finish, settling.finish = settling.finish, impatient
+        await preparing.prepare(transaction_id, staged.offsets.values())
+        pending = other.engine.groups.committed._pending
+        find = pending._is_committed
+        monkeypatch.setattr(pending, "_is_committed", impatient)
         assert await _committed(other) == {("in", 0): 0}
         assert asked[0] is False
 
@@ -116,7 +117,7 @@ def test_a_reader_waits_for_a_transaction_that_is_being_decided(monkeypatch: pyt
 
 def test_a_reader_does_not_wait_for_what_was_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that turns out to be a repeat drops what it had prepared: who waited for its decision goes on at once."""
-    monkeypatch.setattr("gateway.transactions.group_offsets.PENDING_MS_MAX", 3_600_000)
+    monkeypatch.setattr("gateway.finishing.pending_offsets.PENDING_MS_MAX", 3_600_000)
 
     async def scenario() -> None:
         gateway = make_gateway()
@@ -126,22 +127,24 @@ def test_a_reader_does_not_wait_for_what_was_dropped(monkeypatch: pytest.MonkeyP
         offsets = StagedOffsets(
             group="g", member_id=None, generation=None, offsets=(StagedOffset(topic="in", partition=0, offset=0),)
         )
-        preparing = gateway.engine.transactions._group_offsets
+        preparing = gateway.engine.transactions._preparing
         await preparing.prepare(transaction_id, [offsets])
         reads: list[asyncio.Task[Any]] = []
         for reading in (gateway, other):
-            settling, asked = reading.engine.transactions._group_offsets, asyncio.Event()
+            pending, asked = reading.engine.groups.committed._pending, asyncio.Event()
 
-            async def finish(one: str, abort: bool, ask: Any = settling.finish, asked: Any = asked) -> bool | None:
+            async def find(
+                one: str, *, aborts: bool, ask: Any = pending._is_committed, asked: Any = asked
+            ) -> bool | None:
                 asked.set()
-                assert not abort
-                found: bool | None = await ask(one, abort)
+                assert not aborts
+                found: bool | None = await ask(one, aborts=aborts)
                 return found
 
-            settling.finish = finish
+            monkeypatch.setattr(pending, "_is_committed", find)
             reads.append(asyncio.create_task(_committed(reading)))
             await asked.wait()
-        await preparing.settle(transaction_id, ["g"], is_committed=False)
+        await preparing.drop(transaction_id, [offsets])
         assert await asyncio.gather(*reads) == [{}, {}]
 
     run(scenario)
@@ -157,11 +160,11 @@ def test_offsets_of_an_aborted_transaction_are_swept(monkeypatch: pytest.MonkeyP
         transactions = gateway.engine.transactions
         names = [name.name for name in (await transactions._staging.listed(transaction_id)).names]
         staged = await transactions._staging.read(transaction_id, names)
-        await transactions._group_offsets.prepare(transaction_id, staged.offsets)
+        await transactions._preparing.prepare(transaction_id, staged.offsets.values())
         await transactions.abort(transaction_id)
-        assert gateway.engine.groups.commits.log.state.group("g").pending
+        assert gateway.engine.groups.table.log.state.group("g").pending
         await gateway.engine.sweeping.sweep_once()
-        assert not (await gateway.engine.groups.commits.fresh()).group("g").pending
+        assert not (await gateway.engine.groups.table.fresh()).group("g").pending
         assert await _committed(gateway) == {}
 
     run(scenario)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from gateway.transactions.staging import Staged
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, StoreUnavailable
 from log_format.transactions.staged_records import StagedRecords
 from tests.support.engine import Gateway, batch_of, make_gateway, run, values_of
@@ -206,7 +205,7 @@ def test_what_is_staged_for_a_request_under_way_is_collected_only_when_it_can_no
         for left_alone_ms, is_decided in ((60_000, True), (-1, False)):
             monkeypatch.setattr("gateway.transactions.sweeping.LEFT_ALONE_MS", left_alone_ms)
             with Gate(gateway.store, "put", ".parquet") as gate:
-                commit = asyncio.create_task(gateway.engine.one_request.commit(Staged(records, []), None))
+                commit = asyncio.create_task(gateway.engine.one_request.commit(records, [], None))
                 await gate.wait_until_reached()
                 await other.engine.sweeping.sweep_once()
                 gate.open()

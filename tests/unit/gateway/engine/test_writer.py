@@ -29,7 +29,7 @@ def test_nothing_is_acknowledged_before_its_commit_stands() -> None:
             await gate.wait_until_reached()
             assert not pending.settled.done()
             gate.open()
-            assert await gateway.engine.acknowledged(topic, pending) == (Appended(0, 0, 2),)
+            assert await topic.writer.acknowledged(pending) == (Appended(0, 0, 2),)
         assert topic.state.high_watermark(0) == 2
         await gateway.engine.drain()
 
@@ -135,9 +135,9 @@ def test_a_batch_for_a_topic_that_was_replaced_is_refused_alone() -> None:
         other = make_gateway(objects=gateway.store.objects)
         await other.engine.administration.delete("t")
         await other.topic(flush_ms=0)
-        pending = gateway.engine.append(topic, stale, None)
+        pending = topic.submit(stale, None)
         with pytest.raises(TopicReplaced):
-            await gateway.engine.acknowledged(topic, pending)
+            await topic.writer.acknowledged(pending)
         assert await gateway.append(topic, [b"new"]) == (Appended(0, 0, 1),)
         assert values_of(await gateway.fetch()) == [b"new"]
         await gateway.engine.drain()
@@ -153,9 +153,9 @@ def test_a_store_that_is_down_refuses_and_then_everything_goes_on() -> None:
         topic = await gateway.topic(flush_ms=0)
         memory = MemoryBudget(1000, "bodies")
         gateway.store.go_down()
-        pending = gateway.engine.append(topic, batch_of(topic, [b"lost"]), memory.reserve(100))
+        pending = topic.submit(batch_of(topic, [b"lost"]), memory.reserve(100))
         with pytest.raises(BackOff):
-            await gateway.engine.acknowledged(topic, pending)
+            await topic.writer.acknowledged(pending)
         assert memory.used_bytes == 0
         gateway.store.come_back()
         assert await gateway.append(topic, [b"kept"]) == (Appended(0, 0, 1),)
@@ -192,7 +192,7 @@ def test_after_an_unknown_outcome_the_log_decides(monkeypatch: pytest.MonkeyPatc
 
 def test_who_waits_too_long_is_withdrawn_and_never_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request refused because the store hangs was not written, also when the store comes back right after (G8)."""
-    monkeypatch.setattr("gateway.log_engine.PRODUCE_WAIT_MS_MAX", 50)
+    monkeypatch.setattr("gateway.engine.writer.PRODUCE_WAIT_MS_MAX", 50)
 
     async def scenario() -> None:
         gateway = make_gateway()
@@ -204,7 +204,7 @@ def test_who_waits_too_long_is_withdrawn_and_never_written(monkeypatch: pytest.M
             await asyncio.sleep(0.1)
             waiting = gateway.submit(topic, [b"withdrawn"])
             with pytest.raises(BackOff):
-                await gateway.engine.acknowledged(topic, waiting)
+                await topic.writer.acknowledged(waiting)
             gate.open()
             await asyncio.wait([first.settled, staged.settled])
         await gateway.append(topic, [b"last"])
@@ -257,13 +257,13 @@ def test_a_changed_setting_reaches_what_waits() -> None:
         first = gateway.submit(topic, [b"a"])
         await asyncio.sleep(0.02)
         await gateway.engine.administration.alter("t", None, {"flush.ms": 1})
-        assert await gateway.engine.acknowledged(topic, first) == (Appended(0, 0, 1),)
+        assert await topic.writer.acknowledged(first) == (Appended(0, 0, 1),)
         await gateway.engine.administration.alter("t", None, {"flush.ms": 3_600_000})
         second = gateway.submit(topic, [b"b"])
         await asyncio.sleep(0.02)
         await gateway.engine.administration.delete("t")
         with pytest.raises(UnknownTopic):
-            await gateway.engine.acknowledged(topic, second)
+            await topic.writer.acknowledged(second)
         await gateway.engine.drain()
 
     run(scenario)
@@ -314,7 +314,7 @@ def test_a_batch_that_comes_as_a_run_ends_is_not_forgotten() -> None:
 
         def make(loop: asyncio.AbstractEventLoop, coroutine: Any, **more: Any) -> Any:
             task = asyncio.Task(coroutine, loop=loop, **more)
-            if coroutine.__qualname__ == "Writer._finish" and not late:
+            if coroutine.__qualname__ == "GroupCommit._carried" and not late:
                 loop.call_soon(lambda: late.append(gateway.submit(topic, [b"late"])))
             return task
 

@@ -242,7 +242,10 @@ def test_a_kept_reservation_outlives_the_block() -> None:
     async def scenario() -> None:
         budget = MemoryBudget(900, "tests")
         async with request_body(Source([b"abc"]).request, LIMITS, budget, pool=NoPool()) as body:
-            kept = body.keep()
+            kept = body.handed_over(2)
+            assert (body.data, kept.size_bytes) == (b"", 3)
+            with body.handed_over(5):
+                assert budget.used_bytes == 8
         assert budget.used_bytes == 3
         kept.release()
         assert budget.used_bytes == 0

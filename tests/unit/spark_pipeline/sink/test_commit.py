@@ -20,7 +20,7 @@ from log_format.delta.log import TableLog
 from log_format.segments.reader import SegmentReader
 from log_format.topic.changes import CreateTopic, DeleteTopic
 from log_format.topic.config import TopicConfig
-from log_format.transactions import finishing as transaction_finishing
+from log_format.transactions import without_gateway as transaction_finishing
 from log_format.transactions.changes import Begin, DecideCommit
 from log_format.transactions.row import TransactionRow
 from log_format.transactions.staged_records import STAGED

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from gateway.engine.administration import Administration
 from gateway.engine.pool import Pool
 from gateway.engine.registry import TopicRegistry, is_topic_name
+from gateway.groups.assignment.next_row import Subscriptions
 from gateway.groups.bounds import LOOKS_AT_ONCE, MATCHES_REMEMBERED_MAX
-from gateway.groups.regrouping import Subscriptions
-from gateway.groups.topic_pattern import compiled, matching
+from gateway.groups.subscription.topic_pattern import compiled, matching
 from gateway.problem import refused
 from log_format.clock import Clock
 from log_format.errors import CorruptData

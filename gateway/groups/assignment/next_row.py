@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from gateway.groups.assignors import Subscriber, assign
+from gateway.groups.assignment.assignors import Subscriber, assign
 from log_format.groups.holdings import Holdings, common
 from log_format.groups.row import GroupRow, MemberRow
 

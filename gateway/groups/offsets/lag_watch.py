@@ -26,7 +26,7 @@ from prometheus_client.registry import Collector
 
 from gateway.cluster.ownership import Ownership
 from gateway.engine.open_topic import OpenTopic
-from gateway.engine.reading import Reading, ReadLimits
+from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
 from gateway.groups.bounds import (
     LAG_FRESH_MS,
@@ -38,7 +38,8 @@ from gateway.groups.bounds import (
     LAG_WAIT_MS,
     LOOKS_AT_ONCE,
 )
-from gateway.groups.coordinator import GroupCommits
+from gateway.groups.offsets.lag import written_ms
+from gateway.tables.groups import GroupsTable
 from log_format.clock import Clock
 from log_format.errors import TidelogError
 from log_format.groups.row import OffsetRow
@@ -80,7 +81,7 @@ class LagWatch(Collector):
 
     def __init__(
         self,
-        commits: GroupCommits,
+        table: GroupsTable,
         ownership: Ownership,
         topics: TopicRegistry,
         reading: Reading,
@@ -88,7 +89,7 @@ class LagWatch(Collector):
         clock: Clock,
         registry: CollectorRegistry,
     ) -> None:
-        self._commits = commits
+        self._table = table
         self._ownership = ownership
         self._topics = topics
         self._reading = reading
@@ -173,7 +174,7 @@ class LagWatch(Collector):
 
     async def _offsets_by_topic(self) -> dict[str, list[tuple[str, list[OffsetRow]]]]:
         """Committed offsets of the groups that this gateway tells of, by topic and then by group. Raises ``BackOff``."""
-        state = await self._commits.recent(LAG_FRESH_MS)
+        state = await self._table.recent(LAG_FRESH_MS)
         wanted: dict[str, list[tuple[str, list[OffsetRow]]]] = {}
         for number, (name, group) in enumerate(state.groups.items()):
             if number % LAG_GROUPS_PER_STEP == 0:
@@ -208,15 +209,6 @@ class LagWatch(Collector):
             return await written_ms(self._reading, one.topic, one.state, partition, offset)
         except TidelogError:
             return None
-
-
-async def written_ms(reading: Reading, topic: OpenTopic, state: TopicState, partition: int, offset: int) -> int | None:
-    """The timestamp of the first record from ``offset`` on, milliseconds; None without one. Raises as ``Reading.read``."""
-    records = await reading.read(topic, state, partition, offset, ReadLimits(records_max=1, bytes_max=1))
-    if not records.record_count:
-        return None
-    microseconds: int = records.tables[0].column("timestamp")[0].value
-    return microseconds // 1000
 
 
 def _ended(task: asyncio.Task[None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -11,11 +12,13 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 import gateway.engine  # noqa: F401 - the engine and its groups import each other, and this is the way in
-from gateway.groups import coordinator as module
+from gateway.groups.assignment.next_row import Subscriptions
 from gateway.groups.bounds import LEASE_MS, OFFSETS_RETENTION_MS
-from gateway.groups.coordinator import Coordinator
+from gateway.groups.membership import upkeep as module
+from gateway.groups.membership.coordinator import Coordinator
+from gateway.groups.membership.deadlines import SessionDeadlines
+from gateway.groups.membership.upkeep import Upkeep
 from gateway.groups.metrics import GroupMetrics
-from gateway.groups.regrouping import Subscriptions
 from log_format.errors import TidelogError
 from log_format.groups.changes import Claim, GroupDecision, Regroup
 from log_format.groups.row import GroupChanges, GroupRow, MemberRow, OffsetRow, PendingOffsets
@@ -31,6 +34,7 @@ class _Commits:
 
     def __init__(self, state: GroupsState, expected: set[str]) -> None:
         self.state = state
+        self.budget = SimpleNamespace(admit=lambda _growth_bytes: lambda _: None)
         self.are_gone = asyncio.Event()
         self.regroups = asyncio.Event()
         self.may_decide = asyncio.Event()
@@ -38,6 +42,9 @@ class _Commits:
         self.has_changed = asyncio.Event()
         self.ages: list[int] = []
         self._expected = expected
+
+    async def keep_small(self) -> None:
+        return
 
     async def recent(self, age_ms_max: int) -> GroupsState:
         self.ages.append(age_ms_max)
@@ -76,15 +83,15 @@ class _Ownership:
         return group != self._anothers
 
 
-def _coordinator(commits: _Commits, clock: ManualClock | None = None, ownership: _Ownership | None = None) -> Any:
-    return Coordinator(
-        commits,  # type: ignore[arg-type]
-        _Topics(),  # type: ignore[arg-type]
-        ownership=ownership or _Ownership(),  # type: ignore[arg-type]
-        clock=clock or ManualClock(),
-        coordinator_id="me",
-        metrics=GroupMetrics(CollectorRegistry()),
-    )
+def _coordinator(
+    commits: _Commits, clock: ManualClock | None = None, ownership: _Ownership | None = None
+) -> tuple[Coordinator, Any]:
+    """A coordinator, and what it does beside requests."""
+    clock, metrics = clock or ManualClock(), GroupMetrics(CollectorRegistry())
+    parts: Any = (commits, _Topics(), SessionDeadlines())
+    owned: Any = ownership or _Ownership()
+    coordinator = Coordinator(*parts, clock=clock, coordinator_id="me", metrics=metrics)
+    return coordinator, Upkeep(coordinator, *parts, ownership=owned, clock=clock, metrics=metrics)
 
 
 def _offset(group: str, age_ms: int) -> OffsetRow:
@@ -141,11 +148,11 @@ def test_what_nobody_uses_is_forgotten_after_seven_days(monkeypatch: pytest.Monk
     monkeypatch.setattr(module, "EXPIRY_MS", 1)
 
     async def run() -> None:
-        coordinator = _coordinator(commits, ownership=_Ownership(anothers="another's"))
-        coordinator.start()
+        _, upkeep = _coordinator(commits, ownership=_Ownership(anothers="another's"))
+        upkeep.start()
         async with asyncio.timeout(60):
             await commits.are_gone.wait()
-        await coordinator.drain()
+        upkeep.stop()
 
     asyncio.run(run())
     assert commits.state.groups.keys() == {"alive", "just in time", "left lately", "pending", "another's"}
@@ -162,9 +169,9 @@ def test_groups_are_taken_over_only_where_requests_about_them_come(
     monkeypatch.setattr(module, "EXPIRY_MS", 2)
 
     async def run() -> None:
-        coordinator = _coordinator(commits, ownership=_Ownership(adopts_groups=adopts))
+        _, upkeep = _coordinator(commits, ownership=_Ownership(adopts_groups=adopts))
         rounds, enough = 0, asyncio.Event()
-        adopt = coordinator._adopt
+        adopt = upkeep._adopt
 
         async def count() -> None:
             nonlocal rounds
@@ -173,11 +180,11 @@ def test_groups_are_taken_over_only_where_requests_about_them_come(
             if rounds == 3:
                 enough.set()
 
-        coordinator._adopt = count
-        coordinator.start()
+        upkeep._adopt = count
+        upkeep.start()
         async with asyncio.timeout(60):
             await enough.wait()
-        await coordinator.drain()
+        upkeep.stop()
 
     asyncio.run(run())
     row = commits.state.group("another's").row
@@ -203,8 +210,8 @@ def test_a_member_whose_client_left_while_it_joined_is_taken_out(monkeypatch: py
                 await commits.has_changed.wait()
 
     async def run() -> None:
-        coordinator = _coordinator(commits, clock)
-        coordinator.start()
+        coordinator, upkeep = _coordinator(commits, clock)
+        upkeep.start()
         group = await coordinator.live("g")
         commits.may_decide.clear()
         joining = asyncio.ensure_future(group.join(msgspec.structs.replace(MEMBER, acknowledged=-1), "range"))
@@ -215,7 +222,7 @@ def test_a_member_whose_client_left_while_it_joined_is_taken_out(monkeypatch: py
         await until_there_are(1)
         clock.elapsed_ms = MEMBER.session_timeout_ms + 1
         await until_there_are(0)
-        await coordinator.drain()
+        upkeep.stop()
 
     asyncio.run(run())
 
@@ -225,7 +232,7 @@ def test_a_group_is_this_gateways_only_while_a_recent_look_says_so() -> None:
     commits = _Commits(GroupsState(version=0), set())
 
     async def run() -> None:
-        coordinator = _coordinator(commits)
+        coordinator, _ = _coordinator(commits)
         group = await coordinator.live("g")
         assert await coordinator.live("g") is group
         assert await coordinator.still(group)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.groups.sticky import assign_sticky
+from gateway.groups.assignment.sticky import assign_sticky
 from log_format.groups.row import Partitions
 
 PartitionCounts = Mapping[str, int]

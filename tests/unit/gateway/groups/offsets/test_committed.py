@@ -10,8 +10,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 import gateway.engine  # noqa: F401 - the engine and its groups import each other, and this is the way in
-from gateway.groups.committed import Committed
 from gateway.groups.metrics import GroupMetrics
+from gateway.groups.offsets.committed import Committed
 
 
 @pytest.mark.parametrize("generation", [3, None])
@@ -40,7 +40,6 @@ def test_a_commit_is_of_the_epoch_in_which_it_came(generation: int | None) -> No
             Coordinator(),  # type: ignore[arg-type]
             absent,
             absent,
-            clock=absent,
             metrics=GroupMetrics(CollectorRegistry()),
         )
         await committed.commit("g", [], "m", generation)

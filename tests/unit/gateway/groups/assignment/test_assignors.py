@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.groups.assignors import ASSIGNORS, Subscriber, assign
+from gateway.groups.assignment.assignors import ASSIGNORS, Subscriber, assign
 from log_format.groups.holdings import keys_of
 from log_format.groups.row import Partitions
 

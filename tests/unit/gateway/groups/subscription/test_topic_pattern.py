@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from gateway.groups.topic_pattern import compiled, matching
+from gateway.groups.subscription.topic_pattern import compiled, matching
 from log_format.clock import SystemClock
 
 NAMES = ("flights", "flights-2", "Trains", "x.y")

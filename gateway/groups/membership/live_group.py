@@ -10,33 +10,39 @@ Belongs to the event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from gateway.call import stands, unasked
+from gateway.call import stands
+from gateway.engine.group_commit import AtOnce, Group, GroupCommit
 from gateway.engine.waiting import Wakeup
-from gateway.groups.bounds import GROUP_PARTITIONS_MAX, LARGE_GROUP_PARTITIONS, LEASE_MS
-from gateway.groups.regrouping import Happened, Subscriptions, frozen, members_after, next_row
-from gateway.groups.session import Session
-from gateway.groups.subscription import SeenTopics
+from gateway.groups.assignment.next_row import Happened, Subscriptions, frozen, members_after, next_row
+from gateway.groups.bounds import (
+    CHANGES_WAITING_MAX,
+    GROUP_PARTITIONS_MAX,
+    LARGE_GROUP_PARTITIONS,
+    LEASE_MS,
+    MEMBERS_MAX,
+)
+from gateway.groups.membership.deadlines import SessionDeadlines
+from gateway.groups.membership.session import Session
+from gateway.groups.metrics import GroupMetrics
+from gateway.groups.subscription.subscribed_topics import SeenTopics, SubscribedTopics
 from gateway.problem import overloaded
+from gateway.tables.groups import GroupsTable
 from log_format.clock import Clock
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, TidelogError
-from log_format.groups.changes import CoordinatorFenced, fenced_member, stale, unknown_member
+from log_format.groups.changes import CoordinatorFenced, Regroup, fenced_member, stale, unknown_member
 from log_format.groups.holdings import Holdings
-from log_format.groups.memory import row_bytes
+from log_format.groups.memory import member_bytes, row_bytes
 from log_format.groups.row import GroupRow, MemberRow, Partitions
 
 T = TypeVar("T")
-Write = Callable[[GroupRow], Awaitable[GroupRow]]
-"""Commits a row; what it raises says whether that may have happened."""
-Resolve = Callable[[Sequence[MemberRow]], Awaitable[Subscriptions]]
-"""Finds out what members subscribe to."""
 
-Admit = Callable[[int], None]
-"""Raises ``BackOff`` where a row may not take so many bytes of memory more."""
+_log = logging.getLogger("gateway.groups")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,55 +63,46 @@ class Heard:
     has_changed: bool
 
 
-@dataclass(slots=True)
-class _Waiting:
-    """What the next row takes in, and who waits for it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What one call asks of the next row. With nothing in it: to assign anew if topics or partitions are others than before."""
 
-    joins: list[MemberRow] = field(default_factory=list)
-    leaves: set[str] = field(default_factory=set)
+    join: MemberRow | None = None
+    assignor: str = ""
+    leaves: frozenset[str] = frozenset()
     acknowledged: dict[str, int] = field(default_factory=dict)
-    topics_changed: bool = False
-    done: asyncio.Future[GroupRow] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
-
-    def __bool__(self) -> bool:
-        return bool(self.joins or self.leaves or self.acknowledged or self.topics_changed)
 
 
 class LiveGroup:
-    """A group that this gateway coordinates. ``is_lost``: it does not any more, or can't tell; it has to be claimed anew.
-
-    ``expect`` is called with it when there are new sessions, whoever still waits for them: somebody has to see their end.
-    """
+    """A group that this gateway coordinates. ``is_lost``: it does not any more, or can't tell; it has to be claimed anew."""
 
     def __init__(
         self,
         row: GroupRow,
         *,
-        write: Write,
-        resolve: Resolve,
-        expect: Callable[[LiveGroup], None],
+        table: GroupsTable,
+        subscribed: SubscribedTopics,
+        deadlines: SessionDeadlines,
         clock: Clock,
-        admit: Admit = lambda _growth_bytes: None,
+        metrics: GroupMetrics,
     ) -> None:
         self.row = row
         self.holdings = Holdings(row)
         self.is_lost = False
-        self._write = write
-        self._resolve = resolve
-        self._expect = expect
-        self._admit = admit
-        self._refused: dict[str, TidelogError] = {}
-        """Members that did not get in, though others' leaving did."""
+        self._table = table
+        self._subscribed = subscribed
+        self._deadlines = deadlines
         self._clock = clock
+        self._metrics = metrics
         now_ms = clock.monotonic_ms()
         self.sessions = {
             member.member_id: Session(now_ms + LEASE_MS, member.session_timeout_ms, member.acknowledged)
             for member in row.members
         }
-        self._waiting = _Waiting()
-        self._running: asyncio.Task[None] | None = None
+        self._changes: GroupCommit[_Asked, GroupRow] = GroupCommit(
+            self._take_in, schedule=AtOnce(), label=f"group {row.group!r}", waiting_max=CHANGES_WAITING_MAX
+        )
         self._polls: dict[str, list[Wakeup]] = {}
-        self._assignor = row.assignor or ""
         self._subscriptions: Subscriptions | None = None
 
     @property
@@ -116,7 +113,7 @@ class LiveGroup:
     @property
     def is_idle(self) -> bool:
         """Whether nothing would be lost by forgetting it."""
-        return not self.sessions and not self._waiting and self._running is None
+        return not self.sessions and self._changes.is_idle
 
     @property
     def state(self) -> str:
@@ -143,20 +140,13 @@ class LiveGroup:
 
     async def join(self, member: MemberRow, assignor: str) -> Joined:
         """The member at the generation that took it in. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
-        used = self.row.assignor if self.row.members else None
-        if used is None and (self._waiting.joins or self._running is not None):
-            used = self._assignor
-        if used and used != assignor:
-            raise RequestRefused(
-                f"The members of group {self.name!r} use the assignor {used}, not {assignor}.",
-                code=ErrorCode.INCONSISTENT_ASSIGNOR,
-            )
-        self._assignor = assignor
-        self._waiting.joins.append(member)
-        row = await self._taken_in()
-        refusal = self._refused.pop(member.member_id, None)
+        if len(self.row.members) >= MEMBERS_MAX:
+            raise overloaded(f"Group {self.name!r} has {MEMBERS_MAX} members already.")
+        asked = _Asked(join=member, assignor=assignor)
+        refusal = self._other_assignor(asked, self._assignor([]))
         if refusal is not None:
             raise refusal
+        row = await self._next(asked)
         for taken_in in row.members:
             if taken_in.member_id == member.member_id:
                 stands()
@@ -166,14 +156,12 @@ class LiveGroup:
 
     async def leave(self, member_ids: Iterable[str]) -> None:
         """Take these out. Raises as ``join``."""
-        self._waiting.leaves |= set(member_ids)
-        await self._taken_in()
+        await self._next(_Asked(leaves=frozenset(member_ids)))
         stands()
 
     async def topics_changed(self) -> None:
         """Assign anew if topics or partitions are others than before. Raises as ``join``."""
-        self._waiting.topics_changed = True
-        await self._taken_in()
+        await self._next(_Asked())
 
     def is_behind(self, seen: SeenTopics) -> bool:
         """Whether its members' topics or partitions are others than when they were assigned."""
@@ -243,9 +231,11 @@ class LiveGroup:
             await self.leave(over)
         return over
 
-    def next_deadline_ms(self, now_ms: int) -> int | None:
-        """When to look for ended sessions; None: there are none."""
-        return min((session.deadline_ms(now_ms) for session in self.sessions.values()), default=None)
+    def expect_end(self) -> None:
+        """Have the sessions looked at when the first of them may end, whether or not their members' calls go on."""
+        now_ms = self._clock.monotonic_ms()
+        first_ms = min((session.deadline_ms(now_ms) for session in self.sessions.values()), default=None)
+        self._deadlines.expect(self.name, first_ms)
 
     def stood_still(self, duration_ms: int) -> None:
         """This process did not run for so long: no session did."""
@@ -275,8 +265,7 @@ class LiveGroup:
             return None
         member = self.member(member_id)
         if any(set(numbers) - set(member.target.get(topic, ())) for topic, numbers in member.held.items()):
-            self._waiting.acknowledged[member_id] = generation
-            row = await self._taken_in()
+            row = await self._next(_Asked(acknowledged={member_id: generation}))
             stands()
             return row
         if session.acknowledged < generation:
@@ -286,67 +275,100 @@ class LiveGroup:
 
     # The one way to a new row
 
-    async def _taken_in(self) -> GroupRow:
+    async def _next(self, asked: _Asked) -> GroupRow:
         """The row with what was asked, once it is in the table. It goes on when the caller is cancelled."""
-        done = self._waiting.done
-        if self._running is None:
-            with unasked():  # a run takes in what others ask, too
-                self._running = asyncio.create_task(self._run())
-        return await asyncio.shield(done)
-
-    async def _run(self) -> None:
+        pending = self._changes.submit(asked)
         try:
-            while self._waiting:
-                taken, self._waiting = self._waiting, _Waiting()
-                try:
-                    await self._take_in(taken)
-                except TidelogError as error:
-                    if isinstance(error, CoordinatorFenced | OutcomeUnknown):
-                        self.is_lost = True
-                    _fail(taken.done, error)
-                finally:
-                    _fail(taken.done, OutcomeUnknown("The group's change ended without an outcome."))
+            growth_bytes = 0 if asked.join is None else member_bytes(asked.join)
+            pending.settled.add_done_callback(self._table.budget.admit(growth_bytes))
+        except BackOff:
+            self._changes.withdraw(pending)
+            raise
+        return await asyncio.shield(pending.settled)
+
+    async def _take_in(self, group: Group[_Asked, GroupRow]) -> None:
+        """Make the next row of what was asked meanwhile, and commit it."""
+        assignor = self._assignor(group.items)
+        refusals = [self._other_assignor(asked, assignor) for asked in group.items]
+        taken = [asked for asked, refusal in zip(group.items, refusals, strict=True) if refusal is None]
+        try:
+            row, subscriptions, full = await self._that_fits(taken, assignor)
+            if row != self.row:
+                row = await self._write(row)
+            self._subscriptions = subscriptions
+        except (CoordinatorFenced, OutcomeUnknown):
+            self.is_lost = True
+            raise
         finally:
-            self._running = None
-            if self._waiting:
-                # Nobody foresaw what ended this run. Who came meanwhile must not wait for the next one that comes.
-                taken, self._waiting = self._waiting, _Waiting()
-                _fail(taken.done, BackOff("The group's changes met a defect: this one was not made."))
             self.wake_all()
+        group.settle(
+            [
+                refusal or (full if asked.join is not None else None) or row
+                for asked, refusal in zip(group.items, refusals, strict=True)
+            ]
+        )
 
-    async def _take_in(self, taken: _Waiting) -> None:
-        """Make the next row. One that may not grow takes in nobody and no topic more, and lets go of everybody who leaves."""
+    def _assignor(self, asked: Sequence[_Asked]) -> str:
+        """The members'; of a group without any that of the first who joins."""
+        if self.row.members and self.row.assignor:
+            return self.row.assignor
+        return next((one.assignor for one in asked if one.join is not None), "")
+
+    def _other_assignor(self, asked: _Asked, assignor: str) -> RequestRefused | None:
+        if asked.join is None or assignor in ("", asked.assignor):
+            return None
+        return RequestRefused(
+            f"The members of group {self.name!r} use the assignor {assignor}, not {asked.assignor}.",
+            code=ErrorCode.INCONSISTENT_ASSIGNOR,
+        )
+
+    async def _that_fits(
+        self, asked: Sequence[_Asked], assignor: str
+    ) -> tuple[GroupRow, Subscriptions, TidelogError | None]:
+        """The next row, and what those who join are refused with where there is no room for them.
+
+        A row that may not grow takes in no member and no topic more, and lets go of everybody who leaves.
+        """
+        happened = Happened(
+            joins=[one.join for one in asked if one.join is not None],
+            leaves={name for one in asked for name in one.leaves},
+            acknowledged={
+                **{name: session.acknowledged for name, session in self.sessions.items()},
+                **{name: generation for one in asked for name, generation in one.acknowledged.items()},
+            },
+        )
         try:
-            row, subscriptions = await self._next_row(taken, taken.joins)
-            self._admit(row_bytes(row) - row_bytes(self.row))
+            row, subscriptions = await self._next_row(happened, assignor)
+            self._table.budget.admit(row_bytes(row) - row_bytes(self.row))(None)
+            return row, subscriptions, None
         except BackOff as refusal:
-            if refusal.code != ErrorCode.OVERLOADED or not (taken.leaves or taken.acknowledged):
+            if refusal.code != ErrorCode.OVERLOADED or not any(one.leaves or one.acknowledged for one in asked):
                 raise
-            row, subscriptions = await self._next_row(taken, (), is_frozen=True)
-            self._refused = {member.member_id: refusal for member in taken.joins}
-        if row != self.row:
-            row = await self._write(row)
-            self._replace(row)
-        self._subscriptions = subscriptions
-        if not taken.done.done():
-            taken.done.set_result(row)
+            row, subscriptions = await self._next_row(replace(happened, joins=()), assignor, is_frozen=True)
+            return row, subscriptions, refusal
 
     async def _next_row(
-        self, taken: _Waiting, joins: Sequence[MemberRow], *, is_frozen: bool = False
+        self, happened: Happened, assignor: str, *, is_frozen: bool = False
     ) -> tuple[GroupRow, Subscriptions]:
-        acknowledged = {name: session.acknowledged for name, session in self.sessions.items()}
-        acknowledged |= taken.acknowledged
-        happened = Happened(joins=joins, leaves=taken.leaves, acknowledged=acknowledged)
         size = sum(len(numbers) for member in self.row.members for numbers in member.target.values())
         members = await _by_size(size + len(self.row.members), lambda: members_after(self.row, happened))
-        subscriptions = await self._resolve(members)
+        subscriptions = await self._subscribed.resolve(members)
         counted = frozen(self.row, subscriptions) if is_frozen else subscriptions
         size = sum(counted.counts.values())
         if not is_frozen and size > GROUP_PARTITIONS_MAX:
             raise overloaded(f"Group {self.name!r} would read {size} partitions; {GROUP_PARTITIONS_MAX} is the most.")
-        assignor = (self.row.assignor if self.row.members and self.row.assignor else None) or self._assignor
         row = await _by_size(size + len(members), lambda: next_row(self.row, members, counted, assignor))
         return row, subscriptions
+
+    async def _write(self, row: GroupRow) -> GroupRow:
+        """The row as it is in the table; from then on it is the group's."""
+        written = (await self._table.decide(Regroup(row=row))).row
+        assert written is not None
+        if written.generation != self.row.generation:
+            self._metrics.rebalances.inc()
+            _log.info("group %s: generation %d, %d members", row.group, row.generation, len(row.members))
+        self._replace(written)
+        return written
 
     def _replace(self, row: GroupRow) -> None:
         now_ms = self._clock.monotonic_ms()
@@ -360,16 +382,9 @@ class LiveGroup:
             self.sessions[member.member_id] = session
         self.row = row
         self.holdings = Holdings(row)
-        self._expect(self)
-        self.wake_all()
+        self.expect_end()
 
 
 async def _by_size(size: int, work: Callable[[], T]) -> T:
     """The result of pure work: of much of it from a thread, so that nobody else waits."""
     return work() if size < LARGE_GROUP_PARTITIONS else await asyncio.to_thread(work)
-
-
-def _fail(done: asyncio.Future[GroupRow], error: TidelogError) -> None:
-    if not done.done():
-        done.set_exception(error)
-        done.exception()  # whoever waits may be gone

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 import gateway.engine  # noqa: F401 - the engine and its groups import each other, and this is the way in
-from gateway.groups import live_group as module
-from gateway.groups.live_group import LiveGroup
-from gateway.groups.regrouping import Subscriptions
+from gateway.groups.assignment.next_row import Subscriptions
+from gateway.groups.membership import live_group as module
+from gateway.groups.membership.deadlines import SessionDeadlines
+from gateway.groups.membership.live_group import LiveGroup
+from gateway.groups.metrics import GroupMetrics
 from gateway.problem import overloaded
 from log_format.clock import SystemClock
 from log_format.errors import BackOff
+from log_format.groups.changes import Regroup
 from log_format.groups.row import GroupRow, MemberRow
+from log_format.groups.state import Group
 
 _EMPTY = GroupRow(group="g", epoch=1, coordinator="c", generation=0, assignor=None, members=(), changed_at_ms=0)
 
@@ -42,23 +47,28 @@ class _Group:
         self.is_full = False
         self.live = LiveGroup(
             _EMPTY,
-            write=self._write,
-            resolve=self._resolve,
-            expect=lambda _: None,
+            table=self,  # type: ignore[arg-type]
+            subscribed=self,  # type: ignore[arg-type]
+            deadlines=SessionDeadlines(),
             clock=SystemClock(),
-            admit=self._admit,
+            metrics=GroupMetrics(CollectorRegistry()),
         )
 
-    async def _write(self, row: GroupRow) -> GroupRow:
-        return row
+    @property
+    def budget(self) -> _Group:
+        return self
 
-    async def _resolve(self, members: Sequence[MemberRow]) -> Subscriptions:
+    async def decide(self, decision: Regroup) -> Group:
+        return Group(row=decision.row)
+
+    async def resolve(self, members: Sequence[MemberRow]) -> Subscriptions:
         topics = {member.member_id: frozenset(member.topics) for member in members}
         return Subscriptions(topics=topics, counts={"t": self.partition_count} if members else {})
 
-    def _admit(self, growth_bytes: int) -> None:
+    def admit(self, growth_bytes: int) -> Callable[[object], None]:
         if self.is_full and growth_bytes > 0:
             raise overloaded("full")
+        return lambda _: None
 
 
 async def _join_and_leave(group: _Group) -> None:

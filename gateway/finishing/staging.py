@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, ParamSpec, TypeVar
@@ -46,6 +47,8 @@ READS_AT_ONCE: Final = 4
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_log = logging.getLogger("gateway.transactions")
+
 
 @dataclass(frozen=True, slots=True)
 class Listed:
@@ -58,10 +61,15 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """What staged objects hold, each kind in the order of staging."""
+    """What staged objects hold, by name, each kind in the order of staging."""
 
-    records: list[StagedRecords]
-    offsets: list[StagedOffsets]
+    records: Mapping[str, StagedRecords]
+    offsets: Mapping[str, StagedOffsets]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the objects, in the order of staging."""
+        return (*self.records, *self.offsets)
 
 
 class Staging:
@@ -72,6 +80,7 @@ class Staging:
         self._pool = pool
         self._new_id = new_id
         self._memory = memory
+        self._cleaning: set[asyncio.Task[None]] = set()
 
     async def listed(self, transaction_id: str) -> Listed:
         """What is staged now. Raises ``BackOff``."""
@@ -96,13 +105,8 @@ class Staging:
         return name
 
     @asynccontextmanager
-    async def held(
-        self, transaction_id: str, names: Sequence[str], size_bytes: int | None = None
-    ) -> AsyncIterator[Staged]:
-        """The staged requests, in the order of ``names``, with memory for them; ``size_bytes``: theirs, where it is known.
-
-        Raises ``BackOff``, ``CorruptData``.
-        """
+    async def room(self, transaction_id: str, size_bytes: int | None = None) -> AsyncIterator[None]:
+        """Memory for what is staged; ``size_bytes``: its size, where that is known. Raises ``BackOff``."""
         if size_bytes is None:
             size_bytes = (await self.listed(transaction_id)).size_bytes
         if size_bytes > limits.TRANSACTION_BYTES_MAX and kind_of(transaction_id) == JOB:
@@ -110,31 +114,46 @@ class Staging:
                 f"Transaction {transaction_id} is too large for a gateway: its job or maintenance brings it to its end."
             )
         with await self._memory.reserve_in_turn(size_bytes, wait_ms=MEMORY_WAIT_MS_MAX):
-            yield await self.read(transaction_id, names)
+            yield
 
-    async def read(self, transaction_id: str, names: Sequence[str]) -> Staged:
-        """The staged requests, in the order of ``names``. Raises ``BackOff``, ``CorruptData``."""
-        turns = asyncio.Semaphore(READS_AT_ONCE)
+    async def read(self, transaction_id: str, names: Sequence[str], turns: asyncio.Semaphore | None = None) -> Staged:
+        """The staged requests of these names, in order; ``turns``: of reads side by side with others of the transaction.
+
+        Raises ``BackOff``, ``CorruptData``.
+        """
+        turns = turns or reading_turns()
 
         async def one(name: str) -> StagedRecords | StagedOffsets:
             async with turns:
                 return await self._call(self._read, staged_key(transaction_id, name))
 
-        staged = Staged([], [])
-        for found in await asyncio.gather(*map(one, names)):
-            if isinstance(found, StagedOffsets):
-                staged.offsets.append(found)
-            else:
-                staged.records.append(found)
-        return staged
+        found = dict(zip(names, await asyncio.gather(*map(one, names)), strict=True))
+        return Staged(
+            {name: one for name, one in found.items() if isinstance(one, StagedRecords)},
+            {name: one for name, one in found.items() if isinstance(one, StagedOffsets)},
+        )
 
     async def transaction_ids(self) -> list[str]:
         """The transactions for which anything is staged. Raises ``BackOff``."""
         return await self._call(self._ids)
 
-    async def delete(self, transaction_id: str) -> None:
-        """Delete whatever is staged. Raises ``BackOff``."""
-        await self._call(self._delete, transaction_id)
+    async def clean(self, transaction_id: str) -> None:
+        """Delete whatever is staged, as well as that goes: what is left is for the collector."""
+        try:
+            await self._call(self._delete, transaction_id)
+        except BackOff as problem:
+            _log.warning("staged records of %s are left to the collector: %s", transaction_id, problem.detail)
+
+    def clean_behind(self, transaction_id: str) -> None:
+        """The same behind the answer."""
+        task = asyncio.create_task(self.clean(transaction_id))
+        self._cleaning.add(task)
+        task.add_done_callback(self._cleaning.discard)
+
+    async def drain(self) -> None:
+        """Return when what is deleted behind answers is."""
+        while self._cleaning:
+            await asyncio.wait(set(self._cleaning))
 
     def check_room(self, listed: Listed, more_bytes: int) -> None:
         """Raise ``RequestRefused`` (``REQUEST_TOO_LARGE``) where a transaction would become too large."""
@@ -180,3 +199,8 @@ class Staging:
     def _delete(self, transaction_id: str) -> None:
         for info in list(self._store.list(staged_prefix(transaction_id))):
             self._store.delete(info.key)
+
+
+def reading_turns() -> asyncio.Semaphore:
+    """For one transaction's reads."""
+    return asyncio.Semaphore(READS_AT_ONCE)

@@ -1,0 +1,36 @@
+"""The records of a request body, by its media type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from gateway.codec.arrow_body import decode_arrow
+from gateway.codec.incoming import IncomingRecords
+from gateway.codec.json_body import decode_json
+from gateway.codec.media_type import ARROW_STREAM, JSON, NDJSON
+from gateway.codec.ndjson_body import decode_ndjson
+from gateway.codec.raw_body import decode_raw
+
+_COPIED_ABOVE: Final = 2
+"""Arrow records refer to the body; when that is so many times their size they are copied, lest the rest stay in memory."""
+
+
+def decode_body(kind: str, data: bytes, bytes_max: int, raw: Mapping[str, Any]) -> IncomingRecords:
+    """The body's records. ``raw``: key, partition and timestamp of a raw body, from the query. Raises ``RequestRefused``."""
+    if kind == JSON:
+        return decode_json(data)
+    if kind == NDJSON:
+        return decode_ndjson(data)
+    if kind == ARROW_STREAM:
+        incoming = decode_arrow(data, bytes_max=bytes_max)
+        if len(data) > _COPIED_ABOVE * incoming.records.nbytes and len(incoming):
+            return replace(incoming, records=incoming.records.take(pa.array(np.arange(len(incoming)))))
+        return incoming
+    return decode_raw(
+        data, key=raw["key"], key_base64=raw["key_base64"], partition=raw["partition"], timestamp=raw["timestamp"]
+    )

@@ -1,0 +1,325 @@
+"""Group commit: what is submitted while a commit is under way shares the next one.
+
+1. The queue is bounded. Items are taken in the order in which they were submitted, as many and as soon as the schedule says.
+2. One group after another is taken, and ``work`` carries it to its commit. The next is taken when that has ended, or beside it
+   once ``work`` has called ``Group.make_way``: such groups upload side by side, and ``Group.turn`` keeps their commits in order.
+3. Each item is settled exactly once, also when its caller has gone.
+4. An error of ``work`` settles the items that it has not settled. A defect leaves those as ``OutcomeUnknown``; where it came
+   before ``make_way`` it also ends the run, and what no group has taken is refused: ``BackOff``, nothing happened.
+
+What is committed, and where, is ``work``'s. Belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from gateway.call import unasked
+from gateway.problem import overloaded
+from log_format.errors import BackOff, OutcomeUnknown, TidelogError
+
+_log = logging.getLogger("gateway.commit")
+
+ItemT = TypeVar("ItemT")
+OutcomeT = TypeVar("OutcomeT")
+
+AT_ONCE: Final = -inf
+"""Due whatever the time is."""
+
+
+@dataclass(slots=True, eq=False)
+class Pending(Generic[ItemT, OutcomeT]):
+    """An item on its way. ``settled`` gets its outcome or its error. ``arrived``: in the loop's time."""
+
+    item: ItemT
+    size_bytes: int
+    arrived: float
+    settled: asyncio.Future[OutcomeT]
+
+    def settle(self, outcome: OutcomeT | TidelogError) -> None:
+        """Only the first call counts."""
+        if self.settled.done():
+            return
+        if isinstance(outcome, TidelogError):
+            self.settled.set_exception(outcome)
+            self.settled.exception()  # seen, also when its caller has gone
+        else:
+            self.settled.set_result(outcome)
+
+
+@dataclass(slots=True, eq=False)
+class Waiting(Generic[ItemT]):
+    """What no group has taken yet, in order."""
+
+    entries: deque[Pending[ItemT, Any]] = field(default_factory=deque)
+    size_bytes: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.entries)
+
+    def append(self, pending: Pending[ItemT, Any]) -> None:
+        """Add one at the end."""
+        self.entries.append(pending)
+        self.size_bytes += pending.size_bytes
+
+    def remove(self, pending: Pending[ItemT, Any]) -> bool:
+        """Take one out; False when it is not here."""
+        try:
+            self.entries.remove(pending)
+        except ValueError:
+            return False
+        self.size_bytes -= pending.size_bytes
+        return True
+
+    def take(self, count: int) -> list[Pending[ItemT, Any]]:
+        """Take out the first ``count``, or all that are left."""
+        taken = [self.entries.popleft() for _ in range(min(count, len(self.entries)))]
+        self.size_bytes -= sum(pending.size_bytes for pending in taken)
+        return taken
+
+
+class Schedule(Protocol):
+    """When a group is taken, and how much of what waits. ``waiting`` is never empty."""
+
+    def due(self, waiting: Waiting[Any], now: float) -> float:
+        """From when on (the loop's time) a group may be taken."""
+        ...
+
+    def has_room(self, waiting: Waiting[Any]) -> bool:
+        """Whether there may be another group beside those that have made way."""
+        ...
+
+    def take(self, waiting: Waiting[Any], now: float) -> int:
+        """How many the group takes, at least one. Called once for each group."""
+        ...
+
+
+class AtOnce:
+    """Everything that waits, as soon as the last group has ended."""
+
+    def due(self, waiting: Waiting[Any], now: float) -> float:
+        """At once."""
+        del waiting, now
+        return AT_ONCE
+
+    def has_room(self, waiting: Waiting[Any]) -> bool:
+        """Always."""
+        del waiting
+        return True
+
+    def take(self, waiting: Waiting[Any], now: float) -> int:
+        """All of them."""
+        del now
+        return len(waiting.entries)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """At most ``burst`` commits at once and ``per_second`` in the long run."""
+
+    burst: int
+    per_second: float
+
+
+class TokenBucket(AtOnce):
+    """Everything that waits, as soon as the pace allows a commit."""
+
+    def __init__(self, pace: Pace) -> None:
+        self._burst = float(pace.burst)
+        self._per_second = pace.per_second
+        self._tokens = self._burst
+        self._counted = AT_ONCE
+
+    def due(self, waiting: Waiting[Any], now: float) -> float:
+        """When the next token is there."""
+        del waiting
+        tokens = self._gained(now)
+        return now if tokens >= 1 else now + (1 - tokens) / self._per_second
+
+    def take(self, waiting: Waiting[Any], now: float) -> int:
+        """All of them, for a token."""
+        self._tokens, self._counted = self._gained(now) - 1, now
+        return len(waiting.entries)
+
+    def _gained(self, now: float) -> float:
+        return min(self._burst, self._tokens + (now - self._counted) * self._per_second)
+
+
+class Group(Generic[ItemT, OutcomeT]):
+    """What one commit takes."""
+
+    def __init__(self, pending: Sequence[Pending[ItemT, OutcomeT]], before: asyncio.Task[None] | None) -> None:
+        self.pending = pending
+        self.size_bytes = sum(each.size_bytes for each in pending)
+        self.way_made: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        """False: by a defect."""
+        self._before = before
+
+    @property
+    def items(self) -> list[ItemT]:
+        """In the order of submission."""
+        return [each.item for each in self.pending]
+
+    def make_way(self) -> None:
+        """Let the next group be taken beside this one."""
+        if not self.way_made.done():
+            self.way_made.set_result(True)
+
+    async def turn(self) -> None:
+        """Return when every group that was taken before has ended."""
+        before, self._before = self._before, None
+        if before is not None and not before.done():
+            await asyncio.wait((before,))
+
+    def settle(self, outcomes: Sequence[OutcomeT | TidelogError]) -> None:
+        """Settle each item with its own outcome. Callers hear of it once this turn of the loop is over."""
+        for each, outcome in zip(self.pending, outcomes, strict=True):
+            each.settle(outcome)
+
+    def fail(self, error: TidelogError) -> None:
+        """Settle with it whatever is not settled."""
+        for each in self.pending:
+            each.settle(error)
+
+
+class GroupCommit(Generic[ItemT, OutcomeT]):
+    """``work`` commits a group and settles it. ``label`` names what it commits to, in errors."""
+
+    def __init__(
+        self,
+        work: Callable[[Group[ItemT, OutcomeT]], Awaitable[None]],
+        *,
+        schedule: Schedule,
+        label: str,
+        waiting_max: int,
+    ) -> None:
+        self._work = work
+        self._schedule = schedule
+        self._label = label
+        self._waiting_max = waiting_max
+        self._waiting: Waiting[ItemT] = Waiting()
+        self._changed = asyncio.Event()
+        self._draining = False
+        self._running: asyncio.Task[None] | None = None
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._newest: asyncio.Task[None] | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits and nothing is under way."""
+        return self._running is None and not self._under_way
+
+    @property
+    def waiting_count(self) -> int:
+        """Items that no group has taken."""
+        return len(self._waiting.entries)
+
+    def submit(self, item: ItemT, size_bytes: int = 0) -> Pending[ItemT, OutcomeT]:
+        """Put an item at the end of the queue. Raises ``BackOff`` (``OVERLOADED``) when that is full."""
+        if len(self._waiting.entries) >= self._waiting_max:
+            raise overloaded(f"Too many requests wait for a commit of {self._label}.")
+        loop = asyncio.get_running_loop()
+        pending: Pending[ItemT, OutcomeT] = Pending(item, size_bytes, loop.time(), loop.create_future())
+        self._waiting.append(pending)
+        if self._running is None:
+            with unasked():  # a group takes what other calls ask, too
+                self._running = asyncio.create_task(self._run())
+            self._running.add_done_callback(self._report)
+        elif self._schedule.due(self._waiting, pending.arrived) <= pending.arrived:
+            self._changed.set()
+        return pending
+
+    async def outcome(
+        self, pending: Pending[ItemT, OutcomeT], *, taken_within_ms: float, ends_within_ms: float
+    ) -> OutcomeT:
+        """What became of an item. It goes on when the caller is cancelled.
+
+        Raises its error; ``BackOff`` where no group took it in time: then it is withdrawn; ``OutcomeUnknown`` where its group
+        takes longer than ``ends_within_ms`` beyond that.
+        """
+        done, _ = await asyncio.wait((pending.settled,), timeout=taken_within_ms / 1000)
+        if not done and self.withdraw(pending):
+            pending.settle(BackOff(f"The store keeps {self._label} waiting: this was not written."))
+        elif not done:
+            done, _ = await asyncio.wait((pending.settled,), timeout=ends_within_ms / 1000)
+            if not done:
+                raise OutcomeUnknown(f"The commit of {self._label} takes too long: its outcome is not known yet.")
+        return pending.settled.result()
+
+    def withdraw(self, pending: Pending[ItemT, OutcomeT]) -> bool:
+        """Take an item back that no group has taken; False when one has. The caller settles it."""
+        return self._waiting.remove(pending)
+
+    def reconsider(self) -> None:
+        """What the schedule goes by has changed: a group may be due now."""
+        self._changed.set()
+
+    async def drain(self) -> None:
+        """Return when everything is settled. From now on groups are due at once."""
+        self._draining = True
+        self._changed.set()
+        while under_way := {*self._under_way, *(() if self._running is None else (self._running,))}:
+            await asyncio.wait(under_way)
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                await self._until_due()
+                if self._waiting and not await self._begin():
+                    break
+        finally:
+            # Not in a callback of the task: what is submitted before that is called would wait for a run that is over.
+            self._running = None
+            for pending in self._waiting.take(self.waiting_count):
+                pending.settle(BackOff(f"The commits of {self._label} met a defect: this was not written."))
+
+    async def _until_due(self) -> None:
+        loop = asyncio.get_running_loop()
+        is_due = False
+        while self._waiting:
+            self._changed.clear()
+            now = loop.time()
+            due = self._schedule.due(self._waiting, now)
+            is_due = is_due or self._draining or due <= now
+            if is_due and self._schedule.has_room(self._waiting):
+                break
+            try:
+                async with asyncio.timeout_at(None if is_due else due):
+                    await self._changed.wait()
+            except TimeoutError:
+                is_due = True
+        # One turn of the loop, so that what is arriving at this very moment comes along.
+        await asyncio.sleep(0)
+
+    async def _begin(self) -> bool:
+        """Take a group, and return when the next one may be taken; False when this one met a defect first."""
+        count = self._schedule.take(self._waiting, asyncio.get_running_loop().time())
+        group: Group[ItemT, OutcomeT] = Group(self._waiting.take(count), self._newest)
+        task = self._newest = asyncio.create_task(self._carried(group))
+        self._under_way.add(task)
+        task.add_done_callback(self._report)
+        return await group.way_made
+
+    async def _carried(self, group: Group[ItemT, OutcomeT]) -> None:
+        try:
+            await self._work(group)
+            group.make_way()
+        except TidelogError as error:
+            group.fail(error)
+            group.make_way()
+        finally:
+            group.fail(OutcomeUnknown(f"The commit of {self._label} ended without an outcome."))
+            if not group.way_made.done():
+                group.way_made.set_result(False)
+            self._under_way.discard(asyncio.current_task())
+            self._changed.set()
+
+    def _report(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("a commit of %s met a defect", self._label, exc_info=error)

@@ -1,0 +1,183 @@
+"""Any Delta table as this gateway has it: its log, kept fresh; its committer, one commit at a time; checkpoints behind them.
+
+Freshness (G4): a read that began after an acknowledgement must see the record, whichever gateway acknowledged it. So each read
+asks ``fresh(arrival_ms)`` first: the log is looked at unless a look that began later has already found its head.
+
+Belongs to the event loop; what blocks runs in the pools.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from gateway.call import check_way_back, stands
+from gateway.engine.bounds import COMMIT_WAIT_MS_MAX, STORE_WAIT_MS_MAX
+from gateway.engine.checkpointing import Checkpointing
+from gateway.engine.log_look import LogLook
+from gateway.engine.metrics import EngineMetrics
+from gateway.engine.pool import Pool
+from log_format.clock import Clock
+from log_format.delta.change import StagedFile, TableChange
+from log_format.delta.committer import Committed, Committer
+from log_format.delta.log import TableLog
+from log_format.delta.table import NO_LOG, StateT, Table
+from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable
+from log_format.ids import NewId
+from log_format.store import ObjectStore
+
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableAccess:
+    """What it takes to read the tables of a store and to commit to them."""
+
+    store: ObjectStore
+    clock: Clock
+    new_id: NewId
+    look_pool: Pool
+    load_pool: Pool
+    write_pool: Pool
+    metrics: EngineMetrics
+
+
+class OpenTable(Generic[StateT]):
+    """``files``: how many data files a state has, which says how often a checkpoint is due."""
+
+    def __init__(self, access: TableAccess, table: Table[StateT], *, files: Callable[[StateT], int]) -> None:
+        self.log = TableLog(access.store, table, access.clock, fetch_all=access.load_pool.map)
+        self.commit_base: StateT | None = None
+        """The state on which the commit under way began; None between commits."""
+        self._access = access
+        self._committer = Committer(self.log, new_id=access.new_id, engine="tidelog-gateway")
+        self._commit_lock = asyncio.Lock()
+        self._look = LogLook(self._refresh)
+        self._changes: set[asyncio.Task[object]] = set()
+        self._noticed = self.log.state
+        self._checkpointing = Checkpointing(
+            self.log, access.clock, files=files, pool=access.look_pool, metrics=access.metrics
+        )
+
+    @property
+    def state(self) -> StateT:
+        """What is known of the table; absent before the first look."""
+        return self.log.state
+
+    @property
+    def label(self) -> str:
+        """The table's name, in errors."""
+        return self.log.table.label
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way."""
+        return (
+            self._look.is_idle and not self._changes and not self._commit_lock.locked() and self._checkpointing.is_idle
+        )
+
+    async def fresh(self, arrival_ms: int | None = None) -> StateT:
+        """The state at a version that was the head at some moment after ``arrival_ms`` (monotonic; None: during this call).
+
+        Raises ``BackOff`` when the store can't be read, ``CorruptData``.
+        """
+        observed_ms = self.log.observed_ms
+        # Equal is not enough: within that millisecond the look may have come first.
+        is_old = arrival_ms is None or observed_ms is None or observed_ms <= arrival_ms
+        if is_old or self.log.state.version == NO_LOG:
+            try:
+                async with asyncio.timeout(STORE_WAIT_MS_MAX / 1000):
+                    await self.look()
+            except TimeoutError:
+                raise self._back_off(f"The store does not show {self.label} in time.") from None
+        return self.log.state
+
+    async def look(self) -> None:
+        """Look at the log from now on; looks are shared. Raises as ``fresh``, but waits as long as it takes."""
+        await self._look.after_now()
+
+    async def recent(self, age_ms_max: int) -> StateT:
+        """The state as of at most so long ago. Raises as ``fresh``."""
+        check_way_back()
+        observed_ms = self.log.observed_ms
+        if observed_ms is not None and self._access.clock.monotonic_ms() - observed_ms <= age_ms_max:
+            return self.log.state
+        return await self.fresh()
+
+    async def commit(self, change: TableChange[StateT, ResultT]) -> Committed[StateT, ResultT]:
+        """Make a change that a call asks for, in turn with the others; then it stands. It goes on when the caller is cancelled.
+
+        Raises what ``Committer.commit`` raises; ``BackOff`` when its turn does not come, ``OutcomeUnknown`` when it takes long.
+        """
+        check_way_back()
+        begun = asyncio.Event()
+        task = asyncio.create_task(self.commit_in_turn(change, begun))
+        self._changes.add(task)
+        task.add_done_callback(self._change_ended)
+        done, _ = await asyncio.wait((task,), timeout=STORE_WAIT_MS_MAX / 1000)
+        if not done and not begun.is_set():
+            task.cancel()
+            raise self._back_off(f"Other changes of {self.label} take too long: this one was not made.")
+        if not done:
+            done, _ = await asyncio.wait((task,), timeout=COMMIT_WAIT_MS_MAX / 1000)
+        if not done:
+            raise OutcomeUnknown(f"The change of {self.label} takes too long.", **self.log.table.fields)
+        committed = task.result()
+        if committed.attempts:
+            stands()
+        return committed
+
+    async def commit_in_turn(
+        self, change: TableChange[StateT, ResultT], begun: asyncio.Event | None = None
+    ) -> Committed[StateT, ResultT]:
+        """Make a change once those before it have ended; ``begun`` is set then. Raises what ``Committer.commit`` raises."""
+        try:
+            async with self._commit_lock:
+                if begun is not None:
+                    begun.set()
+                self.commit_base = self.log.state
+                try:
+                    return await self._access.write_pool.run(self._committer.commit, change)
+                finally:
+                    self.commit_base = None
+        finally:
+            # Before the caller goes on, and apart from it: what follows a commit can't take it back.
+            asyncio.get_running_loop().call_soon(self._notice)
+
+    async def stage(self, file: StagedFile) -> None:
+        """Put a file into the store ahead of the change that adds it. Raises as ``Committer.stage``."""
+        await self._access.write_pool.run(self._committer.stage, file)
+
+    async def drain(self) -> None:
+        """Return when the changes under way have ended."""
+        while self._changes:
+            await asyncio.wait(self._changes)
+        await self._checkpointing.stop()
+
+    def moved(self, before: StateT) -> None:
+        """The state is another one than ``before``, by a look or a commit: what a kind of table does then."""
+
+    async def _refresh(self) -> None:
+        try:
+            await self._access.look_pool.run(self.log.refresh)
+        except StoreUnavailable as problem:
+            self._access.metrics.store_errors.labels("look").inc()
+            raise self._back_off(f"The store did not show {self.label}: {problem.detail}.") from problem
+        self._notice()
+
+    def _notice(self) -> None:
+        state = self.log.state
+        before, self._noticed = self._noticed, state
+        if state.version != before.version:
+            self._checkpointing.consider(state)
+            self.moved(before)
+
+    def _change_ended(self, task: asyncio.Task[Committed[StateT, ResultT]]) -> None:
+        self._changes.discard(task)
+        if not task.cancelled():
+            task.exception()
+
+    def _back_off(self, detail: str) -> BackOff:
+        return BackOff(detail, **self.log.table.fields)

@@ -1,0 +1,117 @@
+"""A gateway's hand on decided transactions: any gateway that finds one brings it to its end.
+
+What is to be done, and in which order, is ``log_format.transactions.finishing``'s. A gateway appends through the open topics,
+side by side, within a memory budget, and deletes what was staged behind the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from gateway.engine.bounds import COMMIT_WAIT_MS_MAX, PRODUCE_WAIT_MS_MAX
+from gateway.engine.registry import TopicRegistry
+from gateway.finishing.staging import Staged, Staging, reading_turns
+from gateway.tables.groups import GroupsTable
+from gateway.tables.transactions import TransactionsTable
+from log_format.clock import Clock
+from log_format.errors import OutcomeUnknown, TidelogError
+from log_format.topic.appended import Appended, Duplicate
+from log_format.transactions.batch import transaction_batch
+from log_format.transactions.changes import Finish
+from log_format.transactions.finishing import finish
+from log_format.transactions.row import TransactionRow
+from log_format.transactions.staged_records import StagedRecords
+
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finisher:
+    """Belongs to the event loop."""
+
+    table: TransactionsTable
+    groups: GroupsTable
+    staging: Staging
+    topics: TopicRegistry
+    clock: Clock
+
+    async def finished(self, row: TransactionRow, staged: Staged | None = None) -> TransactionRow:
+        """The row of a transaction at its end; ``staged``: what its decision takes, where that is in memory.
+
+        One that is not decided, or has ended, is given back as it is. Raises ``OutcomeUnknown``: it is decided, so it is refused
+        no more.
+        """
+        if row.state != "committing":
+            return row
+        try:
+            if staged is not None:
+                return await finish(row, _Means(self, staged))
+            async with self.staging.room(row.transaction_id):
+                return await finish(row, _Means(self, None))
+        except OutcomeUnknown:
+            raise
+        except TidelogError as error:
+            raise OutcomeUnknown(
+                f"Transaction {row.transaction_id} is decided, but not all of it is visible yet: {error.detail}"
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Means:
+    """``log_format.transactions.finishing.Means`` for one transaction."""
+
+    parts: Finisher
+    staged: Staged | None
+    turns: asyncio.Semaphore = field(default_factory=reading_turns)
+
+    async def each(self, work: Callable[[ItemT], Awaitable[ResultT]], items: Sequence[ItemT]) -> list[ResultT]:
+        """Side by side."""
+        results = []
+        for result in await asyncio.gather(*map(work, items), return_exceptions=True):
+            if isinstance(result, BaseException):
+                raise result
+            results.append(result)
+        return results
+
+    async def records(self, row: TransactionRow, names: Sequence[str]) -> Sequence[StagedRecords]:
+        """From memory, or from the store."""
+        staged = await self._staged(row, names)
+        return [staged.records[name] for name in names]
+
+    async def append(self, row: TransactionRow, requests: Sequence[StagedRecords]) -> Sequence[Appended] | Duplicate:
+        """Through the open topic's writer; what takes too long there may go on."""
+        clock, name = self.parts.clock, requests[0].topic
+        floor = self.parts.table.log.state.floor
+        topic = await self.parts.topics.fresh(name, clock.monotonic_ms())
+        topic.existing()
+        # Right before the writer takes it: so the times of what this gateway appends don't go back.
+        settled = topic.writer.submit(transaction_batch(row, requests, floor, clock.now_ms()), None).settled
+        wait_ms = topic.state.config.integer("flush.ms") + PRODUCE_WAIT_MS_MAX + COMMIT_WAIT_MS_MAX
+        if not (await asyncio.wait((settled,), timeout=wait_ms / 1000))[0]:
+            raise OutcomeUnknown(f"The commit of topic {name!r} takes too long.")
+        return settled.result()
+
+    async def settle(self, row: TransactionRow, names: Sequence[str]) -> None:
+        """By decisions of the groups' table."""
+        staged = await self._staged(row, names)
+        groups = {one.group for one in staged.offsets.values()}
+        await self.parts.groups.settle(row.transaction_id, groups, is_committed=True)
+
+    async def record(self, last: Finish) -> TransactionRow:
+        """In the table."""
+        return await self.parts.table.decide(last)
+
+    async def newest(self, transaction_id: str) -> TransactionRow | None:
+        """Of the table."""
+        return await self.parts.table.newest(transaction_id)
+
+    async def clean(self, transaction_id: str) -> None:
+        """Behind the answer."""
+        self.parts.staging.clean_behind(transaction_id)
+
+    async def _staged(self, row: TransactionRow, names: Sequence[str]) -> Staged:
+        return self.staged or await self.parts.staging.read(row.transaction_id, names, self.turns)

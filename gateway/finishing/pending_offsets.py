@@ -1,0 +1,75 @@
+"""Offsets of groups that wait for the decision of a transaction, as their readers find them.
+
+1. Before a transaction is decided its offsets are pending rows of ``system/consumer_offsets``. Once it is decided they become
+   the group's, or are dropped; a gateway that finds them pending sees to that.
+2. A transaction whose offsets are pending and that stays undecided is aborted, so that the group's readers need not wait for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from gateway.call import unasked
+from gateway.finishing.finisher import Finisher
+from gateway.tables.groups import GroupsTable
+from gateway.tables.transactions import TransactionsTable
+from log_format.clock import Clock
+from log_format.errors import BackOff
+from log_format.transactions.changes import Forbid
+
+PENDING_MS_MAX: Final = 5_000
+"""How long a reader of offsets waits for the decision before it aborts the transaction: a commit takes milliseconds."""
+_AGAIN_MS: Final = 50
+
+
+class PendingOffsets:
+    """Belongs to the event loop."""
+
+    def __init__(
+        self, groups: GroupsTable, transactions: TransactionsTable, finisher: Finisher, *, clock: Clock
+    ) -> None:
+        self._groups = groups
+        self._transactions = transactions
+        self._finisher = finisher
+        self._clock = clock
+
+    async def sweep(self, age_ms_min: int) -> None:
+        """Settle what is pending for so long already. Raises ``BackOff``, ``OutcomeUnknown``."""
+        before_ms = self._clock.now_ms() - age_ms_min
+        for name, group in list((await self._groups.fresh()).groups.items()):
+            if any(pending.prepared_at_ms < before_ms for pending in group.pending.values()):
+                await self.settle(name)
+
+    async def settle(self, name: str) -> None:
+        """Return when nothing that was pending in the group is pending any more. Raises ``BackOff``, ``OutcomeUnknown``."""
+        with unasked():
+            for transaction_id, pending in list(self._groups.state.group(name).pending.items()):
+                deadline_ms = min(pending.prepared_at_ms, self._clock.now_ms()) + PENDING_MS_MAX
+                await self._settle(name, transaction_id, deadline_ms)
+
+    async def _settle(self, name: str, transaction_id: str, deadline_ms: int) -> None:
+        # What a request that came to nothing had prepared it drops by itself, and no row tells of it.
+        while transaction_id in self._groups.state.group(name).pending:
+            is_late = self._clock.now_ms() >= deadline_ms
+            is_committed = await self._is_committed(transaction_id, aborts=is_late)
+            if is_committed is not None:
+                # Where it was committed its finish has settled this already; then there is nothing to do.
+                await self._groups.settle(transaction_id, [name], is_committed=is_committed)
+                return
+            if is_late:
+                raise BackOff(f"Transaction {transaction_id} with offsets of group {name!r} is not decided yet.")
+            await asyncio.sleep(_AGAIN_MS / 1000)
+            await self._groups.fresh()
+
+    async def _is_committed(self, transaction_id: str, *, aborts: bool) -> bool | None:
+        """Whether the transaction is committed; then it is at its end. None: it is open. ``aborts``: abort it if it is."""
+        row = await self._transactions.newest(transaction_id)
+        if row is None:
+            if not aborts:
+                return None  # a transaction that is one request has no row before it is decided
+            row = await self._transactions.decide(Forbid(transaction_id=transaction_id))
+        if row.state == "open" and (aborts or self._clock.now_ms() > row.expires_at_ms):
+            row = await self._transactions.aborted(transaction_id, "offsets")
+        row = await self._finisher.finished(row)
+        return None if row.state == "open" else row.state == "committed"

@@ -1,0 +1,131 @@
+"""The groups that this gateway coordinates: claimed by a row in the table, kept in memory while no other claims them.
+
+1. A claim raises the group's epoch, so a gateway that coordinated it before can write nothing about it any more.
+2. An answer from memory is given only while the table's head was seen within ``LEASE_MS``. A gateway that claims a group gives
+   its members that much more time than their sessions have, so that two coordinators never both speak for one member's place.
+
+Belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+from gateway.call import unasked
+from gateway.groups.bounds import GROUPS_MAX, LEASE_MS
+from gateway.groups.membership.deadlines import SessionDeadlines
+from gateway.groups.membership.live_group import LiveGroup
+from gateway.groups.metrics import GroupMetrics
+from gateway.groups.subscription.subscribed_topics import SubscribedTopics
+from gateway.problem import overloaded
+from gateway.tables.groups import GroupsTable
+from log_format.clock import Clock
+from log_format.groups.changes import Claim, CoordinatorFenced, Delete
+
+
+class Coordinator:
+    """``coordinator_id``: names this very process."""
+
+    def __init__(
+        self,
+        table: GroupsTable,
+        subscribed: SubscribedTopics,
+        deadlines: SessionDeadlines,
+        *,
+        clock: Clock,
+        coordinator_id: str,
+        metrics: GroupMetrics,
+    ) -> None:
+        self._table = table
+        self._subscribed = subscribed
+        self._deadlines = deadlines
+        self._clock = clock
+        self._coordinator_id = coordinator_id
+        self._metrics = metrics
+        metrics.groups.set_function(lambda: len(self._groups))
+        metrics.members.set_function(lambda: sum(len(group.sessions) for group in self))
+        self._groups: dict[str, LiveGroup] = {}
+        self._claims: dict[str, asyncio.Task[LiveGroup]] = {}
+
+    def wake_all(self) -> None:
+        """Let every poll look again."""
+        for group in self._groups.values():
+            group.wake_all()
+
+    def __iter__(self) -> Iterator[LiveGroup]:
+        return iter(list(self._groups.values()))
+
+    def coordinated(self, name: str) -> LiveGroup | None:
+        """The group if this gateway has it in memory, lost or not."""
+        return self._groups.get(name)
+
+    def known(self, name: str) -> LiveGroup | None:
+        """The group if it is coordinated here, as far as that is known."""
+        group = self._groups.get(name)
+        return None if group is None or group.is_lost else group
+
+    async def live(self, name: str) -> LiveGroup:
+        """The group, claimed if need be. Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``."""
+        state = await self._table.recent(LEASE_MS)
+        group = self._groups.get(name)
+        if group is not None and not group.is_lost and state.group(name).epoch == group.row.epoch:
+            return group
+        if name not in state.groups and len(state.groups) >= GROUPS_MAX:
+            raise overloaded(f"There are {GROUPS_MAX} consumer groups already.")
+        claim = self._claims.get(name)
+        if claim is None:
+            claim = self._claims[name] = asyncio.create_task(self._claim(name))
+            claim.add_done_callback(lambda done: self._claimed(name, done))
+        return await asyncio.shield(claim)
+
+    async def still(self, group: LiveGroup) -> bool:
+        """Whether the group is coordinated here, as of at most ``LEASE_MS`` ago. Raises ``BackOff``."""
+        state = await self._table.recent(LEASE_MS)
+        return not group.is_lost and state.group(group.name).epoch == group.row.epoch
+
+    async def is_anothers(self, name: str) -> bool:
+        """Whether another gateway has claimed the group last. Raises ``BackOff``."""
+        row = (await self._table.fresh()).group(name).row
+        return row is not None and row.coordinator != self._coordinator_id
+
+    async def delete(self, name: str) -> None:
+        """End a group without members. Raises ``RequestRefused`` (``GROUP_NOT_EMPTY``), and as ``live``."""
+        group = await self.live(name)
+        await self._table.decide(Delete(group=name, epoch=group.row.epoch))
+        self._groups.pop(name, None)
+
+    def forget(self, group: LiveGroup) -> None:
+        """Coordinate it no more, as far as this gateway knows."""
+        if self._groups.get(group.name) is group:
+            del self._groups[group.name]
+            self._deadlines.forget(group.name)
+        group.is_lost = True
+        group.wake_all()
+
+    async def _claim(self, name: str) -> LiveGroup:
+        with unasked():
+            claimed = await self._table.decide(Claim(group=name, coordinator=self._coordinator_id))
+        row = claimed.row
+        if row is None or row.coordinator != self._coordinator_id:
+            raise CoordinatorFenced(name)
+        group = LiveGroup(
+            row,
+            table=self._table,
+            subscribed=self._subscribed,
+            deadlines=self._deadlines,
+            clock=self._clock,
+            metrics=self._metrics,
+        )
+        before = self._groups.get(name)
+        self._groups[name] = group
+        group.expect_end()
+        if before is not None:
+            before.is_lost = True
+            before.wake_all()
+        return group
+
+    def _claimed(self, name: str, done: asyncio.Task[LiveGroup]) -> None:
+        del self._claims[name]
+        if not done.cancelled():
+            done.exception()  # seen, also when its callers have gone

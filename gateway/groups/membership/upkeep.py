@@ -1,0 +1,187 @@
+"""What a coordinator does beside requests: ends sessions, looks for new topics, adopts groups, forgets unused ones.
+
+A session runs only while this process does.
+
+Belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import TypeVar
+
+from gateway.cluster.ownership import Ownership
+from gateway.groups.bounds import (
+    ADOPTION_MS,
+    COMPACTION_MS,
+    EXPIRY_MS,
+    GROUPS_AT_ONCE,
+    LEASE_MS,
+    OFFSETS_RETENTION_MS,
+    PAUSE_MS_MIN,
+    TICK_MS,
+    TOPICS_WATCHED_MS,
+)
+from gateway.groups.membership.coordinator import Coordinator
+from gateway.groups.membership.deadlines import SessionDeadlines
+from gateway.groups.membership.live_group import LiveGroup
+from gateway.groups.metrics import GroupMetrics
+from gateway.groups.subscription.subscribed_topics import SubscribedTopics
+from gateway.supervised import supervised
+from gateway.tables.groups import GroupsTable
+from log_format.clock import Clock
+from log_format.errors import OutcomeUnknown, TidelogError
+
+ItemT = TypeVar("ItemT")
+
+_log = logging.getLogger("gateway.groups")
+
+
+class Upkeep:
+    """``start`` once the gateway serves."""
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        table: GroupsTable,
+        subscribed: SubscribedTopics,
+        deadlines: SessionDeadlines,
+        *,
+        ownership: Ownership,
+        clock: Clock,
+        metrics: GroupMetrics,
+    ) -> None:
+        self._coordinator = coordinator
+        self._table = table
+        self._subscribed = subscribed
+        self._deadlines = deadlines
+        self._ownership = ownership
+        self._clock = clock
+        self._metrics = metrics
+        self._ticked_ms = clock.monotonic_ms()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        """From now on do all that."""
+        for work, pause_ms, what in (
+            (self._watch_topics, TOPICS_WATCHED_MS, "the watch for topics of groups"),
+            (self._adopt, ADOPTION_MS, "the adoption of groups"),
+            (self._forget_unused, EXPIRY_MS, "forgetting unused groups"),
+            (self._table.keep_small, COMPACTION_MS, "the compaction of offsets"),
+        ):
+            self._keep(supervised(partial(self._after, pause_ms, work), what))
+        self._ticked_ms = self._clock.monotonic_ms()
+        self._keep(supervised(self._tick, "the end of sessions"))
+
+    def stop(self) -> None:
+        """From now on do none of it."""
+        for task in list(self._tasks):
+            task.cancel()
+
+    async def _tick(self) -> None:
+        await asyncio.sleep(TICK_MS / 1000)
+        now_ms = self._clock.monotonic_ms()
+        late_ms, self._ticked_ms = now_ms - self._ticked_ms - TICK_MS, now_ms
+        if late_ms >= PAUSE_MS_MIN:
+            for group in self._coordinator:
+                group.stood_still(late_ms)
+        for name in self._deadlines.due(now_ms):
+            due = self._coordinator.coordinated(name)
+            if due is not None and due.has_ended_sessions(now_ms):
+                self._keep(self._end_sessions(due))
+            elif due is not None:
+                due.expect_end()
+
+    async def _end_sessions(self, group: LiveGroup) -> None:
+        try:
+            if not await self._coordinator.still(group):
+                # Its members are another's by now, or will be: taking them from there would start their sessions anew.
+                self._coordinator.forget(group)
+                return
+            ended = await group.end_sessions()
+            if ended:
+                _log.info("group %s: sessions ended: %s", group.name, ", ".join(ended))
+                self._metrics.ended_sessions.inc(len(ended))
+        except Exception as problem:  # noqa: BLE001 - the top of this work: nobody else would look at these sessions again
+            defect = None if isinstance(problem, TidelogError) else problem
+            _log.warning("group %s: sessions that ended stay for now: %s", group.name, problem, exc_info=defect)
+            await asyncio.sleep(LEASE_MS / 1000)
+        if self._coordinator.coordinated(group.name) is group:
+            group.expect_end()
+
+    async def _watch_topics(self) -> None:
+        groups = [group for group in self._coordinator if group.sessions and not group.is_lost]
+        seen = await self._subscribed.look(group.row.members for group in groups)
+        # One that took in members meanwhile may seem to be: it looks once more, and writes nothing.
+        behind = [group for group in groups if group.is_behind(seen)]
+        await _each(behind, LiveGroup.topics_changed)
+
+    async def _adopt(self) -> None:
+        if not self._ownership.adopts_groups:
+            return
+        state = await self._table.recent(ADOPTION_MS)
+        lost = []
+        for name, group in state.groups.items():
+            if group.row is None or not group.row.members or not self._ownership.coordinates(name):
+                continue
+            mine = self._coordinator.coordinated(name)
+            if mine is None or mine.is_lost or mine.row.epoch != group.epoch:
+                lost.append(name)
+        if lost:
+            _log.info("%d groups are coordinated here from now on", len(lost))
+        await _each(lost, self._coordinator.live)
+
+    async def _forget_unused(self) -> None:
+        state = await self._table.recent(EXPIRY_MS)
+        for group in self._coordinator:
+            if group.is_idle or state.group(group.name).epoch > group.row.epoch:
+                self._coordinator.forget(group)
+        before_ms = self._clock.now_ms() - OFFSETS_RETENTION_MS
+        unused = []
+        for name, one in state.groups.items():
+            has_members = one.row is not None and one.row.members
+            if (
+                not has_members
+                and not one.pending
+                and one.changed_at_ms < before_ms
+                and self._ownership.coordinates(name)
+            ):
+                unused.append(name)
+        if unused:
+            _log.info("%d groups were unused for %d ms: they are deleted", len(unused), OFFSETS_RETENTION_MS)
+        await _each(unused, self._coordinator.delete)
+
+    async def _after(self, pause_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+        await asyncio.sleep(pause_ms / 1000)
+        try:
+            await work()
+        except TidelogError as problem:
+            level = logging.WARNING if isinstance(problem, OutcomeUnknown) else logging.INFO
+            _log.log(level, "work on groups is put off: %s", problem.detail)
+
+    def _keep(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("work on groups failed", exc_info=error)
+
+
+async def _each(items: Iterable[ItemT], work: Callable[[ItemT], Awaitable[object]]) -> None:
+    """Do it for all of them, so many side by side that they share commits; what fails is left for the next time."""
+    turns = asyncio.Semaphore(GROUPS_AT_ONCE)
+
+    async def one(item: ItemT) -> None:
+        async with turns:
+            try:
+                await work(item)
+            except TidelogError as problem:
+                _log.info("work on a group is put off: %s", problem.detail)
+
+    await asyncio.gather(*(one(item) for item in items))

@@ -1,0 +1,184 @@
+"""Committed offsets: written under the rules of groups, read as the log has them.
+
+An offset counts only for the incarnation of its topic that it was committed for (``incarnations``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+from gateway.call import unasked
+from gateway.engine.bounds import PARTITIONS_PER_STEP
+from gateway.finishing.pending_offsets import PendingOffsets
+from gateway.groups.membership.coordinator import Coordinator
+from gateway.groups.metrics import GroupMetrics
+from gateway.groups.offsets.incarnations import Incarnations, Key
+from gateway.tables.groups import GroupsTable
+from log_format.errors import ErrorCode, RequestRefused
+from log_format.groups.changes import CommitOffsets
+from log_format.groups.row import NO_GENERATION, OffsetRow
+from log_format.groups.state import Group, GroupsState
+from log_format.topic.state import TopicState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextOffset:
+    """The next offset to read of a partition, as a client commits it."""
+
+    topic: str
+    partition: int
+    offset: int
+    metadata: str | None = None
+
+    @property
+    def key(self) -> Key:
+        """Of what."""
+        return (self.topic, self.partition)
+
+
+class Committed:
+    """Belongs to the event loop."""
+
+    def __init__(
+        self,
+        table: GroupsTable,
+        coordinator: Coordinator,
+        pending: PendingOffsets,
+        incarnations: Incarnations,
+        *,
+        metrics: GroupMetrics,
+    ) -> None:
+        self._table = table
+        self._coordinator = coordinator
+        self._pending = pending
+        self._incarnations = incarnations
+        self._metrics = metrics
+
+    async def group(self, name: str) -> Group:
+        """The group as the log has it now, nothing pending. Raises ``RequestRefused`` (``UNKNOWN_GROUP``), ``BackOff``."""
+        group = (await self._settled(name)).group(name)
+        if not group.is_there:
+            raise unknown_group(name)
+        return group
+
+    async def commit(
+        self,
+        name: str,
+        offsets: Sequence[NextOffset],
+        member_id: str | None,
+        generation: int | None,
+        *,
+        instead_of: Mapping[Key, int | None] | None = None,
+        transaction_id: str | None = None,
+    ) -> Group:
+        """Commit all of them or none; the group with them. An offset beyond the end of the log is one, too, as in Kafka.
+
+        Raises ``RequestRefused`` (``STALE_GENERATION``, ``UNKNOWN_MEMBER``, ``FENCED_MEMBER``, ``UNKNOWN_TOPIC``,
+        ``UNKNOWN_PARTITION``), ``BackOff``, ``OutcomeUnknown``.
+        """
+        coordinated = transaction_id is None and (member_id is not None or not offsets)
+        epoch = (await self._coordinator.live(name)).row.epoch if coordinated else None
+        decision = CommitOffsets(
+            group=name,
+            offsets=await self.rows(name, offsets, member_id, generation),
+            member=member_id,
+            generation=generation,
+            instead_of=instead_of,
+            transaction_id=transaction_id,
+            epoch=epoch,
+        )
+        # The transaction's decision is what was asked for.
+        with nullcontext() if transaction_id is None else unasked():
+            group = await self._table.decide(decision)
+        self._metrics.committed_offsets.inc(len(offsets))
+        return group
+
+    async def now(self, name: str) -> Group:
+        """The group as the log has it now; one that is not there has nothing. Raises ``BackOff``."""
+        return (await self._table.fresh()).group(name)
+
+    async def put(
+        self,
+        known: Group,
+        name: str,
+        offsets: Sequence[NextOffset],
+        member_id: str | None,
+        generation: int | None,
+    ) -> list[OffsetRow]:
+        """Commit all of them or none; all offsets of the group with them, as ``offsets`` has them. Raises as ``commit``.
+
+        ``known``: the group as it was ``now``.
+        """
+        ids = await self._incarnations.known_ids(known)
+        group = await self.commit(name, offsets, member_id, generation)
+        return offsets_after(group, ids, offsets)
+
+    async def rows(
+        self, name: str, offsets: Sequence[NextOffset], member_id: str | None, generation: int | None
+    ) -> tuple[OffsetRow, ...]:
+        """What would be committed, judged by what is known here. Raises as ``commit``."""
+        if member_id is not None and generation is not None:
+            group = self._coordinator.known(name)
+            if group is not None:
+                group.check_commit(member_id, generation)
+        states = {topic: await self._incarnations.existing(topic) for topic in sorted({one.topic for one in offsets})}
+        rows = []
+        for number, one in enumerate(offsets, 1):
+            if number % PARTITIONS_PER_STEP == 0:
+                await asyncio.sleep(0)
+            state = states[one.topic][0].existing_with(one.partition)
+            rows.append(_row(name, state, one, member_id, generation))
+        return tuple(rows)
+
+    async def offsets(self, name: str) -> list[OffsetRow]:
+        """The group's committed offsets, in order of topic and partition. Raises as ``group``."""
+        return list((await self._incarnations.valid(await self.group(name))).values())
+
+    async def of_partitions(self, name: str, keys: Iterable[Key]) -> dict[Key, int]:
+        """Committed offsets of those partitions that have one; a group that is not there has none. Raises ``BackOff``."""
+        group = (await self._settled(name)).group(name)
+        wanted = set(keys)
+        return {
+            key: row.offset
+            for key, row in (await self._incarnations.valid(group, wanted)).items()
+            if row.offset is not None
+        }
+
+    async def _settled(self, name: str) -> GroupsState:
+        state = await self._table.fresh()
+        if state.group(name).pending:
+            await self._pending.settle(name)
+            state = self._table.log.state
+        return state
+
+
+def unknown_group(name: str) -> RequestRefused:
+    """The answer for a group that nobody made."""
+    return RequestRefused(f"There is no consumer group {name[:255]!r}.", code=ErrorCode.UNKNOWN_GROUP)
+
+
+def offsets_after(group: Group, ids: Mapping[str, str | None], committed: Iterable[NextOffset]) -> list[OffsetRow]:
+    """The offsets of a group that has just committed some, less those of topics that are known to be another by now."""
+    known = dict(ids)
+    for one in committed:
+        row = group.offsets.get(one.key)
+        if row is not None:
+            known[one.topic] = row.topic_id
+    return [row for _, row in sorted(group.offsets.items()) if known.get(row.topic, row.topic_id) == row.topic_id]
+
+
+def _row(name: str, state: TopicState, one: NextOffset, member_id: str | None, generation: int | None) -> OffsetRow:
+    return OffsetRow(
+        group=name,
+        topic=one.topic,
+        partition=one.partition,
+        topic_id=state.topic_id or "",
+        offset=one.offset,
+        metadata=one.metadata,
+        member=member_id,
+        generation=NO_GENERATION if generation is None else generation,
+        committed_at_ms=0,
+    )

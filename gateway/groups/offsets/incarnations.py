@@ -1,0 +1,72 @@
+"""Which incarnation of its topic a committed offset is for: one of a topic that was deleted is none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+
+from gateway.engine.open_topic import OpenTopic
+from gateway.engine.registry import TopicRegistry, is_topic_name
+from gateway.groups.bounds import LOOKS_AT_ONCE
+from log_format.clock import Clock
+from log_format.errors import TidelogError, UnknownTopic
+from log_format.groups.row import OffsetRow
+from log_format.groups.state import Group
+from log_format.topic.state import TopicState
+
+Key = tuple[str, int]
+"""Topic and partition."""
+
+
+class Incarnations:
+    """Belongs to the event loop."""
+
+    def __init__(self, topics: TopicRegistry, *, clock: Clock) -> None:
+        self._topics = topics
+        self._clock = clock
+
+    async def existing(self, topic: str) -> tuple[OpenTopic, TopicState]:
+        """The topic as it is now. Raises ``UnknownTopic``, ``BackOff``."""
+        if not is_topic_name(topic):
+            raise UnknownTopic(topic[:100])
+        opened = await self._topics.fresh(topic, self._clock.monotonic_ms())
+        return opened, opened.existing()
+
+    async def valid(self, group: Group, keys: set[Key] | None = None) -> dict[Key, OffsetRow]:
+        """A group's offsets, in order, that are for the topics as they are now; ``keys``: only these. Raises as ``ids``."""
+        wanted = [key for key in group.offsets if keys is None or key in keys]
+        ids = await self.ids(wanted)
+        return {key: row for key, row in of_ids(group, ids).items() if keys is None or key in keys}
+
+    async def ids(self, keys: Iterable[Key]) -> dict[str, str | None]:
+        """The incarnation of each topic that is named; None where there is none. Raises ``BackOff``, ``CorruptData``."""
+        ids: dict[str, str | None] = {}
+        for topic, topic_id in (await self._looked(keys)).items():
+            if isinstance(topic_id, TidelogError):
+                raise topic_id
+            ids[topic] = topic_id
+        return ids
+
+    async def known_ids(self, group: Group) -> dict[str, str | None]:
+        """The same of the topics that can be looked at: what a group has of others is no reason to refuse it a commit."""
+        found = await self._looked(group.offsets)
+        return {topic: topic_id for topic, topic_id in found.items() if not isinstance(topic_id, TidelogError)}
+
+    async def _looked(self, keys: Iterable[Key]) -> dict[str, str | TidelogError | None]:
+        arrival_ms = self._clock.monotonic_ms()
+        names = sorted({topic for topic, _ in keys})
+        turns = asyncio.Semaphore(LOOKS_AT_ONCE)
+
+        async def look(topic: str) -> str | TidelogError | None:
+            async with turns:
+                try:
+                    return (await self._topics.fresh(topic, arrival_ms)).state.topic_id
+                except TidelogError as problem:
+                    return problem
+
+        return dict(zip(names, await asyncio.gather(*map(look, names)), strict=True))
+
+
+def of_ids(group: Group, ids: Mapping[str, str | None]) -> dict[Key, OffsetRow]:
+    """A group's offsets in order, less those of topics that are another now than ``ids`` says or that it does not name."""
+    return {key: row for key, row in sorted(group.offsets.items()) if ids.get(row.topic) == row.topic_id}

@@ -1,0 +1,103 @@
+"""How far behind a group is, partition by partition, as its description tells."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from gateway.engine.bounds import PARTITIONS_PER_STEP
+from gateway.engine.open_topic import OpenTopic
+from gateway.engine.reading import Reading, ReadLimits
+from gateway.engine.registry import TopicRegistry, is_topic_name
+from gateway.groups.bounds import LOOKS_AT_ONCE
+from gateway.groups.offsets.committed import Committed
+from gateway.groups.offsets.incarnations import Incarnations
+from log_format.clock import Clock
+from log_format.topic.state import TopicState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLag:
+    """How far behind a group is; None where nothing is committed."""
+
+    topic: str
+    partition: int
+    committed_offset: int | None
+    high_watermark: int
+    lag: int | None
+    lag_ms: int | None
+
+
+class Lag:
+    """Belongs to the event loop."""
+
+    def __init__(
+        self,
+        committed: Committed,
+        incarnations: Incarnations,
+        topics: TopicRegistry,
+        reading: Reading,
+        *,
+        clock: Clock,
+    ) -> None:
+        self._committed = committed
+        self._incarnations = incarnations
+        self._topics = topics
+        self._reading = reading
+        self._clock = clock
+
+    async def of_group(self, name: str) -> list[PartitionLag]:
+        """Of every partition of topics that the group subscribes to or has offsets for. Raises as ``Committed.group``."""
+        group = await self._committed.group(name)
+        valid = await self._incarnations.valid(group)
+        names = {topic for topic, _ in valid}
+        if group.row is not None:
+            names |= {topic for member in group.row.members for topic in (*member.topics, *member.target)}
+        arrival_ms = self._clock.monotonic_ms()
+        turns = asyncio.Semaphore(LOOKS_AT_ONCE)
+
+        async def one(topic: OpenTopic, state: TopicState, partition: int) -> PartitionLag:
+            row = valid.get((topic.name, partition))
+            async with turns:
+                return await self._partition_lag(topic, state, partition, None if row is None else row.offset)
+
+        found: list[PartitionLag] = []
+        for topic_name in sorted(name for name in names if is_topic_name(name)):
+            topic = await self._topics.fresh(topic_name, arrival_ms)
+            state = topic.state
+            if state.exists:
+                for first in range(0, state.partition_count, PARTITIONS_PER_STEP):
+                    some = range(first, min(first + PARTITIONS_PER_STEP, state.partition_count))
+                    found += await asyncio.gather(*(one(topic, state, number) for number in some))
+        return found
+
+    async def _partition_lag(
+        self, topic: OpenTopic, state: TopicState, partition: int, committed: int | None
+    ) -> PartitionLag:
+        end = state.high_watermark(partition)
+        lag, lag_ms = None, None
+        if committed is not None:
+            lag = max(0, end - committed)
+            first = max(committed, state.log_start(partition))
+            lag_ms = 0
+            if first < end:
+                time_ms = await written_ms(self._reading, topic, state, partition, first)
+                if time_ms is not None:
+                    lag_ms = max(0, self._clock.now_ms() - time_ms)
+        return PartitionLag(
+            topic=topic.name,
+            partition=partition,
+            committed_offset=committed,
+            high_watermark=end,
+            lag=lag,
+            lag_ms=lag_ms,
+        )
+
+
+async def written_ms(reading: Reading, topic: OpenTopic, state: TopicState, partition: int, offset: int) -> int | None:
+    """The timestamp of the first record from ``offset`` on, milliseconds; None without one. Raises as ``Reading.read``."""
+    records = await reading.read(topic, state, partition, offset, ReadLimits(records_max=1, bytes_max=1))
+    if not records.record_count:
+        return None
+    microseconds: int = records.tables[0].column("timestamp")[0].value
+    return microseconds // 1000

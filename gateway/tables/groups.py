@@ -1,0 +1,76 @@
+"""``system/consumer_offsets``: groups, their members and their offsets."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from gateway.call import unasked
+from gateway.engine.group_commit import Pace
+from gateway.engine.open_table import TableAccess
+from gateway.engine.shared_commits import FILES_MIN, SharedCommits
+from gateway.engine.state_budget import StateBudget
+from log_format.groups.changes import Claim, CommitOffsets, Compact, Decide, GroupDecision, Settle
+from log_format.groups.memory import GROUP_BYTES, offset_bytes
+from log_format.groups.state import Group, GroupsState, consumer_offsets_table
+
+COMMIT_PACE: Final = Pace(burst=20, per_second=5.0)
+"""A few commits a second at most, whatever the number of groups; a few more when they come rarely."""
+
+_log = logging.getLogger("gateway.groups")
+
+
+class GroupsTable(SharedCommits[GroupsState, GroupDecision, Group]):
+    """Belongs to the event loop. ``budget``: what its rows may take in memory."""
+
+    def __init__(self, access: TableAccess, *, bytes_max: int) -> None:
+        self.budget = StateBudget(
+            "groups",
+            bytes_max,
+            used=lambda: self.log.state.memory_bytes,
+            advice="delete groups that are not used, or commit fewer partitions and less metadata; the operator may raise"
+            " groups_bytes_max",
+            metrics=access.metrics,
+        )
+        self._new_id = access.new_id
+        super().__init__(
+            access,
+            consumer_offsets_table(),
+            lambda decisions: Decide(decisions, access.new_id),
+            files=lambda state: len(state.files),
+            budgets=((self.budget, growth_bytes),),
+            pace=COMMIT_PACE,
+        )
+
+    async def settle(self, transaction_id: str, groups: Iterable[str], *, is_committed: bool) -> None:
+        """Make a transaction's pending offsets the groups', or drop them. Idempotent. Raises ``BackOff``, ``OutcomeUnknown``."""
+        decisions = [Settle(group=group, transaction_id=transaction_id, is_committed=is_committed) for group in groups]
+        with unasked():  # what was asked for is the transaction's decision
+            await asyncio.gather(*map(self.decide, decisions))
+
+    async def keep_small(self) -> None:
+        """Rewrite the table as one file where it has become many. Raises ``TidelogError``."""
+        if len(self.log.state.files) >= FILES_MIN:
+            replaced = (await self.commit(Compact(self._new_id, files_min=FILES_MIN))).result
+            _log.info("consumer offsets: %d files became one", replaced)
+
+
+def growth_bytes(decision: GroupDecision, state: GroupsState) -> int:
+    """Bytes of memory that the client of a decision asks for; 0 or less: none. Members are judged when they join.
+
+    What is not judged here is never refused for it: leaving, ending sessions, deleting, settling a decided transaction.
+    """
+    if not isinstance(decision, Claim | CommitOffsets):
+        return 0
+    new = 0 if decision.group in state.groups else GROUP_BYTES
+    if isinstance(decision, Claim):
+        return new
+    if decision.transaction_id is not None:
+        # Pending, and then the group's.
+        return new + 2 * sum(offset_bytes(row) for row in decision.offsets)
+    known = state.group(decision.group).offsets
+    before = [known[row.key] for row in decision.offsets if row.key in known]
+    after = [row for row in decision.offsets if row.offset is not None]
+    return new + sum(map(offset_bytes, after)) - sum(map(offset_bytes, before))

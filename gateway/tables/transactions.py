@@ -1,0 +1,100 @@
+"""``system/transactions``: what was begun, what is decided, where it is."""
+
+from __future__ import annotations
+
+import logging
+
+from gateway.call import unasked
+from gateway.engine.open_table import TableAccess
+from gateway.engine.shared_commits import FILES_MIN, SharedCommits
+from gateway.engine.state_budget import StateBudget
+from log_format import limits
+from log_format.errors import RequestRefused
+from log_format.transactions.changes import (
+    Begin,
+    CommitAtOnce,
+    Decide,
+    DecideAbort,
+    DecideCommit,
+    Decision,
+    Forbid,
+    unknown,
+)
+from log_format.transactions.compaction import Compact
+from log_format.transactions.row import Reason, TransactionRow
+from log_format.transactions.state import ID_BYTES, ROW_BYTES, STAGED_BYTES, TransactionsState, transactions_table
+
+_log = logging.getLogger("gateway.transactions")
+
+
+class TransactionsTable(SharedCommits[TransactionsState, Decision, TransactionRow]):
+    """Belongs to the event loop."""
+
+    def __init__(self, access: TableAccess) -> None:
+        lasting = StateBudget(
+            "transactions",
+            limits.TRANSACTIONS_BYTES_MAX,
+            used=lambda: self.log.state.memory.lasting_bytes,
+            advice="commit or abort those that are open",
+            metrics=access.metrics,
+        )
+        ids = StateBudget(
+            "transactional_ids",
+            limits.TRANSACTIONAL_IDS_BYTES_MAX,
+            used=lambda: self.log.state.memory.ids_bytes,
+            advice="use those that there are; one that is not used is forgotten after seven days",
+            metrics=access.metrics,
+        )
+        self._new_id = access.new_id
+        super().__init__(
+            access,
+            transactions_table(),
+            lambda decisions: Decide(decisions, access.new_id),
+            files=lambda _state: 0,
+            budgets=((lasting, _lasting_growth), (ids, _ids_growth)),
+        )
+
+    async def newest(self, transaction_id: str) -> TransactionRow | None:
+        """The row as it is now; None where there is none. Raises ``BackOff``."""
+        return (await self.fresh()).transactions.get(transaction_id)
+
+    async def known(self, transaction_id: str) -> TransactionRow:
+        """The row as it is now. Raises ``RequestRefused`` where there is none; ``BackOff``."""
+        row = await self.newest(transaction_id)
+        if row is None:
+            raise unknown(transaction_id)
+        return row
+
+    async def aborted(self, transaction_id: str, reason: Reason) -> TransactionRow:
+        """The aborted row, or the one that was decided to commit before. Raises ``RequestRefused``, ``BackOff``,
+        ``OutcomeUnknown``."""
+        try:
+            with unasked():
+                return await self.decide(DecideAbort(transaction_id=transaction_id, reason=reason))
+        except RequestRefused:
+            row = await self.known(transaction_id)
+            if row.state not in ("committing", "committed"):
+                raise
+            return row
+
+    async def keep_small(self) -> None:
+        """Rewrite the table as one file where it has become many. Raises ``TidelogError``."""
+        if len(self.log.state.files) >= FILES_MIN:
+            replaced = (await self.commit(Compact(self._new_id, files_min=FILES_MIN))).result
+            _log.info("transactions: %d files became one", replaced)
+
+
+def _lasting_growth(decision: Decision, _state: TransactionsState) -> int:
+    """Of transactions that have not ended. What ends one is never refused for it."""
+    if isinstance(decision, Begin):
+        return ROW_BYTES if decision.transaction_id is not None else 0
+    if isinstance(decision, CommitAtOnce):
+        return ROW_BYTES + STAGED_BYTES * len(decision.staged)
+    if isinstance(decision, DecideCommit):
+        return STAGED_BYTES * len(decision.staged)
+    return ROW_BYTES if isinstance(decision, Forbid) else 0
+
+
+def _ids_growth(decision: Decision, state: TransactionsState) -> int:
+    is_new = isinstance(decision, Begin) and decision.transactional_id not in state.producers
+    return ID_BYTES if is_new else 0

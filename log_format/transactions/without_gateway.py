@@ -1,0 +1,167 @@
+"""Decides and finishes transactions, for programs other than the gateway: Spark's jobs, maintenance. Blocks.
+
+1. The rules are ``finishing``'s; one topic's records are in memory at a time.
+2. When a call raises after the decision, the same job, a gateway or maintenance finishes the transaction later.
+3. Only gateways commit offsets of groups: a transaction with some is not finished here.
+
+These programs compact ``system/transactions`` only where no gateway does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Final, TypeVar
+
+from log_format import limits
+from log_format.bounded_read import read_bounded
+from log_format.checkpoints.checkpoint import hinted_checkpoint, is_due, write_table_checkpoint
+from log_format.checkpoints.topic_log import TopicLog
+from log_format.clock import Clock
+from log_format.delta.committer import Committer
+from log_format.delta.log import Map, TableLog
+from log_format.errors import BackOff, CorruptData, ObjectMissing, OutcomeUnknown, StoreUnavailable, TidelogError
+from log_format.ids import NewId
+from log_format.store import ObjectStore
+from log_format.topic.append import Append
+from log_format.topic.appended import Appended, Duplicate
+from log_format.transactions.batch import transaction_batch
+from log_format.transactions.changes import Decide, Decision, Finish
+from log_format.transactions.compaction import Compact
+from log_format.transactions.finishing import finish, staged_offset_names
+from log_format.transactions.row import TransactionRow
+from log_format.transactions.staged_records import StagedRecords, decode_staged, staged_key, staged_prefix
+from log_format.transactions.state import TransactionsState, transactions_table
+
+ATTEMPTS_MAX: Final = 5
+"""Tries of a commit while the store refuses it or leaves its outcome unknown."""
+PAUSE_MS: Final = 500
+"""The first pause between two tries; each next one is longer by as much."""
+FILES_MIN: Final = 400
+"""Live data files of the table that are rewritten into one. Gateways, where there are any, do so at half as many."""
+
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
+
+
+class TransactionFinishing:
+    """For one thread at a time. ``log_of``: a topic's log. ``engine``: the program's name in the table's history."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        clock: Clock,
+        *,
+        new_id: NewId,
+        log_of: Callable[[str], TopicLog],
+        engine: str,
+        fetch_all: Map = map,
+    ) -> None:
+        self.log: TableLog[TransactionsState] = TableLog(store, transactions_table(), clock, fetch_all=fetch_all)
+        self._store = store
+        self._clock = clock
+        self._new_id = new_id
+        self._log_of = log_of
+        self._engine = engine
+        self._committer = Committer(self.log, new_id=new_id, engine=engine)
+
+    def decide(self, decision: Decision) -> TransactionRow:
+        """The current row once the decision is in the store.
+
+        Raises the decision's refusal; ``BackOff`` (nothing happened), ``OutcomeUnknown``, ``CorruptData``. The same decision
+        again has the same outcome.
+        """
+        (outcome,) = self._tried(lambda: self._committer.commit(Decide([decision], self._new_id)).result)
+        if isinstance(outcome, TidelogError):
+            raise outcome
+        return outcome
+
+    def finish(self, row: TransactionRow) -> TransactionRow:
+        """The row of the finished transaction, all of it visible. One that is undecided, or has ended, is returned unchanged.
+
+        Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``: it is not finished then.
+        """
+        if row.state == "committing" and staged_offset_names(row):
+            raise BackOff(f"Transaction {row.transaction_id} has offsets of a group: a gateway brings it to its end.")
+        return _result_of(finish(row, self))
+
+    def delete_staged(self, transaction_id: str) -> None:
+        """Delete the transaction's staged objects, best effort: maintenance collects what is left."""
+        try:
+            for info in list(self._store.list(staged_prefix(transaction_id))):
+                self._store.delete(info.key)
+        except StoreUnavailable:
+            return
+
+    def keep_small(self) -> None:
+        """Rewrite the table and write its checkpoint when due. Raises ``TidelogError``, ``StoreUnavailable``."""
+        if len(self.log.state.files) >= FILES_MIN:
+            self._committer.commit(Compact(self._new_id, files_min=FILES_MIN))
+        version, root = self.log.state.version, self.log.table.root
+        if is_due(version, None, 0) and is_due(version, hinted_checkpoint(self._store, root), 0):
+            write_table_checkpoint(self._store, root, version, self._clock.now_ms())
+
+    # ``Means``: nothing of it waits
+
+    async def each(self, work: Callable[[ItemT], Awaitable[ResultT]], items: Sequence[ItemT]) -> list[ResultT]:
+        """One after another."""
+        return [await work(item) for item in items]
+
+    async def records(self, row: TransactionRow, names: Sequence[str]) -> Sequence[StagedRecords]:
+        """See ``Means``."""
+        return [self._read(staged_key(row.transaction_id, name)) for name in names]
+
+    async def append(self, row: TransactionRow, requests: Sequence[StagedRecords]) -> Sequence[Appended] | Duplicate:
+        """See ``Means``."""
+        batch = transaction_batch(row, requests, self.log.state.floor, self._clock.now_ms())
+        committer = Committer(self._log_of(requests[0].topic), new_id=self._new_id, engine=self._engine)
+        append = Append([batch], self._new_id)
+        (outcome,) = self._tried(lambda: committer.commit(append).result)
+        if isinstance(outcome, TidelogError):
+            raise outcome
+        return outcome
+
+    async def settle(self, row: TransactionRow, names: Sequence[str]) -> None:
+        """``finish`` refuses a transaction with offsets."""
+        raise AssertionError((row.transaction_id, names))
+
+    async def record(self, last: Finish) -> TransactionRow:
+        """See ``Means``."""
+        return self.decide(last)
+
+    async def newest(self, transaction_id: str) -> TransactionRow | None:
+        """See ``Means``."""
+        try:
+            return self.log.refresh().transactions.get(transaction_id)
+        except StoreUnavailable as problem:
+            raise BackOff(f"The store did not show {self.log.table.label}: {problem.detail}.") from problem
+
+    async def clean(self, transaction_id: str) -> None:
+        """See ``Means``."""
+        self.delete_staged(transaction_id)
+
+    def _read(self, key: str) -> StagedRecords:
+        try:
+            return decode_staged(read_bounded(self._store, key, limits.JOB_TOPIC_BYTES_MAX), key)
+        except ObjectMissing as problem:
+            raise CorruptData(f"The staged records {key} are missing.", object=key) from problem
+        except StoreUnavailable as problem:
+            raise BackOff(f"The store does not serve staged records: {problem.detail}.") from problem
+
+    def _tried(self, commit: Callable[[], ResultT]) -> ResultT:
+        """The result of ``commit``, tried again on failure: the same commit is in the log once, whatever earlier tries did."""
+        for attempt in range(1, ATTEMPTS_MAX):
+            try:
+                return commit()
+            except (BackOff, OutcomeUnknown):
+                self._clock.sleep_ms(PAUSE_MS * attempt)
+        return commit()
+
+
+def _result_of(work: Coroutine[Any, Any, ResultT]) -> ResultT:
+    """The result of work that never waits."""
+    try:
+        work.send(None)
+    except StopIteration as ended:
+        result: ResultT = ended.value
+        return result
+    raise AssertionError("it waits")
