@@ -1,7 +1,7 @@
 """Which objects to delete. Pure: the listing, the log and the time give the plan.
 
-A segment removed from the table stays for ``deleted.file.retention.ms``: readers of the table may lag, or go back in time, so
-far.
+A segment removed from the table stays for ``deleted.file.retention.ms``, by which readers of the table may lag, or go back in
+time.
 
 An object that no commit and no tombstone names is an orphan: its flush or rewrite failed before the commit. It is deleted only
 when it is older than ``ORPHAN_GRACE_MS`` by the store's clock. A committer in turn refuses a segment whose upload began more than

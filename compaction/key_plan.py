@@ -1,6 +1,6 @@
 """Which segments to clear of superseded keys: ``cleanup.policy`` with ``compact``, as in Kafka's log cleaner. Pure.
 
-Compactable are a partition's oldest segments, up to the first one that is its newest segment, is not merged yet, or holds a
+A partition's oldest segments are compactable, up to the first of these: its newest segment, one not merged yet, or one with a
 record younger than ``min.compaction.lag.ms``. Segments whose keys were compacted before are clean, the others dirty.
 
 All of them are compacted when enough is dirty. They also are when tombstones have waited for ``delete.retention.ms`` since the

@@ -1,4 +1,4 @@
-"""Prometheus metrics of maintenance: ``--metrics-port``. No label names a topic, since their number is not bounded.
+"""Prometheus metrics of maintenance: ``--metrics-port``. No label names a topic: topics are not bounded in number.
 
 Rewrites count as they are committed: a first round over a large backlog takes long. All else counts at the end of its round.
 Names begin with ``tidelog_maintenance_``. The gateway's ``tidelog_topics_behind_maintenance`` and ``tidelog_manifest_…`` show the

@@ -303,7 +303,7 @@ class TopicUpkeep:
             reconciled = checkpoint.reconciled_log(self._store, self.topic, state.version, self._clock.now_ms())
             if reconciled is not None:
                 return state, reconciled
-        raise BackOff(f"The log of topic {self.topic!r} goes on faster than it can be read.", topic=self.topic)
+        raise BackOff(f"The log of topic {self.topic!r} grows faster than it can be read.", topic=self.topic)
 
     def _tell_plan(self, tasks: Sequence[Task]) -> None:
         for task in tasks:

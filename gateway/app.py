@@ -81,7 +81,7 @@ class GatewayApplication(FastAPI):
 
     @cached_property
     def openapi_document(self) -> bytes:
-        """The OpenAPI document of all routes; making it takes some tenths of a second."""
+        """The OpenAPI document of all routes; making it takes a tenth of a second."""
         return msgspec.json.encode(document(self.router.routes))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

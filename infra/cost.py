@@ -1,7 +1,7 @@
 """Makes docs/cost.md: the cost of a month on AWS, beside Kafka on three brokers. ``python infra/cost.py``
 
 Requests per flush come from ``benchmarks/README.md``. Prices and assumptions are the constants below, and the document has all of
-them. Both sides get the same load, retention and readers. The people who operate them are not counted.
+them. Both sides get the same load, retention and readers. Operators' time is not counted.
 """
 # ruff: noqa: INP001 - a program of its own
 

@@ -1,7 +1,7 @@
 """Every error that crosses a package boundary.
 
-An error's *class* says what the caller does next. Its *code* is the HTTP API's ``error_code`` (docs/http-api.md, section 1) and
-answers three questions: the HTTP status, whether the very same request may succeed later, and whether it may have happened.
+An error's *class* says what the caller does next. Its *code* is the HTTP API's ``error_code`` (docs/http-api.md, section 1). It
+answers three questions: the HTTP status, whether the very same request may succeed later, whether it may have happened.
 Codes are append-only. Only the table below has these answers; HTTP problems and the SDK's exceptions are made from it.
 
 Store errors are not part of the HTTP API. They say what an ``ObjectStore`` operation did, and its caller translates them.

@@ -32,7 +32,7 @@ FETCH_WAIT_MS_MAX: Final = 60_000
 SESSION_TIMEOUT_MS_MIN: Final = 1_000
 SESSION_TIMEOUT_MS_MAX: Final = 1_800_000
 SESSION_TIMEOUT_MS_DEFAULT: Final = 45_000
-"""Of a consumer group's members; Kafka's."""
+"""Range and default (Kafka's) of a group's ``session_timeout_ms``."""
 
 HEADERS_PER_RECORD_MAX: Final = 65_536
 """Headers of one record that a gateway takes. Records have few, and a reader of one holds all of its headers."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Final, NotRequired, Self
 
 from fastapi import APIRouter, Query
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 from starlette.requests import Request
 from starlette.types import ASGIApp
 from typing_extensions import TypedDict
@@ -49,19 +49,10 @@ Generation = Annotated[int, fields.Between(0)]
 State = Annotated[str, fields.OneOf("Empty", "Reconciling", "Stable")]
 
 
-def _pattern(text: str) -> str:
-    if not 1 <= len(text) <= PATTERN_CHARACTERS_MAX:
-        raise faults([((), f"must have 1 to {PATTERN_CHARACTERS_MAX} characters")])
-    return text
-
-
 Pattern = Annotated[
     str,
-    AfterValidator(_pattern),
-    Field(
-        description="Python's syntax; it must match a topic's whole name",
-        json_schema_extra={"minLength": 1, "maxLength": PATTERN_CHARACTERS_MAX},
-    ),
+    Field(min_length=1, max_length=PATTERN_CHARACTERS_MAX, description="Python's syntax; it must match the whole name"),
+    fields.Says(f"must have 1 to {PATTERN_CHARACTERS_MAX} characters"),
 ]
 
 
@@ -85,10 +76,11 @@ class Subscription(fields.Body):
 
     def joining(self) -> Joining:
         """For the engine. Raises ``RequestRefused`` (``INVALID_TOPIC_NAME``)."""
-        for topic in sorted(set(self.topics or ())):
+        topics = tuple(sorted(set(self.topics or ())))
+        for topic in topics:
             _check_topic(topic)
         return Joining(
-            topics=tuple(sorted(set(self.topics or ()))),
+            topics=topics,
             pattern=self.topic_pattern,
             assignor=self.assignor,
             session_timeout_ms=self.session_timeout_ms,

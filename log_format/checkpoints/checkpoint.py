@@ -135,7 +135,7 @@ def _moved_on(
             return found
         base = newest  # its predecessors may have been cleaned away during the read
     prefix = layout.table_log_prefix(root)
-    raise StoreUnavailable(prefix, "the log goes on faster than it can be read", may_have_happened=False)
+    raise StoreUnavailable(prefix, "the log grows faster than it can be read", may_have_happened=False)
 
 
 def _newest_version(store: ObjectStore, root: str, hint: int | None) -> int | None:

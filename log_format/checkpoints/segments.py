@@ -1,7 +1,7 @@
 """The segments that a checkpoint names, as columns of a manifest, without a Python object for each.
 
-Arrow reads the tags' JSON. One entry that Tidelog would not write so (another path, a number out of range, unreadable JSON)
-sends the whole batch to ``segments_of``, which takes the segments one by one and says what is wrong.
+Arrow reads the tags' JSON. Where an entry is not as Tidelog writes it (another path, a number out of range, unreadable JSON), the
+whole batch goes to ``segments_of``. That takes the segments one by one and says what is wrong.
 """
 
 from __future__ import annotations

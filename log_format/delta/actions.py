@@ -4,8 +4,11 @@ A commit is newline-delimited JSON, one action a line, ``commitInfo`` first (Del
 actions that a topic needs: ``protocol``, ``metaData``, ``add``, ``remove``, ``txn``, ``commitInfo``. The decoder ignores other
 actions and unknown fields, as the protocol asks.
 
-Invariants of a commit that Tidelog writes: no two ``txn`` with one appId; no two actions for one path; ``txn.lastUpdated`` is
-set; no ``add`` with ``dataChange`` beside a ``remove`` with ``dataChange`` (a Delta stream would stop or skip).
+Invariants of a commit that Tidelog writes:
+
+* no two ``txn`` have one appId, and no two actions one path
+* ``txn.lastUpdated`` is set
+* an ``add`` and a ``remove`` do not both have ``dataChange`` (a Delta stream would stop or skip)
 """
 
 from __future__ import annotations

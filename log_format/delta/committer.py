@@ -211,7 +211,7 @@ class Committer(Generic[StateT]):
     def _unknown(self, version: int) -> OutcomeUnknown:
         self._in_doubt = True
         return OutcomeUnknown(
-            f"The store did not say whether version {version} of {self._table.label} stands.",
+            f"The store did not say whether it has version {version} of {self._table.label}.",
             **self._table.fields,
         )
 

@@ -122,16 +122,16 @@ def _reading(store: ObjectStore, key: str) -> Finding:
             and [info.key for info in store.list(key)] == [key]
         )
     except StoreError as error:
-        return _refused(store, what, "What was just written can't be read", "s3:GetObject below the prefix", error)
+        return _refused(store, what, "A new object can't be read", "s3:GetObject below the prefix", error)
     if not is_same:
-        said = "What was just written does not come back: by a get, a range, its size or a listing."
+        said = "A new object is not shown at once: by a get, a range, its size or a listing."
         return Finding(
             what=what,
             verdict=Verdict.BAD,
             said=said,
-            advice="Use a store that is consistent, without a cache before it.",
+            advice="Use a store that is consistent, without a cache in front of it.",
         )
-    return Finding(what=what, verdict=Verdict.GOOD, said="What is written comes back at once, whole and by range.")
+    return Finding(what=what, verdict=Verdict.GOOD, said="A new object can be read at once, whole and by range.")
 
 
 def _condition(store: ObjectStore, key: str) -> Finding:
@@ -139,13 +139,9 @@ def _condition(store: ObjectStore, key: str) -> Finding:
     try:
         store.put_if_absent(key, b"another")
     except ObjectExists:
-        return Finding(
-            what=what, verdict=Verdict.GOOD, said="An object that is there is not replaced by put-if-absent."
-        )
+        return Finding(what=what, verdict=Verdict.GOOD, said="Put-if-absent does not replace an existing object.")
     except StoreError as error:
-        return _refused(
-            store, what, "A second put-if-absent did not get its answer", "If-None-Match: * on PutObject", error
-        )
+        return _refused(store, what, "A second put-if-absent failed", "If-None-Match: * on PutObject", error)
     return Finding(
         what=what,
         verdict=Verdict.BAD,
@@ -226,7 +222,9 @@ def _gateways(store: ObjectStore, clock: Clock) -> Finding:
         )
     live = sum(age_ms <= HEARTBEAT_MS_MAX for age_ms in ages_ms)
     said = (
-        f"{live} alive; {len(ages_ms) - live} ended without leaving (harmless)." if ages_ms else "None has begun here."
+        f"{live} alive; {len(ages_ms) - live} ended without leaving (harmless)."
+        if ages_ms
+        else "None has started here."
     )
     if live or not ages_ms:
         return Finding(what=what, verdict=Verdict.GOOD, said=said)
@@ -250,7 +248,7 @@ def _topics(store: ObjectStore, clock: Clock) -> Iterator[Finding]:
             yield finding
     shown = f"the first {TOPICS_MAX}" if len(names) > TOPICS_MAX else f"{len(names)}"
     verdict = Verdict.GOOD if not poor else Verdict.POOR
-    yield Finding(what="topics", verdict=verdict, said=f"{shown} looked at; {poor} with something to say.")
+    yield Finding(what="topics", verdict=verdict, said=f"{shown} checked; {poor} need attention.")
 
 
 def _topic(store: ObjectStore, clock: Clock, name: str) -> Finding | None:
@@ -272,7 +270,7 @@ def _topic(store: ObjectStore, clock: Clock, name: str) -> Finding | None:
     said = _neglect(state, state.version - (-1 if checkpoint is None else checkpoint), clock.now_ms())
     if not said:
         return None
-    advice = "Run tidelog maintain, and look why it does not run by itself."
+    advice = "Run tidelog maintain, and find out why it does not run by itself."
     return Finding(what=what, verdict=Verdict.POOR, said=said, advice=advice)
 
 
@@ -280,7 +278,7 @@ def _neglect(state: TopicState, commits: int, now_ms: int) -> str:
     """What maintenance has left undone; empty when nothing. ``commits``: those after the newest checkpoint."""
     segments, overdue = state.manifest.segment_count(), len(expired_offsets(state, now_ms - OVERDUE_MS))
     if segments > SEGMENTS_MAX:
-        return f"It has {segments:,} segments, which no maintenance merges."
+        return f"It has {segments:,} segments: maintenance does not merge them."
     if commits > COMMITS_MAX:
         return f"{commits:,} commits came after its newest checkpoint."
     return f"{overdue} of its partitions keep records that expired more than a day ago." if overdue else ""

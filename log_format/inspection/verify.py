@@ -221,7 +221,7 @@ def _read_log(store: ObjectStore, topic: str, clock: Clock) -> _Log:
             id_problems=list(_id_problems(ids)),
         )
     raise StoreUnavailable(
-        layout.log_prefix(topic), "the log goes on faster than it can be read", may_have_happened=False
+        layout.log_prefix(topic), "the log grows faster than it can be read", may_have_happened=False
     )
 
 

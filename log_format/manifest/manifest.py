@@ -4,8 +4,8 @@ Flat columns take some 50 bytes a segment (``segment_rows``) and 32 a run (``par
 thousands. Both questions are a binary search. Adding a segment costs O(1), amortized. Removing segments costs one pass over the
 columns, however many leave at once.
 
-Invariants: runs of one partition never overlap; runs wholly below the partition's log start are dropped; a segment stays
-listed until a ``remove`` names it, even without runs. Thread-safe.
+Runs of one partition never overlap. Runs wholly below the partition's log start are dropped. A segment stays listed until a
+``remove`` names it, even without runs. Thread-safe.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Kafka's default hash of a key, one key at a time, in pure Python: the SDK has no numpy to rely on.
+"""Kafka's default hash of one key, in pure Python: the SDK can't rely on numpy.
 
-murmur2 is the 32-bit MurmurHash2 with seed ``0x9747b28c`` over little-endian words, as
-``org.apache.kafka.common.utils.Utils.murmur2`` has it. ``partitioner`` hashes whole Arrow columns.
+murmur2 is the 32-bit MurmurHash2 with seed ``0x9747b28c`` over little-endian words, as in
+``org.apache.kafka.common.utils.Utils.murmur2``. ``partitioner`` hashes whole Arrow columns.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ POSITIVE: Final = 0x7FFFFFFF
 
 
 def positive_murmur2(key: bytes) -> int:
-    """``murmur2(key) & 0x7fffffff``; the partition is this modulo the partition count."""
+    """``murmur2(key) & 0x7fffffff``. Modulo the partition count it is the key's partition."""
     length = len(key)
     word_count = length >> 2
     hash_ = SEED ^ length
@@ -29,7 +29,7 @@ def positive_murmur2(key: bytes) -> int:
 
 
 def finish(hash_: int, rest: bytes) -> int:
-    """The positive hash of a key whose whole words made ``hash_``; ``rest`` is the up to three bytes behind them."""
+    """The positive hash of a key whose whole words made ``hash_``; ``rest``: the bytes after them, at most three."""
     if rest:
         hash_ = ((hash_ ^ int.from_bytes(rest, "little")) * MULTIPLIER) & MASK
     hash_ = ((hash_ ^ (hash_ >> 13)) * MULTIPLIER) & MASK

@@ -41,7 +41,7 @@ def _lengths(lengths: pa.ChunkedArray | pa.Array) -> npt.NDArray[np.int64]:
 
 def _header_bytes(headers: pa.ListArray) -> npt.NDArray[np.int64]:
     """Sizes of the headers of each record of one chunk."""
-    # ``flatten`` skips what null lists span and what lies outside a slice; the lists' lengths then place it.
+    # ``flatten`` skips what null lists span and what lies outside a slice; the lists' lengths assign the rest to records.
     elements = headers.flatten()
     if len(elements) == 0:
         return np.zeros(len(headers), dtype=np.int64)

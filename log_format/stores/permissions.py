@@ -1,7 +1,7 @@
 """The permissions of files in a directory's store: for its user, and for a group that the directory is shared with.
 
 A directory is shared with its group by ``chmod g+w`` or ``chmod g+s``. The group then has the same rights to everything written
-below it, whatever the umask: ``chmod 2770`` for several users that write, ``chmod 2750`` for some that only read. Any other
+below it, whatever the umask. Use ``chmod 2770`` for several users that write, ``chmod 2750`` for some that only read. Any other
 directory, and one that the store makes, is for its user alone. Other users never get a right.
 """
 

@@ -3,8 +3,8 @@
 1. A request that may have been carried out is sent again only when doing it twice equals doing it once.
 2. A request that certainly was not carried out (refused, or never sent) may always be sent again.
 3. Only a trouble that may pass by itself is retried: a missing permission or a full disk is reported at once.
-4. Tries are bounded in number and in time, with full jitter between them, so that many clients of a store that recovers
-   don't return all at once.
+4. Tries are bounded in number and in time. Full jitter between them keeps the clients of a recovering store from returning
+   all at once.
 5. The store's own words about a failure are logged here and go no further.
 
 Not here: a circuit breaker. The store's callers bound their own queues and refuse work that waits too long.

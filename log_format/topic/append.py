@@ -3,8 +3,8 @@
 A batch is the records of one produce request for this topic. Its records for one partition get consecutive offsets in their
 order of arrival. The batches of an append follow each other in the order given. All of an append becomes visible at once.
 
-A batch that the head does not allow is refused by itself: the topic was re-created or got partitions, a record is too large for
-the topic, or lacks the key that it needs, or the producer's sequence is out of order. A batch that is in the log already is
+A batch that the head does not allow is refused by itself. The topic was re-created or got partitions; a record is too large for
+the topic, or lacks the key that it needs; or the producer's sequence is out of order. A batch that is in the log already is
 answered with its places. The other batches are committed.
 
 Offsets are inside the segment, so it depends on each partition's next offset. ``stage`` encodes for the expected next offsets,

@@ -1,4 +1,4 @@
-"""Which decided transactions a topic has the records of, so that each is applied once, by any number of processes.
+"""The decided transactions whose records a topic has, so that each is applied once, whichever process finishes it.
 
 A commit that applies a transaction names it, the version of ``system/transactions`` at which it was decided, and the places of
 its records. It also has a *floor*: every transaction decided below that version had ended, as the committer has seen. The floor

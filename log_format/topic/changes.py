@@ -23,7 +23,7 @@ from log_format.topic.table_schema import schema_string
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTopic:
-    """Create the topic; nothing to do when one with the same partition count and effective config exists.
+    """Create the topic; no change when one with the same partition count and effective config exists.
 
     The result is True when it was created. Raises ``RequestRefused`` (``TOPIC_ALREADY_EXISTS``) when another one exists.
     """

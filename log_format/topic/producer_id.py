@@ -1,8 +1,8 @@
 """Producer ids: issued without a write, and recognized by every gateway of the store.
 
 ``<kind><issue time><randomness>_<proof>``: 1 letter, 12 hexadecimal digits (milliseconds since the epoch), 20 hexadecimal digits,
-and the first 20 of an HMAC-SHA-256 of all that, under a key in the store. So gateways refuse an id that none of them issued, and
-know an id's age without having met it before.
+and the first 20 of an HMAC-SHA-256 of all that, under a key in the store. So gateways refuse an invented id, and know an
+id's age without having met it before.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def issue(kind: str, issued_ms: int, randomness: str, key: bytes) -> str:
 
 
 def is_issued(producer_id: str, key: bytes) -> bool:
-    """Whether a gateway issued the id under this key."""
+    """Whether the id was issued under this key."""
     if not _ID.fullmatch(producer_id):
         return False
     text, proof = producer_id.split("_")

@@ -158,7 +158,7 @@ class SequenceCheck:
         """id -> the newest epoch in this flush."""
 
     def judge(self, stamp: ProducerStamp) -> Duplicate | TidelogError | None:
-        """None: it is the producer's next request. Not for a request that is in this flush: it has no places yet."""
+        """None: the request is the producer's next one. Not for a request that this flush took: it has no places yet."""
         producer_id, epoch, sequence = stamp
         known = self._producers.by_id.get(producer_id)
         if known is not None and self._now_ms - known.last_used_ms > self._expiration_ms:

@@ -2,8 +2,8 @@
 
 Each partition loses whole runs from its beginning: those whose largest timestamp is too old, and those without which
 ``retention.bytes`` remain. Log starts move past them. The same commit removes segments without readable records, and further
-commits do when there are many; but never the newest segment of a partition. Segments that a deletion of records left over go,
-too. A topic whose ``cleanup.policy`` lacks ``delete`` keeps everything.
+commits do when there are many; but never the newest segment of a partition. Segments left over by a deletion of records are
+removed, too. A topic whose ``cleanup.policy`` lacks ``delete`` keeps everything.
 """
 
 from __future__ import annotations

@@ -6,9 +6,12 @@ Invariants, checked as each commit is applied (a violation raises ``CorruptData`
 2. The ``txn`` of a partition names the next offset that its runs lead to. Next offsets and log starts never go back.
 3. A ``metaData`` with another id is another incarnation: nothing of the old one remains.
 
-``appId`` of the ``txn`` actions: the partition's number for its next offset; ``log-start-<partition>`` for its log start;
-``empty-request-<producer id>-<epoch>`` for the sequence of an idempotent request without records;
-``keys-compacted-<partition>`` for the offset below which key compaction may have left gaps; more in ``applied_transactions``.
+What the ``txn`` actions hold, by ``appId`` (``applied_transactions`` has others):
+
+* ``<partition>``: the partition's next offset
+* ``log-start-<partition>``: its log start
+* ``keys-compacted-<partition>``: the offset below which key compaction may have left gaps
+* ``empty-request-<producer id>-<epoch>``: the sequence of an idempotent request without records
 """
 
 from __future__ import annotations

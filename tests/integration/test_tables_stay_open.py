@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
-import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
@@ -22,9 +21,8 @@ from log_format.delta.log import TableLog
 from log_format.groups import changes as group_changes
 from log_format.groups.row import OffsetRow
 from log_format.groups.state import consumer_offsets_table
-from log_format.records.schema import BATCH_SCHEMA
 from log_format.stores.memory import MemoryStore
-from log_format.topic.append import Append, Batch
+from log_format.topic.append import Append
 from log_format.topic.changes import AlterTopic, CreateTopic, DeleteRecords
 from log_format.topic.config import TopicConfig
 from log_format.transactions import compaction as transaction_compaction
@@ -32,6 +30,7 @@ from log_format.transactions.changes import Begin, Decide
 from log_format.transactions.state import transactions_table
 from tests.support.clocks import ManualClock
 from tests.support.collected_events import CollectedEvents
+from tests.support.records import batch_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
 
@@ -79,17 +78,12 @@ class Tables:
     def write(self) -> None:
         """Four flushes, and as many commits of each system table."""
         for number in range(4):
-            columns = {
-                "timestamp": [self.clock.now_ms() * 1000] * PARTITIONS,
-                "key": [b"k%d" % (number % 2)] * PARTITIONS,
-                "value": [b"v%d" % next(self.numbers) for _ in range(PARTITIONS)],
-                "headers": [None] * PARTITIONS,
-            }
-            batch = Batch(
-                topic_id="topic",
-                records=pa.table(columns, schema=BATCH_SCHEMA),
-                partitions=np.arange(PARTITIONS, dtype=np.int32),
-                record_bytes_max=10,
+            batch = batch_of(
+                "topic",
+                [b"v%d" % next(self.numbers) for _ in range(PARTITIONS)],
+                range(PARTITIONS),
+                keys=[b"k%d" % (number % 2)] * PARTITIONS,
+                timestamps_ms=self.clock.now_ms(),
             )
             self.topic.commit(Append([batch], self.new_id))
             name = self.new_id()

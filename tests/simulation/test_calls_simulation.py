@@ -5,10 +5,7 @@
 
 from __future__ import annotations
 
-import logging
-import os
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,33 +16,24 @@ from gateway.finishing.staging import Staging
 from gateway.groups.offsets.committed import Committed
 from gateway.transactions.transactions import Transactions
 from log_format.errors import BackOff, StoreUnavailable
+from tests.simulation.simulated.replay import assert_replays
+from tests.simulation.simulated.seeds import Seeds
 from tests.simulation.simulated.truth import Violation
 from tests.simulation.simulated_calls.calls import KINDS
 from tests.simulation.simulated_calls.world import Break, simulate_calls
 from tests.simulation.simulated_service.service import Code
 
-ONE_SEED = os.environ.get("TIDELOG_CALLS_SEED")
-SEEDS = range(int(os.environ.get("TIDELOG_CALLS_SEEDS", "120"))) if ONE_SEED is None else [int(ONE_SEED)]
-PARTS = min(6, len(SEEDS))
+SEEDS = Seeds("CALLS", 120, parts=6)
 PLANTED_SEEDS_MAX = 40
 READS_ONLY = {"POST /v1/fetch"}
 
 
-@pytest.fixture(autouse=True)
-def _quiet_gateways() -> Iterator[None]:
-    """Gateways log what fails, and here everything does."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
-
-
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", SEEDS.parts)
 def test_refused_means_that_nothing_changed(part: int) -> None:
     """Whatever breaks behind whichever write: what is refused changed nothing that anybody can see, then and ever; what stands
     is a success."""
-    for seed in SEEDS[part::PARTS]:
-        print(f"TIDELOG_CALLS_SEED={seed}")
-        simulate_calls(seed, on_note=(lambda _line: None) if ONE_SEED is None else print)
+    for seed in SEEDS.of(part):
+        simulate_calls(seed, on_note=SEEDS.on_note)
 
 
 def test_every_call_that_changes_something_is_broken_off() -> None:
@@ -149,3 +137,8 @@ def test_a_call_that_looks_again_after_its_commit_fails_each_time() -> None:
     code = Code(planted=(("gateway.groups.offsets.committed.Committed.put", _lists_afresh),))
     with pytest.raises(Violation, match="INTERNAL"):
         simulate_calls(1, route="PUT /v1/groups/{group}/offsets", code=code)
+
+
+def test_a_seed_is_a_history() -> None:
+    """The same seed gives the same history byte for byte, also in another process with other hashes."""
+    assert_replays(simulate_calls, 3)

@@ -7,12 +7,10 @@ of their own. One seed is one history.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
 import compaction.topic_upkeep
@@ -27,14 +25,14 @@ from log_format.delta.committer import Committer
 from log_format.delta.fence import Fence
 from log_format.errors import TidelogError
 from log_format.inspection.verify import verify_topic
-from log_format.records.schema import BATCH_SCHEMA
-from log_format.store import ObjectInfo
 from log_format.stores.memory import MemoryStore
-from log_format.topic.append import Append, Batch
+from log_format.topic.append import Append
 from log_format.topic.changes import CreateTopic
 from log_format.topic.config import TopicConfig
 from tests.support.clocks import ManualClock
 from tests.support.collected_events import CollectedEvents
+from tests.support.faulty_store import FaultyStore
+from tests.support.records import batch_of
 
 HISTORIES = 45
 PLANTED_SEEDS_MAX = 600
@@ -44,48 +42,6 @@ PAUSE_SHARE = 0.1
 DEPTH_MAX = 3
 STEPS = 12
 PAUSES_MAX = 12
-
-
-class PausingStore:
-    """One actor's way to the store: before a request is sent, the actor may sleep while the world goes on."""
-
-    def __init__(self, objects: MemoryStore, pause: Callable[[], None]) -> None:
-        self._objects = objects
-        self._pause = pause
-        self.uri = objects.uri
-        self.lists_from_key = objects.lists_from_key
-
-    def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
-        self._pause()
-        return self._objects.get(key, bytes_max=bytes_max)
-
-    def get_range(self, key: str, start: int, end: int) -> bytes:
-        self._pause()
-        return self._objects.get_range(key, start, end)
-
-    def head(self, key: str) -> ObjectInfo:
-        self._pause()
-        return self._objects.head(key)
-
-    def put(self, key: str, data: bytes) -> None:
-        self._pause()
-        self._objects.put(key, data)
-
-    def put_if_absent(self, key: str, data: bytes) -> None:
-        self._pause()
-        self._objects.put_if_absent(key, data)
-
-    def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
-        self._pause()
-        return iter(list(self._objects.list(prefix, start_after=start_after)))
-
-    def list_directories(self, prefix: str) -> Iterator[str]:
-        self._pause()
-        return iter(list(self._objects.list_directories(prefix)))
-
-    def delete(self, key: str) -> None:
-        self._pause()
-        self._objects.delete(key)
 
 
 class World:
@@ -140,23 +96,12 @@ class World:
             self.clock.pass_ms(parts[1])
 
     def appender(self) -> Callable[[], None]:
-        log = TopicLog(PausingStore(self.objects, self.pause), "t", self.clock)
+        log = TopicLog(FaultyStore(self.objects, before=lambda _operation, _key: self.pause()), "t", self.clock)
         committer = Committer(log, new_id=self.new_id, jitter=lambda: 1.0)
 
         def append() -> None:
             value = b"%d" % next(self.numbers)
-            columns = [
-                pa.array([self.clock.now_ms() * 1000], BATCH_SCHEMA.field("timestamp").type),
-                pa.nulls(1, pa.binary()),
-                pa.array([value], pa.binary()),
-                pa.nulls(1, BATCH_SCHEMA.field("headers").type),
-            ]
-            batch = Batch(
-                topic_id="topic",
-                records=pa.table(columns, schema=BATCH_SCHEMA),
-                partitions=np.zeros(1, np.int32),
-                record_bytes_max=10,
-            )
+            batch = batch_of("topic", [value], timestamps_ms=self.clock.now_ms())
             try:
                 (outcome,) = committer.commit(Append([batch], self.new_id)).result
             except TidelogError:
@@ -168,7 +113,7 @@ class World:
         return append
 
     def maintainer(self) -> Callable[[], object]:
-        store = PausingStore(self.objects, self.pause)
+        store = FaultyStore(self.objects, before=lambda _operation, _key: self.pause())
         job = Job(
             store=store,
             workers=InThisProcess(store),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,14 +24,6 @@ from tests.simulation.simulated_groups.world import FAULTY, PASSING, simulate_gr
 from tests.simulation.simulated_service.service import Code
 
 SEEDS_MAX = 60
-
-
-@pytest.fixture(autouse=True)
-def _quiet_gateways() -> Iterator[None]:
-    """Gateways log what fails, and here everything does."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 def _gives_before_it_is_let_go(self: Holdings, _member_id: str, partitions: Any) -> Any:

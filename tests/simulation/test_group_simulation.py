@@ -7,42 +7,24 @@ one alone and prints what happened in it.
 
 from __future__ import annotations
 
-import logging
-import os
-from collections.abc import Iterator
-
 import pytest
 
 from tests.simulation.simulated.replay import assert_replays
+from tests.simulation.simulated.seeds import Seeds
 from tests.simulation.simulated_groups.world import PROFILES, simulate_groups
 
-ONE_SEED = os.environ.get("TIDELOG_GROUP_SEED")
-SEEDS = range(int(os.environ.get("TIDELOG_GROUP_SEEDS", "20"))) if ONE_SEED is None else [int(ONE_SEED)]
-PARTS = min(5, len(SEEDS))
+SEEDS = Seeds("GROUP", 20, parts=5)
 EVENTFUL_SEEDS = 12
 """Of each profile, at most."""
 
 
-@pytest.fixture(autouse=True)
-def _quiet_gateways() -> Iterator[None]:
-    """Gateways log what fails, and here everything does."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
-
-
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", SEEDS.parts)
 def test_groups_keep_their_guarantees(part: int) -> None:
     """No partition is held by two members, by what they may believe; no record is skipped when commits follow processing; a
     committed offset goes back by a reset only; what a zombie commits is refused; what is acknowledged is in the table (G7).
     And when nothing fails any more, whoever is left can read and commit everything."""
-    for seed in SEEDS[part::PARTS]:
-        print(f"TIDELOG_GROUP_SEED={seed}")
-        simulate_groups(seed, on_note=_ignore if ONE_SEED is None else print)
-
-
-def _ignore(line: str) -> None:
-    """Nobody wants to read it."""
+    for seed in SEEDS.of(part):
+        simulate_groups(seed, on_note=SEEDS.on_note)
 
 
 def test_the_histories_are_eventful() -> None:

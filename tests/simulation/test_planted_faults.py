@@ -33,8 +33,8 @@ from tests.simulation.simulated.faults import (
     Profile,
 )
 from tests.simulation.simulated.gateway import Code
+from tests.simulation.simulated.log_world import simulate
 from tests.simulation.simulated.truth import Violation
-from tests.simulation.simulated.world import simulate
 
 SEEDS_MAX = 300
 MEDDLED = replace(CROWDED, administration=1.0)

@@ -7,8 +7,6 @@ what they know.
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,14 +28,6 @@ from tests.simulation.simulated_service.service import Code
 from tests.simulation.simulated_service.world import QUIET, simulate_service
 
 SEEDS_MAX = 300
-
-
-@pytest.fixture(autouse=True)
-def _quiet_gateways() -> Iterator[None]:
-    """Gateways log what fails, and here everything does."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 def _acknowledges_before_the_commit(self: Committer[Any], proposal: Any, *rest: Any) -> bool:

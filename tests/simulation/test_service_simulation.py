@@ -7,40 +7,27 @@ it.
 
 from __future__ import annotations
 
-import logging
-import os
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
 from tests.simulation.simulated.faults import Fault
 from tests.simulation.simulated.replay import assert_replays
+from tests.simulation.simulated.seeds import Seeds
 from tests.simulation.simulated_service.world import PROFILES, QUIET, simulate_service
 
-ONE_SEED = os.environ.get("TIDELOG_SERVICE_SEED")
-SEEDS = range(int(os.environ.get("TIDELOG_SERVICE_SEEDS", "100"))) if ONE_SEED is None else [int(ONE_SEED)]
-PARTS = min(10, len(SEEDS))
+SEEDS = Seeds("SERVICE", 100, parts=10)
 EVENTFUL_SEEDS = 12
 """Of each profile, at most."""
 
 
-@pytest.fixture(autouse=True)
-def _quiet_gateways() -> Iterator[None]:
-    """Gateways log what fails, and here everything does."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
-
-
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", SEEDS.parts)
 def test_the_service_keeps_its_guarantees(part: int) -> None:
     """Whatever happens to gateways, requests and answers, what clients are told over HTTP is true: acknowledged records are
     in the log where it was said, once, in their order; refused ones are not; readers skip nothing and see no more than
     there is (G1 to G5, G8)."""
-    for seed in SEEDS[part::PARTS]:
-        print(f"TIDELOG_SERVICE_SEED={seed}")
-        simulate_service(seed, on_note=_ignore if ONE_SEED is None else print)
+    for seed in SEEDS.of(part):
+        simulate_service(seed, on_note=SEEDS.on_note)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -48,10 +35,6 @@ def test_nothing_is_put_off_while_nothing_is_wrong(seed: int) -> None:
     """Where no request meets a fault, none is put off, however it falls between those of others. (The last requests
     of every history above are held to it as well, once its faults are over.)"""
     assert simulate_service(seed, profile=QUIET).seen["asked in quiet"] > 40
-
-
-def _ignore(line: str) -> None:
-    """Nobody wants to read it."""
 
 
 def test_the_histories_are_eventful() -> None:

@@ -6,33 +6,26 @@ happened in it.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 
 import pytest
 
 from tests.simulation.simulated.faults import PROFILES, Fault
+from tests.simulation.simulated.log_world import simulate
 from tests.simulation.simulated.replay import assert_replays
-from tests.simulation.simulated.world import simulate
+from tests.simulation.simulated.seeds import Seeds
 
-ONE_SEED = os.environ.get("TIDELOG_SIMULATION_SEED")
-SEEDS = range(int(os.environ.get("TIDELOG_SIMULATION_SEEDS", "800"))) if ONE_SEED is None else [int(ONE_SEED)]
-PARTS = min(10, len(SEEDS))
+SEEDS = Seeds("SIMULATION", 800, parts=10)
 EVENTFUL_SEEDS = 20
 """Of each profile, at most."""
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", SEEDS.parts)
 def test_the_guarantees_hold(part: int) -> None:
     """Whatever happens to gateways, requests and answers: what was acknowledged is in the log where it was said to be, once;
     what was refused is not; readers see each commit and nothing else; no place ever names two records (G1 to G4, G8)."""
-    for seed in SEEDS[part::PARTS]:
-        print(f"TIDELOG_SIMULATION_SEED={seed}")
-        simulate(seed, on_note=_ignore if ONE_SEED is None else print)
-
-
-def _ignore(line: str) -> None:
-    """Nobody wants to read it."""
+    for seed in SEEDS.of(part):
+        simulate(seed, on_note=SEEDS.on_note)
 
 
 def test_the_histories_are_eventful() -> None:

@@ -12,8 +12,6 @@ from itertools import count
 from typing import Any
 from unittest import mock
 
-import numpy as np
-import pyarrow as pa
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -27,7 +25,6 @@ from log_format.checkpoints.topic_log import TopicLog
 from log_format.delta.committer import Committer
 from log_format.errors import RequestRefused, TidelogError
 from log_format.inspection.verify import verify_topic
-from log_format.records.schema import BATCH_SCHEMA
 from log_format.segments.reader import SegmentReader
 from log_format.segments.scan import scan_segment
 from log_format.stores.memory import MemoryStore
@@ -40,6 +37,7 @@ from log_format.topic.live_segments import live_segments
 from log_format.topic.producers import ProducerStamp
 from tests.support.clocks import ManualClock
 from tests.support.collected_events import CollectedEvents
+from tests.support.records import batch_of
 
 PARTITIONS = 2
 HOUR_MS = 3_600_000
@@ -303,18 +301,13 @@ class MaintenanceMachine(RuleBasedStateMachine):
         return (record.offset, record.key, record.value)
 
     def batch(self, rows: list[tuple[int, int, bool]], timestamp_ms: int) -> Batch:
-        columns = [
-            pa.array([timestamp_ms * 1000] * len(rows), BATCH_SCHEMA.field("timestamp").type),
-            pa.array([None if key < 0 else b"k%d" % key for _, key, _ in rows], pa.binary()),
-            pa.array([None if dead else b"v%d" % next(self.numbers) for _, _, dead in rows], pa.binary()),
-            pa.nulls(len(rows), BATCH_SCHEMA.field("headers").type),
-        ]
         self.sequence += 1
-        assert self.log.state.topic_id is not None
-        return Batch(
-            topic_id=self.log.state.topic_id,
-            records=pa.table(columns, schema=BATCH_SCHEMA),
-            partitions=np.array([partition for partition, _, _ in rows], np.int32),
+        return batch_of(
+            self.log.state.topic_id,
+            [None if dead else b"v%d" % next(self.numbers) for _, _, dead in rows],
+            [partition for partition, _, _ in rows],
+            keys=[None if key < 0 else b"k%d" % key for _, key, _ in rows],
+            timestamps_ms=timestamp_ms,
             record_bytes_max=10,
             stamp=ProducerStamp(self.producer, 0, self.sequence - 1),
         )

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import count
 
-import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -18,13 +16,13 @@ from log_format.clock import SystemClock
 from log_format.delta.committer import Committer
 from log_format.errors import OffsetOutOfRange, RequestRefused, TidelogError, TopicReplaced, UnknownTopic
 from log_format.inspection.verify import verify_topic
-from log_format.records.schema import BATCH_SCHEMA
 from log_format.segments.reader import SegmentReader
 from log_format.stores.memory import MemoryStore
 from log_format.topic.append import Append, Batch
 from log_format.topic.appended import Duplicate
 from log_format.topic.changes import AlterTopic, CreateTopic, DeleteRecords, DeleteTopic
 from log_format.topic.config import TopicConfig
+from tests.support.records import batch_of
 
 gateways = st.integers(0, 1)
 
@@ -175,18 +173,7 @@ class TopicMachine(RuleBasedStateMachine):
 
     def batch(self, partitions: list[int], values: list[bytes]) -> Batch:
         assert self.model is not None
-        columns = [
-            pa.array(range(len(values)), BATCH_SCHEMA.field("timestamp").type),
-            pa.nulls(len(values), pa.binary()),
-            pa.array(values, pa.binary()),
-            pa.nulls(len(values), BATCH_SCHEMA.field("headers").type),
-        ]
-        return Batch(
-            topic_id=self.model.topic_id,
-            records=pa.table(columns, schema=BATCH_SCHEMA),
-            partitions=np.array(partitions, np.int32),
-            record_bytes_max=10,
-        )
+        return batch_of(self.model.topic_id, values, partitions, record_bytes_max=10)
 
 
 def refused(kind: type[TidelogError], act: Callable[[], object]) -> None:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 from prometheus_client import CollectorRegistry
 
 from gateway.cluster.ownership import Ownership
@@ -20,39 +18,21 @@ from gateway.engine.writer import PendingBatch
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import Memory, MemoryBudget
 from log_format.clock import SystemClock
-from log_format.records.schema import BATCH_SCHEMA
 from log_format.store import ObjectStore
 from log_format.topic.append import Batch
+from tests.support import records
 from tests.support.faulty_store import FaultyStore
 
 
 def batch_of(
     topic: OpenTopic,
     values: Sequence[bytes | None],
-    partitions: list[int] | int = 0,
+    partitions: int | Sequence[int] = 0,
     timestamp_ms: int = 1000,
-    keys: list[bytes] | None = None,
+    keys: Sequence[bytes] | None = None,
 ) -> Batch:
     """Records with these values, routed for the topic as it is known."""
-    topic_id = topic.state.topic_id
-    assert topic_id is not None
-    count = len(values)
-    records = pa.table(
-        {
-            "timestamp": pa.array([timestamp_ms * 1000] * count, BATCH_SCHEMA.field("timestamp").type),
-            "key": pa.nulls(count, pa.binary()) if keys is None else pa.array(keys, pa.binary()),
-            "value": pa.array(values, pa.binary()),
-            "headers": pa.nulls(count, BATCH_SCHEMA.field("headers").type),
-        },
-        schema=BATCH_SCHEMA,
-    )
-    places = [partitions] * count if isinstance(partitions, int) else partitions
-    return Batch(
-        topic_id=topic_id,
-        records=records,
-        partitions=np.array(places, np.int32),
-        record_bytes_max=max(len(value or b"") for value in values),
-    )
+    return records.batch_of(topic.state.topic_id, values, partitions, keys=keys, timestamps_ms=timestamp_ms)
 
 
 @dataclass
@@ -75,9 +55,9 @@ class Gateway:
         self,
         topic: OpenTopic,
         values: Sequence[bytes | None],
-        partitions: list[int] | int = 0,
+        partitions: int | Sequence[int] = 0,
         *,
-        keys: list[bytes] | None = None,
+        keys: Sequence[bytes] | None = None,
     ) -> PendingBatch:
         return topic.submit(batch_of(topic, values, partitions, keys=keys), None)
 
@@ -85,9 +65,9 @@ class Gateway:
         self,
         topic: OpenTopic,
         values: Sequence[bytes | None],
-        partitions: list[int] | int = 0,
+        partitions: int | Sequence[int] = 0,
         *,
-        keys: list[bytes] | None = None,
+        keys: Sequence[bytes] | None = None,
     ) -> Any:
         return await topic.writer.acknowledged(self.submit(topic, values, partitions, keys=keys))
 

@@ -7,9 +7,6 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from compaction.job import Job
 from compaction.policy import Policy
 from compaction.workers import InThisProcess
@@ -18,16 +15,16 @@ from log_format.checkpoints.topic_log import TopicLog
 from log_format.delta.cleaned_log import cleaned_below
 from log_format.delta.committer import Committer
 from log_format.inspection.verify import verify_topic
-from log_format.records.schema import BATCH_SCHEMA
 from log_format.segments.reader import SegmentReader
 from log_format.stores.memory import MemoryStore
-from log_format.topic.append import Append, Batch
+from log_format.topic.append import Append
 from log_format.topic.change import Change
 from log_format.topic.changes import CreateTopic
 from log_format.topic.config import TopicConfig
 from log_format.topic.state import TopicState
 from tests.support.clocks import ManualClock
 from tests.support.collected_events import CollectedEvents
+from tests.support.records import batch_of
 
 SMALL = Policy(flushed_min=2, sources_max=4, fan_in=2)
 
@@ -69,17 +66,13 @@ class MaintenanceBench:
     def append(self, *records: tuple[int, bytes | None, bytes | None], timestamp_ms: int | None = None) -> None:
         """One flush of (partition, key, value)."""
         time_ms = self.clock.now_ms() if timestamp_ms is None else timestamp_ms
-        columns = [
-            pa.array([time_ms * 1000] * len(records), BATCH_SCHEMA.field("timestamp").type),
-            pa.array([key for _, key, _ in records], pa.binary()),
-            pa.array([value for _, _, value in records], pa.binary()),
-            pa.nulls(len(records), BATCH_SCHEMA.field("headers").type),
-        ]
         self.log.refresh()
-        batch = Batch(
-            topic_id=self.log.state.topic_id or "none",
-            records=pa.table(columns, schema=BATCH_SCHEMA),
-            partitions=np.array([partition for partition, _, _ in records], np.int32),
+        batch = batch_of(
+            self.log.state.topic_id or "none",
+            [value for _, _, value in records],
+            [partition for partition, _, _ in records],
+            keys=[key for _, key, _ in records],
+            timestamps_ms=time_ms,
             record_bytes_max=10,
         )
         (outcome,) = self.commit(Append([batch], self.new_id))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 
-import numpy as np
 import pyarrow as pa
 
 from log_format import layout
@@ -14,11 +13,10 @@ from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
 from log_format.delta.actions import CommitInfo, Txn, encode_commit
 from log_format.delta.committer import Committer
-from log_format.records.schema import BATCH_SCHEMA, TIMESTAMP
 from log_format.segments.run import Run, SegmentRef
 from log_format.segments.scan import scan_segment
 from log_format.segments.writer import SegmentWriter
-from log_format.topic.append import Append, Batch
+from log_format.topic.append import Append
 from log_format.topic.changes import CreateTopic, DeleteRecords, DeleteTopic
 from log_format.topic.config import TopicConfig
 from log_format.topic.rewrite import NewSegment, Rewrite, RewriteOutcome, Uploaded
@@ -28,6 +26,7 @@ from spark_pipeline.source.batch import BatchReader
 from spark_pipeline.source.options import parse_options
 from spark_pipeline.source.stream import StreamReader
 from tests.support.faulty_store import FaultyStore
+from tests.support.records import batch_of
 
 
 def new_id() -> str:
@@ -51,18 +50,8 @@ class SourceBench:
     def append(self, count: int = 1) -> None:
         """One commit with ``count`` records in each partition, whose values are their numbers."""
         values = [b"%d" % number for number in range(2 * count)]
-        columns = {
-            "timestamp": pa.array([0] * len(values), TIMESTAMP),
-            "key": [None] * len(values),
-            "value": values,
-            "headers": [None] * len(values),
-        }
-        records = pa.table(columns, schema=BATCH_SCHEMA)
-        partitions = np.arange(len(values), dtype=np.int32) % 2
-        topic_id = str(self.log.state.topic_id)
-        self.committer.commit(
-            Append([Batch(topic_id=topic_id, records=records, partitions=partitions, record_bytes_max=9)], new_id)
-        )
+        batch = batch_of(self.log.state.topic_id, values, [number % 2 for number in range(len(values))])
+        self.committer.commit(Append([batch], new_id))
 
     def age(self, commits: int) -> None:
         """So many commits of a record in each partition, a checkpoint a little before the last; their segments are made up."""

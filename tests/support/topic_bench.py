@@ -7,12 +7,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.delta.committer import Committed, Committer
-from log_format.records.schema import BATCH_SCHEMA
 from log_format.topic.append import Append, Batch
 from log_format.topic.appended import Appended
 from log_format.topic.changes import CreateTopic
@@ -20,6 +16,7 @@ from log_format.topic.config import TopicConfig
 from log_format.topic.state import TopicState
 from tests.support.clocks import EPOCH_MS, ManualClock
 from tests.support.faulty_store import FaultyStore
+from tests.support.records import batch_of
 
 
 def counted_ids() -> Callable[[], str]:
@@ -68,18 +65,8 @@ class TopicBench:
         """One request's records; the timestamps count up from ``timestamp_ms``, in the order of the dictionary."""
         partitions = [partition for partition, of_partition in values.items() for _ in of_partition]
         flat = [value for of_partition in values.values() for value in of_partition]
-        columns = [
-            pa.array([(timestamp_ms + n) * 1000 for n in range(len(flat))], BATCH_SCHEMA.field("timestamp").type),
-            pa.nulls(len(flat), pa.binary()),
-            pa.array(flat, pa.binary()),
-            pa.nulls(len(flat), BATCH_SCHEMA.field("headers").type),
-        ]
-        return Batch(
-            topic_id=gateway.log.state.topic_id or "none",
-            records=pa.table(columns, schema=BATCH_SCHEMA),
-            partitions=np.array(partitions, np.int32),
-            record_bytes_max=max(map(len, flat)),
-        )
+        times = range(timestamp_ms, timestamp_ms + len(flat))
+        return batch_of(gateway.log.state.topic_id or "none", flat, partitions, timestamps_ms=times)
 
     def append(self, gateway: TopicUser, *batches: dict[int, list[bytes]]) -> Committed[Any, Any]:
         """Append batches in one flush."""

@@ -11,12 +11,12 @@ import pyarrow as pa
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
 from log_format.delta.committer import Committer
-from log_format.records.schema import BATCH_SCHEMA, TIMESTAMP
 from log_format.stores import open_store
 from log_format.topic.append import Append, Batch
 from log_format.topic.changes import CreateTopic, DeleteRecords, DeleteTopic
 from log_format.topic.config import TopicConfig
 from log_format.topic.producers import ProducerStamp
+from tests.support.records import records_of
 
 Sent = tuple[int, int, bytes | None, bytes | None]
 """partition, timestamp in milliseconds, key, value"""
@@ -36,15 +36,7 @@ class TopicWriter:
 
     def append(self, records: Sequence[Sent], *, stamp: ProducerStamp | None = None) -> None:
         """One commit with these records, as the request of a producer if there is a stamp."""
-        table = pa.table(
-            {
-                "timestamp": pa.array([sent[1] for sent in records], pa.timestamp("ms", tz="UTC")).cast(TIMESTAMP),
-                "key": pa.array([sent[2] for sent in records], pa.binary()),
-                "value": pa.array([sent[3] for sent in records], pa.binary()),
-                "headers": pa.nulls(len(records), BATCH_SCHEMA.field("headers").type),
-            },
-            schema=BATCH_SCHEMA,
-        )
+        table = records_of([sent[3] for sent in records], [sent[2] for sent in records], [sent[1] for sent in records])
         self.append_table(table, [sent[0] for sent in records], stamp=stamp)
 
     def append_table(self, table: pa.Table, partitions: Sequence[int], *, stamp: ProducerStamp | None = None) -> None:

@@ -22,7 +22,7 @@ from log_format.limits import PRODUCER_REQUESTS_REMEMBERED, REQUEST_BYTES_MAX
 from tidelog.bodies.encode import ARROW, Compression, encode, encode_table
 from tidelog.bodies.record_columns import RecordColumns
 from tidelog.bodies.table_chunk import TableChunk
-from tidelog.calls.produce import produce
+from tidelog.calls.produce import Stored, produce
 from tidelog.calls.producers import Stamp
 from tidelog.errors import (
     DeliveryTimeout,
@@ -39,6 +39,9 @@ from tidelog.producer.delivery import Outcome, RecordBatch
 from tidelog.producer.numbering import Numbering
 from tidelog.producer.topic_facts import TopicFacts, TopicFactsCache
 from tidelog.types.record import ProduceResult
+
+_STAGED: Outcome = 0
+"""Of a record whose offset is known when its transaction is committed."""
 
 
 class Sender:
@@ -92,7 +95,7 @@ class Sender:
             body = encode_table(table)
             try:
                 self._check_size(len(body))
-                result = self._append_table(chunk, table.num_rows, body, is_last=not waiting)
+                result = self._request(chunk, table.num_rows, body, ARROW, is_last=not waiting)
             except RequestTooLarge as error:
                 if not self._smaller(error, table.num_rows):
                     raise
@@ -136,7 +139,8 @@ class Sender:
         try:
             body, content_type = encode(columns)
             self._check_size(len(body))
-            return self._append(batch, columns, body, content_type, is_last=is_last)
+            result = self._request(batch, len(columns), body, content_type, is_last=is_last)
+            return [_STAGED] * len(columns) if result is None else _offsets(columns.assigned, result)
         except RequestTooLarge as error:
             if not self._smaller(error, len(columns)):
                 return [error] * len(columns)
@@ -159,28 +163,19 @@ class Sender:
         columns.assigned = first.assigned + second.assigned
         return outcomes
 
-    def _append(
-        self, batch: RecordBatch, columns: RecordColumns, body: bytes, content_type: str, *, is_last: bool
-    ) -> list[Outcome]:
-        return _offsets(columns.assigned, self._produce(batch, body, content_type, is_last=is_last))
+    def _request(
+        self, batch: RecordBatch | TableChunk, record_count: int, body: bytes, content_type: str, *, is_last: bool
+    ) -> ProduceResult | None:
+        """One request, under the batch's next number where requests are numbered.
 
-    def _append_table(self, chunk: TableChunk, row_count: int, body: bytes, *, is_last: bool) -> ProduceResult | None:
-        """Where the rows are; None where that is not known before the transaction is committed."""
-        result = self._produce(chunk, body, ARROW, is_last=is_last)
-        if result.count != row_count:
-            raise _miscounted(row_count, result)
-        return result
-
-    def _produce(
-        self, batch: RecordBatch | TableChunk, body: bytes, content_type: str, *, is_last: bool
-    ) -> ProduceResult:
-        """One request, under the batch's next number where requests are numbered."""
+        None: the records are staged, and where they are is known when their transaction is committed.
+        """
 
         def post(
             stamp: Stamp | None = None,
             is_final: Callable[[GatewayError], bool] = lambda _error: False,
-        ) -> ProduceResult:
-            stored = produce(
+        ) -> Stored:
+            return produce(
                 self._transport,
                 batch.topic,
                 body,
@@ -190,12 +185,15 @@ class Sender:
                 stamp=stamp,
                 is_final=is_final,
             )
-            self._facts.learn(batch.topic, stored.partition_count)
-            return stored.result
 
         if self._numbering is None:
-            return post()
-        return self._numbering.send(batch.topic, batch.number, batch.deadline, post, is_last=is_last)
+            stored = post()
+        else:
+            stored = self._numbering.send(batch.topic, batch.number, batch.deadline, post, is_last=is_last)
+        self._facts.learn(batch.topic, stored.partition_count)
+        if stored.result.count != record_count:
+            raise _miscounted(record_count, stored.result)
+        return stored.result
 
     def _check_size(self, body_bytes: int) -> None:
         if body_bytes > self._request_bytes_max:

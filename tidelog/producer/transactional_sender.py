@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from log_format.errors import TidelogError
-from tidelog.bodies.encode import ARROW, Compression
+from tidelog.bodies.encode import Compression
 from tidelog.bodies.record_columns import CHOOSE, RecordColumns
 from tidelog.bodies.table_chunk import TableChunk
 from tidelog.calls.produce import stage
@@ -18,12 +18,9 @@ from tidelog.producer.delivery import Outcome, RecordBatch
 from tidelog.producer.numbering import Numbering
 from tidelog.producer.sender import Sender
 from tidelog.producer.transaction import Transaction
-from tidelog.types.record import ProduceResult
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_STAGED: Outcome = 0
 
 
 class TransactionalSender(Sender):
@@ -76,19 +73,10 @@ class TransactionalSender(Sender):
             raise
         transaction.hold(chunk)
 
-    def _append(
-        self, batch: RecordBatch, columns: RecordColumns, body: bytes, content_type: str, *, is_last: bool
-    ) -> list[Outcome]:
-        self._stage(batch, len(columns), body, content_type, is_last=is_last)
-        return [_STAGED] * len(columns)
-
-    def _append_table(self, chunk: TableChunk, row_count: int, body: bytes, *, is_last: bool) -> ProduceResult | None:
-        self._stage(chunk, row_count, body, ARROW, is_last=is_last)
-        return None
-
-    def _stage(
+    def _request(
         self, batch: RecordBatch | TableChunk, record_count: int, body: bytes, content_type: str, *, is_last: bool
     ) -> None:
+        """Stage the records. They have no place before the commit."""
         transaction_id = self._current().transaction_id
 
         def post(stamp: Stamp, is_final: Callable[[GatewayError], bool]) -> int:

@@ -11,15 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-import numpy as np
-import pyarrow as pa
-
 from log_format.checkpoints import checkpoint
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.delta.committer import Committer
 from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable, TidelogError, UnknownTopic
 from log_format.ids import NewId
-from log_format.records.schema import BATCH_SCHEMA
 from log_format.segments.reader import SegmentReader
 from log_format.topic.append import Append, Batch
 from log_format.topic.appended import Duplicate
@@ -28,6 +24,7 @@ from log_format.topic.state import TopicState
 from tests.simulation.simulated.oracle import Oracle
 from tests.simulation.simulated.scheduler import Lock, Machine, MachineClock, Scheduler, Signal
 from tests.simulation.simulated.store import Client
+from tests.support.records import batch_of
 
 TOPIC = "t"
 FLUSH_REQUESTS_MAX = 3
@@ -125,18 +122,11 @@ class Gateway:
         partitions = [self._rng.randrange(count) for _ in request.values]
         for partition, value in zip(partitions, request.values, strict=True):
             request.by_partition.setdefault(partition, []).append(value)
-        length = len(request.values)
-        columns = [
-            pa.array([0] * length, BATCH_SCHEMA.field("timestamp").type),
-            pa.nulls(length, pa.binary()),
-            pa.array(request.values, pa.binary()),
-            pa.nulls(length, BATCH_SCHEMA.field("headers").type),
-        ]
         request.topic_id = state.topic_id
-        request.batch = Batch(
-            topic_id=state.topic_id,
-            records=pa.table(columns, schema=BATCH_SCHEMA),
-            partitions=np.array(partitions, np.int32),
+        request.batch = batch_of(
+            state.topic_id,
+            request.values,
+            partitions,
             record_bytes_max=request.record_bytes,
             partition_count=count if self._rng.random() < 0.5 else None,
         )

@@ -1,28 +1,20 @@
-"""One simulated history of one topic, from one seed: gateways, producers, readers, administrators, upkeep, and misfortune.
+"""What every history has: processes on a virtual clock, a store behind a bad network, misfortune, and actors.
 
-``simulate(seed)`` returns what happened or raises ``Violation`` (or whatever the code under test raised that it must not).
+Actors live outside of all gateways. When the last of them has ended nothing fails any more, and the history comes to rest.
 """
 
 from __future__ import annotations
 
 import random
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import ClassVar
 
-from log_format import layout
-from log_format.errors import ObjectMissing, StoreUnavailable
-from log_format.topic.changes import AlterTopic, CreateTopic, DeleteRecords, DeleteTopic
-from log_format.topic.config import TopicConfig
-from tests.simulation.simulated.faults import HOUR_MS, PROFILES, Faults, Profile
-from tests.simulation.simulated.gateway import TOPIC, Code, Gateway, Request
-from tests.simulation.simulated.oracle import Oracle
-from tests.simulation.simulated.reader import Reader
-from tests.simulation.simulated.scheduler import Machine, MachineClock, Scheduler, Signal
+from tests.simulation.simulated.faults import HOUR_MS, Faults
+from tests.simulation.simulated.scheduler import Machine, Scheduler
 from tests.simulation.simulated.store import Client, Server
-from tests.simulation.simulated.truth import Truth
-from tests.simulation.simulated.upkeep import Janitor, check_end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,201 +28,82 @@ class History:
     """Faults and outcomes, by name, with how often they happened."""
 
 
-def simulate(
-    seed: int,
-    *,
-    profile: Profile | None = None,
-    code: Code | None = None,
-    on_note: Callable[[str], None] = lambda line: None,
-) -> History:
-    """Run the history of ``seed``. The profile is drawn from the seed unless given; ``on_note`` gets each line of the trace."""
-    rng = random.Random(seed)
-    (drawn,) = rng.choices(list(PROFILES), list(PROFILES.values()))
-    world = World(rng, profile if profile is not None else drawn, code if code is not None else Code())
-    world.scheduler.on_note = on_note
-    world.run()
-    seen = world.server.seen + world.oracle.told
-    seen["ghosts"] += world.truth.ghosts
-    return History(seed=seed, profile=world.profile.name, trace=tuple(world.scheduler.trace), seen=seen)
+def ignore(_line: str) -> None:
+    """What is done with a line of the trace unless it is to be printed."""
 
 
-class World:
-    """Everything that lives in one history."""
+class World(ABC):
+    """Everything that lives in one history. ``rng`` decides all of it."""
 
-    def __init__(self, rng: random.Random, profile: Profile, code: Code) -> None:
+    STEPS_MAX: ClassVar[int]
+
+    def __init__(self, rng: random.Random, faults: Faults, *, lists_from_key: bool = True) -> None:
         self.rng = rng
-        self.profile = profile
-        self.scheduler = Scheduler(rng)
-        self.server = Server(self.scheduler, lists_from_key=profile.lists_from_key)
-        self.faults = Faults(rng, profile)
-        self.truth = Truth(self._segment)
-        self.oracle = Oracle(self.truth)
-        self.server.on_written = self._written
-        self._code = code
-        self._ids = 0
-        self._busy = 0
-        self._outside = Machine("outside")
+        self.faults = faults
+        self.profile = faults.profile
+        self.scheduler = Scheduler(rng, steps_max=self.STEPS_MAX)
+        self.server = Server(self.scheduler, lists_from_key=lists_from_key)
+        self.outside = Machine("outside")
+        self.busy = 0
+        """How many actors have not ended."""
         self._started = 0
-        self._next_value = 0
-        self._created = Signal(self.scheduler)
-        self.gateways: list[Gateway] = []
 
-    def run(self) -> None:
-        """From the first request until everything has come to rest; then the last checks."""
-        for _ in range(self.rng.randrange(2, 5)):
-            self.gateways.append(self._start_gateway())
-        for index in range(self.rng.randrange(2, 4)):
-            self._actor(f"producer-{index}", partial(self._produce_for_ever, f"producer-{index}"))
-        self._actor("administrator", self._administrate)
-        self._actor("misfortune", self._misfortune)
-        if self.profile.clean_up:
-            machine = Machine("janitor")
-            client = Client(self.scheduler, self.server, self.faults, machine)
-            janitor = Janitor(client, MachineClock(self.scheduler, machine), lambda: self._busy == 0)
-            self.scheduler.start("janitor", machine, janitor.work)
-        try:
-            self.scheduler.run()
-            check_end(self.server.objects, self.truth, self.oracle, self._code, self.rng)
-        finally:
-            for gateway in self.gateways:
-                self.scheduler.crash(gateway.machine)
-            self.scheduler.crash(self._outside)
+    @abstractmethod
+    def machines(self) -> Sequence[Machine]:
+        """Of the gateways."""
 
-    def _new_id(self) -> str:
-        self._ids += 1
-        return f"id-{self._ids}"
+    @abstractmethod
+    def crash(self, index: int) -> None:
+        """End a gateway where it stands, and start another one in its place."""
 
-    def _start_gateway(self) -> Gateway:
+    def noticed(self, index: int) -> None:  # noqa: B027 - most worlds need not know
+        """A gateway stands still or is another one from now on."""
+
+    def at_rest(self) -> None:  # noqa: B027 - most worlds need not know
+        """The last actor has ended, and nothing fails any more."""
+
+    def next_machine(self) -> Machine:
+        """For one more gateway."""
         self._started += 1
-        machine = Machine(f"gateway-{self._started}", wall_skew_ms=self.rng.randrange(-3000, 3000))
-        client = Client(self.scheduler, self.server, self.faults, machine)
-        gateway = Gateway(
-            self.scheduler, self.rng, client, machine, self.oracle, self._new_id, self._code, self.profile.checkpoint
-        )
-        if self.rng.random() < 0.6:
-            self.scheduler.start(f"{machine.name} reader", machine, partial(self._read_for_ever, gateway))
-        return gateway
+        return Machine(f"gateway-{self._started}", wall_skew_ms=self.rng.randrange(-3000, 3000))
 
-    def _actor(self, name: str, body: object) -> None:
-        """A process outside of all gateways; the history ends when the last one has."""
-        self._busy += 1
+    def client(self, machine: Machine, faults: Faults | None = None) -> Client:
+        """A machine's way to the store."""
+        return Client(self.scheduler, self.server, faults or self.faults, machine)
+
+    def actor(self, name: str, body: Callable[[], object]) -> None:
+        """A process outside of all gateways."""
+        self.busy += 1
 
         def live() -> None:
-            assert callable(body)
             body()
-            self._busy -= 1
-            if self._busy == 0:
+            self.busy -= 1
+            if self.busy == 0:
                 self.faults.active = False
                 self.server.down_until_ms = 0
+                self.at_rest()
 
-        self.scheduler.start(name, self._outside, live)
+        self.scheduler.start(name, self.outside, live)
 
-    def _think(self) -> None:
+    def think(self) -> None:
+        """What an actor does between two turns."""
         self.scheduler.sleep_ms(self.rng.randrange(self.profile.think_ms_max))
 
-    def _await(self, settled: Signal) -> bool:
-        """Wait for an answer, perhaps not to the end. Whether it came."""
-        if self.rng.random() < 0.2:
-            self.scheduler.at(self.rng.randrange(1, 60_000), settled.give_up)
-        return settled.wait()
-
-    def _produce_for_ever(self, name: str) -> None:
-        if self.rng.random() < 0.9:
-            self._created.wait()
-        for _ in range(self.profile.turns):
-            self._think()
-            values = []
-            for _ in range(self.rng.randrange(1, 4)):
-                self._next_value += 1
-                values.append(f"value-{self._next_value}".encode())
-            settled = Signal(self.scheduler)
-            request = Request(name, values, self.rng.choice((20, 20, 2_000)), settled, self.scheduler.now_ms)
-            self.rng.choice(self.gateways).produce(request)
-            request.abandoned = not self._await(settled)
-
-    def _administrate(self) -> None:
-        self._change(self._create(), self.rng.choice(self.gateways))
-        self._created.set()
-        for _ in range(self.profile.turns):
-            self._think()
-            if self.rng.random() < self.profile.administration:
-                gateway = self.rng.choice(self.gateways)
-                self._change(self._any_change(gateway), gateway)
-                if not gateway.log.state.exists:
-                    self._change(self._create(), self.rng.choice(self.gateways))
-
-    def _create(self) -> CreateTopic:
-        count = self.rng.randrange(1, 4)
-        return CreateTopic(
-            name=TOPIC, partition_count=count, config=TopicConfig.parse({}), topic_id=f"topic-{self._new_id()}"
-        )
-
-    def _any_change(self, gateway: Gateway) -> CreateTopic | AlterTopic | DeleteTopic | DeleteRecords:
-        state = gateway.log.state
-        match self.rng.randrange(5):
-            case 0 | 1:
-                return DeleteTopic()
-            case 2:
-                return self._create()
-            case 3:
-                largest = self.rng.choice((1_000, None))
-                more = min(4, state.partition_count + self.rng.randrange(2)) if state.exists else None
-                return AlterTopic(partition_count=more, config={"max.message.bytes": largest})
-            case _:
-                before = {
-                    partition: self.rng.choice((-1, self.rng.randrange(6)))
-                    for partition in range(max(1, state.partition_count))
-                }
-                return DeleteRecords(before=before)
-
-    def _change(self, change: CreateTopic | AlterTopic | DeleteTopic | DeleteRecords, gateway: Gateway) -> None:
-        settled = Signal(self.scheduler)
-
-        def told(result: object, started_ms: int, now_ms: int) -> None:
-            self.scheduler.note(f"{gateway.machine.name} {type(change).__name__} gives {result}")
-            match change:
-                case CreateTopic():
-                    assert isinstance(result, bool)
-                    self.oracle.made(result, change.topic_id, change.partition_count, started_ms, now_ms)
-                case DeleteTopic():
-                    assert isinstance(result, tuple)
-                    self.oracle.deleted(started_ms, now_ms)
-                    self._delete_segments(gateway, result)
-                case DeleteRecords():
-                    assert isinstance(result, dict)
-                    self.oracle.trimmed(result, started_ms, now_ms)
-
-        gateway.change(change, told, settled)
-        self._await(settled)
-
-    def _delete_segments(self, gateway: Gateway, paths: tuple[str, ...]) -> None:
-        """What may be done at once with the segments of a topic that was deleted."""
-        for path in paths:
-            try:
-                gateway.client.delete(f"{layout.topic_root(TOPIC)}{path}")
-            except StoreUnavailable:
-                continue
-
-    def _read_for_ever(self, gateway: Gateway) -> None:
-        reader = Reader(gateway)
-        while self._busy:
-            self._think()
-            reader.poll()
-        reader.poll()
-
-    def _misfortune(self) -> None:
-        for _ in range(self.profile.turns):
-            self._think()
-            index = self.rng.randrange(len(self.gateways))
-            machine = self.gateways[index].machine
+    def misfortune(self, turns: int) -> None:
+        """The actor that lets gateways stand still and crash, and the store go down."""
+        for _ in range(turns):
+            self.think()
+            index = self.rng.randrange(len(self.machines()))
+            machine = self.machines()[index]
             if self.rng.random() < self.profile.pause:
                 pause_ms = self.rng.randrange(1, self.profile.pause_ms_max)
                 machine.paused_until_ms = self.scheduler.now_ms + pause_ms
                 self._note_fault("pause", machine, pause_ms)
+                self.noticed(index)
             elif self.rng.random() < self.profile.crash:
                 self._note_fault("crash", machine, 0)
-                self.gateways[index].crash()
-                self.gateways[index] = self._start_gateway()
+                self.crash(index)
+                self.noticed(index)
             elif self.rng.random() < self.profile.outage:
                 self.server.down_until_ms = self.scheduler.now_ms + self.rng.randrange(self.profile.outage_ms_max)
                 self._note_fault("outage", machine, self.server.down_until_ms - self.scheduler.now_ms)
@@ -240,15 +113,3 @@ class World:
         if duration_ms > HOUR_MS:
             self.server.seen[f"{what} above an hour"] += 1
         self.scheduler.note(f"{what} of {machine.name} for {duration_ms} ms")
-
-    def _written(self, key: str, data: bytes) -> None:
-        version = layout.commit_version(key)
-        if version is not None:
-            self.scheduler.note(f"version {version} stands: {data[:60]!r}")
-            self.truth.landed(version, data, self.scheduler.now_ms)
-
-    def _segment(self, path: str) -> bytes:
-        try:
-            return self.server.objects.get(f"{layout.topic_root(TOPIC)}{path}")
-        except ObjectMissing:
-            raise KeyError(path) from None

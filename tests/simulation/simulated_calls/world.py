@@ -12,29 +12,25 @@ and after. ``simulate_calls(seed)`` returns what happened or raises ``Violation`
 
 from __future__ import annotations
 
-import contextlib
 import json
 import random
-import uuid
 from collections import Counter
 from collections.abc import Callable
 from enum import Enum
 from typing import Any
-from unittest import mock
 
 from gateway.groups.bounds import LEASE_MS
 from log_format import layout
 from log_format.errors import StoreUnavailable
 from tests.simulation.simulated.faults import CALM, SECOND_MS, Fault, Faults
-from tests.simulation.simulated.scheduler import Machine, Scheduler
-from tests.simulation.simulated.store import Client, Server
+from tests.simulation.simulated.scheduler import Machine
 from tests.simulation.simulated.truth import Violation
-from tests.simulation.simulated.world import History
+from tests.simulation.simulated.world import History, ignore
 from tests.simulation.simulated_calls.calls import GROUPS, KINDS, TOPICS, Call, Calls
-from tests.simulation.simulated_service.network import Network, Reply
+from tests.simulation.simulated_service.gateways_world import GatewaysWorld
+from tests.simulation.simulated_service.network import Reply
 from tests.simulation.simulated_service.service import Code, Service
 
-STEPS_MAX = 400_000
 CALLS = 4
 """In each history."""
 BROKEN_MS_MAX = 60 * SECOND_MS
@@ -89,44 +85,24 @@ class Breaking(Faults):
 
 
 def simulate_calls(
-    seed: int,
-    *,
-    code: Code | None = None,
-    route: str | None = None,
-    on_note: Callable[[str], None] = lambda line: None,
+    seed: int, *, code: Code | None = None, route: str | None = None, on_note: Callable[[str], None] = ignore
 ) -> History:
     """Run the history of ``seed``; ``route``: with calls of this one only."""
-    rng = random.Random(seed)
-    world = World(rng, route)
-    world.scheduler.on_note = on_note
-    # Back-off draws from the module's own generator, wherever nobody gives it another one.
-    random.seed(seed)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch("uuid.uuid4", world.uuid))
-        for patch in code.patches() if code is not None else []:
-            stack.enter_context(patch)
-        world.run()
+    world = CallsWorld(random.Random(seed), route)
+    world.run(seed, code=code, on_note=on_note)
     return History(seed=seed, profile="calls", trace=tuple(world.scheduler.trace), seen=world.seen)
 
 
-class World:
-    """Everything that lives in one history."""
+class CallsWorld(GatewaysWorld):
+    """Two gateways: ``here``, whose store breaks, and ``there``, whose store works throughout."""
 
     def __init__(self, rng: random.Random, route: str | None) -> None:
-        self._rng = rng
-        self._routes = sorted(KINDS) if route is None else [route]
-        self.seen: Counter[str] = Counter()
-        self.scheduler = Scheduler(rng, steps_max=STEPS_MAX)
-        self._server = Server(self.scheduler)
-        self._server.on_written = self._written
-        self._breaking = Breaking(rng)
         whole = Faults(rng, CALM)
         whole.active = False
-        self._network = Network(self.scheduler, rng, whole)
-        self._outside = Machine("outside")
-        self._here, self._there = (
-            self._service(name, faults) for name, faults in (("here", self._breaking), ("there", whole))
-        )
+        super().__init__(rng, whole)
+        self._routes = sorted(KINDS) if route is None else [route]
+        self.seen: Counter[str] = Counter()
+        self._breaking = Breaking(rng)
         self._calls = Calls(rng, self._do)
         self._refused: set[str] = set()
         self._writes_to_go: int | None = None
@@ -137,24 +113,24 @@ class World:
         self._call: Call | None = None
         self._kind = Break.REFUSES
 
-    def run(self) -> None:
-        """From the first request to the last check."""
-        self.scheduler.start("calls", self._outside, self._live)
-        try:
-            self.scheduler.run()
-        finally:
-            for service in (self._here, self._there):
-                service.crash()
-            self.scheduler.crash(self._outside)
-            for service in (self._here, self._there):
-                service.loop.bury()
+    def patches(self) -> list[Any]:
+        """Chance alone: checkpoints are as rare as ever."""
+        return super().patches()[:1]
 
-    def uuid(self) -> uuid.UUID:
-        return uuid.UUID(int=self._rng.getrandbits(128), version=4)
+    def begin(self) -> None:
+        """Start gateways and the client."""
+        self._here, self._there = self._service("here", self._breaking), self._service("there", self.faults)
+        self.scheduler.start("calls", self.outside, self._live)
+
+    def start_service(self) -> Service:
+        """None crashes."""
+        raise NotImplementedError
 
     def _service(self, name: str, faults: Faults) -> Service:
         machine = Machine(name)
-        return Service(self.scheduler, Client(self.scheduler, self._server, faults, machine), machine)
+        service = Service(self.scheduler, self.client(machine, faults), machine)
+        self.services.append(service)
+        return service
 
     def _live(self) -> None:
         for topic, partition_count in TOPICS.items():
@@ -167,16 +143,16 @@ class World:
             offsets = [{"topic": "t", "partition": 0, "offset": 1}]
             self._do("PUT", f"/v1/groups/{group}/offsets", {"offsets": offsets})
         for _ in range(CALLS):
-            self._one(self._calls.draw(self._rng.choice(self._routes)))
+            self._one(self._calls.draw(self.rng.choice(self._routes)))
         self._end()
-        self.scheduler.at(0, self._stop)
+        self.scheduler.at(0, self.stop)
 
     def _one(self, call: Call) -> None:
         """A call that is broken in the middle, and what can be seen of it."""
         before = self._view()
         self._arm(call)
         self.scheduler.note(f"{call.method} {call.path} {json.dumps(call.body)}")
-        reply = self._network.call(self._here, call.method, call.path, call.body, dict(call.headers))
+        reply = self.network.call(self._here, call.method, call.path, call.body, dict(call.headers))
         has_broken = self._writes_to_go is None
         self._writes_to_go = None
         self.seen[f"{call.route}: {'broken' if has_broken else 'whole'}"] += 1
@@ -184,7 +160,9 @@ class World:
             self.seen["no answer"] += 1
             self._heal()
             return
-        self.scheduler.note(f"answered {reply.status} {json.dumps(reply.body)}")
+        # The middleware draws a request's id from the system, so it is no part of the history.
+        told = {name: value for name, value in (reply.body or {}).items() if name != "request_id"}
+        self.scheduler.note(f"answered {reply.status} {json.dumps(told)}")
         self._judge(call, reply, before, has_broken=has_broken)
 
     def _judge(self, call: Call, reply: Reply, before: View, *, has_broken: bool) -> None:
@@ -213,7 +191,7 @@ class World:
     def _end(self) -> None:
         """What was staged and refused is in no transaction that is committed."""
         for transaction in self._calls.open_transactions:
-            self._network.call(self._there, "POST", f"/v1/transactions/{transaction}:commit")
+            self.network.call(self._there, "POST", f"/v1/transactions/{transaction}:commit")
         shown = json.dumps(self._view())
         for value in sorted(self._refused):
             if f'"{value}"' in shown:
@@ -224,15 +202,15 @@ class World:
 
     def _arm(self, call: Call) -> None:
         kinds = [kind for kind in Break if kind is not Break.TAKEOVER or call.group is not None]
-        self._kind = self._rng.choice(kinds)
+        self._kind = self.rng.choice(kinds)
         self._call = call
-        self._counts_all = self._rng.random() < 0.2
-        self._writes_to_go = self._rng.choice((1, 1, 2, 3))
-        self._loses_own = self._rng.random() < 0.25
+        self._counts_all = self.rng.random() < 0.2
+        self._writes_to_go = self.rng.choice((1, 1, 2, 3))
+        self._loses_own = self.rng.random() < 0.25
         self._lost_own = False
         self._later_commits = 0
 
-    def _written(self, key: str, _data: bytes) -> None:
+    def written(self, key: str, _data: bytes) -> None:
         """A write of either gateway stands."""
         is_commit = layout.commit_version(key) is not None
         is_staged = "staged" in key
@@ -250,7 +228,7 @@ class World:
             self._take_over()
             return
         self._breaking.broken = self._kind
-        self.scheduler.at(self._rng.randrange(SECOND_MS, BROKEN_MS_MAX), self._mend)
+        self.scheduler.at(self.rng.randrange(SECOND_MS, BROKEN_MS_MAX), self._mend)
         if self._loses_own:
             self._lost_own = True
             raise StoreUnavailable(key, "it broke off", may_have_happened=True)
@@ -259,13 +237,13 @@ class World:
         """Another gateway claims the group, while the one that is called stands still for longer than its lease."""
         assert self._call is not None
         group = self._call.group
-        if self._rng.random() < 0.7:
-            self._here.machine.paused_until_ms = self.scheduler.now_ms + LEASE_MS + self._rng.randrange(3 * SECOND_MS)
+        if self.rng.random() < 0.7:
+            self._here.machine.paused_until_ms = self.scheduler.now_ms + LEASE_MS + self.rng.randrange(3 * SECOND_MS)
 
         def claim() -> None:
-            self._network.call(self._there, "GET", f"/v1/groups/{group}")
+            self.network.call(self._there, "GET", f"/v1/groups/{group}")
 
-        self.scheduler.start("takeover", self._outside, claim)
+        self.scheduler.start("takeover", self.outside, claim)
 
     def _mend(self) -> None:
         self._breaking.broken = None
@@ -274,17 +252,13 @@ class World:
         self.scheduler.sleep_ms(BROKEN_MS_MAX + LATE_MS)
         self._mend()
 
-    def _stop(self) -> None:
-        for service in (self._here, self._there):
-            service.crash()
-
     # What can be seen
 
     def _do(
         self, method: str, path: str, body: Any, headers: dict[str, str] | None = None, *, may_be_gone: bool = False
     ) -> Any:
         """A call on the gateway whose store works. What is late may end what was just listed: then None."""
-        reply = self._network.call(self._there, method, path, body, headers)
+        reply = self.network.call(self._there, method, path, body, headers)
         if may_be_gone and isinstance(reply, Reply) and reply.status == 404:
             return None
         if not isinstance(reply, Reply) or reply.status >= 300:

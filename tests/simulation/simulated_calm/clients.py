@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tests.simulation.simulated_calm.world import World
+    from tests.simulation.simulated_calm.world import CalmWorld
 
 TOPICS = {"t0": 1, "t1": 2, "t2": 3}
 FLUSH_MS = (0, 5, 50)
@@ -15,7 +15,7 @@ TURNS = 8
 Json = dict[str, Any]
 
 
-def prepare(world: World) -> None:
+def prepare(world: CalmWorld) -> None:
     """Make the topics, then begin the clients."""
     for (name, partition_count), flush_ms in zip(TOPICS.items(), FLUSH_MS, strict=True):
         config = {"flush.ms": flush_ms} | ({"owners": 2} if partition_count == 3 else {})
@@ -28,7 +28,7 @@ def prepare(world: World) -> None:
 class Client:
     """One after the other."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: CalmWorld) -> None:
         self._world = world
         self._rng = world.rng
         self._call = world.call

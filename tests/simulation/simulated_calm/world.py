@@ -6,28 +6,22 @@ was lost, or somebody who waits for what will never come; on the virtual clock i
 
 from __future__ import annotations
 
-import contextlib
 import random
-import uuid
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
-from unittest import mock
 
-import gateway.groups.membership.upkeep
-import gateway.tables.groups
 from gateway.cluster.ownership import Mode
-from log_format import limits
 from tests.simulation.simulated.faults import Faults, Profile
-from tests.simulation.simulated.scheduler import Machine, Scheduler
-from tests.simulation.simulated.store import Client, Server
+from tests.simulation.simulated.scheduler import Machine
 from tests.simulation.simulated_calm.clients import Client as ApiClient
 from tests.simulation.simulated_calm.clients import prepare
-from tests.simulation.simulated_service.network import Network, Reply
+from tests.simulation.simulated_service.gateways_world import GatewaysWorld, Over
+from tests.simulation.simulated_service.network import Reply
 from tests.simulation.simulated_service.peers import Cluster
 from tests.simulation.simulated_service.service import Service
 
-STEPS_MAX = 3_000_000
 LATE_MS = 4_900
 """The shortest wait that ends by itself where nobody ends it is 5 s (for requests before one's own, for a decision)."""
 HANG_MS = 200_000
@@ -45,68 +39,42 @@ class Findings:
 
 def simulate_calm(seed: int) -> Findings:
     """Run the history of ``seed``."""
-    world = World(random.Random(seed))
-    random.seed(seed)
-    with contextlib.ExitStack() as stack:
-        for patch in world.patches():
-            stack.enter_context(patch)
-        world.run()
+    world = CalmWorld(random.Random(seed))
+    world.run(seed)
     return world.findings
 
 
-class World:
-    """Everything that lives in one history."""
+class CalmWorld(GatewaysWorld):
+    """Gateways that nothing happens to, and clients."""
+
+    STEPS_MAX = 3_000_000
 
     def __init__(self, rng: random.Random) -> None:
-        self.rng = rng
+        nothing = Faults(rng, Profile(name="nothing", slow=0.0))
+        nothing.active = False
+        super().__init__(rng, nothing)
         self.findings = Findings()
-        self.scheduler = Scheduler(rng, steps_max=STEPS_MAX)
-        self._server = Server(self.scheduler)
-        self._faults = Faults(rng, Profile(name="nothing", slow=0.0))
-        self._faults.active = False
-        self._network = Network(self.scheduler, rng, self._faults)
-        self._outside = Machine("outside")
-        self._busy = 0
         mode: Mode = rng.choice(("preferred", "random"))
-        cluster = Cluster(scheduler=self.scheduler, rng=rng, faults=self._faults, mode=mode)
-        self._services = [self._start_service(number, cluster) for number in range(rng.randrange(1, 4))]
+        self._cluster = Cluster(scheduler=self.scheduler, rng=rng, faults=nothing, mode=mode)
 
-    def patches(self) -> list[Any]:
-        """What stands in for chance while the history lasts, and what makes it eventful."""
-        return [
-            mock.patch("uuid.uuid4", self._uuid),
-            mock.patch.object(limits, "CHECKPOINT_INTERVAL_MIN", 3),
-            mock.patch.object(limits, "CHECKPOINT_INTERVAL_MAX", 5),
-            mock.patch.object(gateway.tables.groups, "FILES_MIN", 10),
-            mock.patch.object(gateway.groups.membership.upkeep, "COMPACTION_MS", 5_000),
-        ]
-
-    def run(self) -> None:
-        """From the first request until all are answered; then what is left in memory."""
+    def begin(self) -> None:
+        """Start gateways and clients."""
+        for _ in range(self.rng.randrange(1, 4)):
+            self.services.append(self.start_service())
         self.act(lambda: prepare(self))
-        try:
-            with contextlib.suppress(_Over):
-                self.scheduler.run()
-            for service in self._services:
-                self._check_rest(service)
-        finally:
-            for service in self._services:
-                service.crash()
-            self.scheduler.crash(self._outside)
-            for service in self._services:
-                service.loop.bury()
 
-    def act(self, body: Any) -> None:
-        """Somebody who does something beside all others."""
-        self._busy += 1
+    def at_rest(self) -> None:
+        """The last answer has come."""
+        self.scheduler.at(REST_MS, self._end)
 
-        def live() -> None:
-            body()
-            self._busy -= 1
-            if self._busy == 0:
-                self.scheduler.at(REST_MS, self._end)
+    def ended(self) -> None:
+        """What is left in memory."""
+        for service in self.services:
+            self._check_rest(service)
 
-        self.scheduler.start("actor", self._outside, live)
+    def act(self, body: Callable[[], object]) -> None:
+        """One more that does something beside all others."""
+        self.actor("actor", body)
 
     def begin_client(self) -> None:
         """One more client."""
@@ -119,8 +87,8 @@ class World:
         """A request to any gateway, which is to be answered in time; None: the client left before that, as some do."""
         began_ms = self.scheduler.now_ms
         patience_ms = self.rng.choice((1, 10, 50, 200)) if leaves and self.rng.random() < 0.05 else HANG_MS
-        service = self.rng.choice(self._services)
-        reply = self._network.call(service, method, path, body, headers, patience_ms=patience_ms)
+        service = self.rng.choice(self.services)
+        reply = self.network.call(service, method, path, body, headers, patience_ms=patience_ms)
         took_ms = self.scheduler.now_ms - began_ms
         what = f"{method} {path} {body} took {took_ms} ms"
         if not isinstance(reply, Reply):
@@ -133,13 +101,10 @@ class World:
             self.findings.wrong.append(f"{what}: {reply.status} {reply.body}")
         return reply
 
-    def _start_service(self, number: int, cluster: Cluster) -> Service:
-        machine = Machine(f"gateway-{number}")
-        client = Client(self.scheduler, self._server, self._faults, machine)
-        return Service(self.scheduler, client, machine, with_groups=True, cluster=cluster)
-
-    def _uuid(self) -> uuid.UUID:
-        return uuid.UUID(int=self.rng.getrandbits(128), version=4)
+    def start_service(self) -> Service:
+        """One more gateway."""
+        machine = Machine(f"gateway-{len(self.services)}")
+        return Service(self.scheduler, self.client(machine), machine, with_groups=True, cluster=self._cluster)
 
     def _check_rest(self, service: Service) -> None:
         gateway = service.app.state.gateway
@@ -149,8 +114,4 @@ class World:
         self.findings.wrong += [f"nobody caught {failure}" for failure in service.loop.failures]
 
     def _end(self) -> None:
-        raise _Over
-
-
-class _Over(Exception):
-    """Everybody is done. Work on groups would go on for ever."""
+        raise Over

@@ -7,31 +7,26 @@ must be able to read and commit everything. ``simulate_groups(seed)`` returns wh
 
 from __future__ import annotations
 
-import contextlib
 import random
-import uuid
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
-from unittest import mock
 
-import gateway.groups.membership.upkeep
-import gateway.tables.groups
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peers
-from log_format import layout, limits
+from log_format import layout
 from log_format.clock import Clock
 from tests.simulation.simulated import faults
 from tests.simulation.simulated.faults import SECOND_MS, Faults, Profile
-from tests.simulation.simulated.scheduler import Machine, MachineClock, Scheduler
-from tests.simulation.simulated.store import Client, Server
+from tests.simulation.simulated.scheduler import Machine, MachineClock
 from tests.simulation.simulated.truth import Violation
-from tests.simulation.simulated.world import History
+from tests.simulation.simulated.world import History, ignore
 from tests.simulation.simulated_groups.ledger import Key, Ledger
 from tests.simulation.simulated_groups.members import Around, Habits, Member
-from tests.simulation.simulated_service.network import Network, Reply
+from tests.simulation.simulated_service.gateways_world import GatewaysWorld
+from tests.simulation.simulated_service.network import Reply
 from tests.simulation.simulated_service.service import Code, Service
 
 GROUPS = ("g", "h")
@@ -39,7 +34,6 @@ TOPICS = {"t": 3, "u": 2}
 MEMBERS = 3
 RECORDS = 6
 """Of each partition."""
-STEPS_MAX = 400_000
 SETTLED_MS_MAX = 180 * SECOND_MS
 
 CALM = replace(faults.CALM, turns=14)
@@ -72,72 +66,33 @@ class BelievedOwnership(Ownership):
 
 
 def simulate_groups(
-    seed: int,
-    *,
-    profile: Profile | None = None,
-    code: Code | None = None,
-    on_note: Callable[[str], None] = lambda line: None,
+    seed: int, *, profile: Profile | None = None, code: Code | None = None, on_note: Callable[[str], None] = ignore
 ) -> History:
     """Run the history of ``seed``."""
     rng = random.Random(seed)
     (drawn,) = rng.choices(list(PROFILES), list(PROFILES.values()))
-    world = World(rng, profile if profile is not None else drawn)
-    world.scheduler.on_note = on_note
-    # Back-off draws from the module's own generator, wherever nobody gives it another one.
-    random.seed(seed)
-    with contextlib.ExitStack() as stack:
-        for patch in (*world.patches(), *(code.patches() if code is not None else [])):
-            stack.enter_context(patch)
-        world.run()
+    world = GroupsWorld(rng, profile if profile is not None else drawn)
+    world.run(seed, code=code, on_note=on_note)
     seen = world.server.seen + world.ledger.told + Counter(world.network.seen)
     return History(seed=seed, profile=world.profile.name, trace=tuple(world.scheduler.trace), seen=seen)
 
 
-class World:
-    """Everything that lives in one history."""
+class GroupsWorld(GatewaysWorld):
+    """Two groups, their members, and an operator of each."""
 
     def __init__(self, rng: random.Random, profile: Profile) -> None:
-        self.rng = rng
-        self.profile = profile
-        self.scheduler = Scheduler(rng, steps_max=STEPS_MAX)
-        self.server = Server(self.scheduler)
-        self.server.on_written = self._written
-        self.faults = Faults(rng, profile)
-        self.network = Network(self.scheduler, rng, self.faults)
+        super().__init__(rng, Faults(rng, profile))
         self.ledger = Ledger(lambda: self.scheduler.now_ms, self.scheduler.note)
-        self._outside = Machine("outside")
-        self._started = 0
-        self._busy = 0
-        self._services: list[Service] = []
-        self._crashed: list[Service] = []
         self._coordinators = dict.fromkeys(GROUPS, 0)
         """Where requests about a group go, as far as its clients know."""
         self._faithful = rng.choice((0.0, 0.5, 0.95))
         """How probably a client goes where it went before, whatever there is to know."""
 
-    def patches(self) -> list[Any]:
-        """What stands in for chance and the real world while the history lasts."""
-        return [
-            mock.patch("uuid.uuid4", self._uuid),
-            mock.patch.object(limits, "CHECKPOINT_INTERVAL_MIN", 3),
-            mock.patch.object(limits, "CHECKPOINT_INTERVAL_MAX", 5),
-            mock.patch.object(gateway.tables.groups, "FILES_MIN", 10),
-            mock.patch.object(gateway.groups.membership.upkeep, "COMPACTION_MS", 5 * SECOND_MS),
-        ]
-
-    def run(self) -> None:
-        """From the first request until everything has come to rest; then the last checks."""
+    def begin(self) -> None:
+        """Start gateways, and what begins with the topics."""
         for _ in range(self.rng.randrange(2, 4)):
-            self._services.append(self._start_service())
-        self.scheduler.start("begin", self._outside, self._begin)
-        try:
-            self.scheduler.run()
-        finally:
-            for service in self._services:
-                service.crash()
-            self.scheduler.crash(self._outside)
-            for service in (*self._services, *self._crashed):
-                service.loop.bury()
+            self.services.append(self.start_service())
+        self.scheduler.start("begin", self.outside, self._begin)
 
     def _begin(self) -> None:
         for topic, partition_count in TOPICS.items():
@@ -148,9 +103,9 @@ class World:
         for group in GROUPS:
             assignor = self.rng.choice(("range", "roundrobin", "sticky"))
             for index in range(MEMBERS):
-                self._actor(f"{group}-{index}", self._member(group, assignor, index).run)
-            self._actor(f"operator of {group}", partial(self._operate, group))
-        self._actor("misfortune", self._misfortune)
+                self.actor(f"{group}-{index}", self._member(group, assignor, index).run)
+            self.actor(f"operator of {group}", partial(self._operate, group))
+        self.actor("misfortune", partial(self.misfortune, 2 * self.profile.turns))
 
     def _around(self) -> Around:
         """Everybody has a view of their own of which gateway is right for a group."""
@@ -159,7 +114,7 @@ class World:
         def gateway_for(group: str) -> Service:
             if group not in views or not self.faults.active or self.rng.random() >= self._faithful:
                 views[group] = self._coordinators[group]
-            return self._services[views[group] % len(self._services)]
+            return self.services[views[group] % len(self.services)]
 
         return Around(
             scheduler=self.scheduler,
@@ -168,7 +123,7 @@ class World:
             ledger=self.ledger,
             gateway_for=gateway_for,
             on_silence=self._silence,
-            think=self._think,
+            think=self.think,
             turns=self.profile.turns,
         )
 
@@ -193,16 +148,16 @@ class World:
     def _insist(self, method: str, path: str, body: Any = None) -> Reply:
         """Until it is done; twice does no harm."""
         while True:
-            reply = self.network.call(self.rng.choice(self._services), method, path, body)
+            reply = self.network.call(self.rng.choice(self.services), method, path, body)
             if isinstance(reply, Reply) and reply.status in {200, 201}:
                 return reply
-            self._think()
+            self.think()
 
     def _operate(self, group: str) -> None:
         """Looks at a group and now and then sets it back to its beginning, or ends it."""
         around = self._around()
         for _ in range(self.profile.turns):
-            self._think()
+            self.think()
             match self.rng.randrange(5):
                 case 0:
                     body = {"topics": ["t"], "to": self.rng.choice(("earliest", {"shift": -2}))}
@@ -224,8 +179,8 @@ class World:
 
     # The end
 
-    def _settle(self) -> None:
-        """Nothing fails any more: whoever is alone with a group reads and commits all."""
+    def at_rest(self) -> None:
+        """A member that is alone with a group reads and commits all; then the gateways end, which would never rest."""
         self.ledger.told["minutes"] += self.scheduler.now_ms // (60 * SECOND_MS)
         for topic, partition_count in TOPICS.items():
             self._produce(topic, partition_count)
@@ -243,6 +198,7 @@ class World:
             member.leave()
         for group in GROUPS:
             self._set_back(group)
+        self.scheduler.at(0, self.stop)
 
     def _set_back(self, group: str) -> None:
         """Nobody is left: an operator may set everything back, and whoever asks is told so."""
@@ -273,61 +229,21 @@ class World:
                 ends[topic, partition] = reply.body["high_watermark"]
         return ends
 
-    def _actor(self, name: str, body: Callable[[], None]) -> None:
-        self._busy += 1
-
-        def live() -> None:
-            body()
-            self._busy -= 1
-            if self._busy:
-                return
-            self.faults.active = False
-            self.server.down_until_ms = 0
-            self._settle()
-            self.scheduler.at(0, self._stop)
-
-        self.scheduler.start(name, self._outside, live)
-
-    def _stop(self) -> None:
-        for service in self._services:
-            service.crash()
-
     # Gateways
 
-    def _start_service(self) -> Service:
-        self._started += 1
-        machine = Machine(f"gateway-{self._started}", wall_skew_ms=self.rng.randrange(-3000, 3000))
-        client = Client(self.scheduler, self.server, self.faults, machine)
+    def start_service(self) -> Service:
+        """One more gateway."""
+        machine = self.next_machine()
         ownership = BelievedOwnership(machine, MachineClock(self.scheduler, machine), self._coordinator_of)
-        return Service(self.scheduler, client, machine, with_groups=True, ownership=ownership)
+        return Service(self.scheduler, self.client(machine), machine, with_groups=True, ownership=ownership)
 
     def _coordinator_of(self, group: str) -> Machine:
-        return self._services[self._coordinators[group] % len(self._services)].machine
+        return self.services[self._coordinators[group] % len(self.services)].machine
 
-    def _misfortune(self) -> None:
-        for _ in range(2 * self.profile.turns):
-            self._think()
-            index = self.rng.randrange(len(self._services))
-            service = self._services[index]
-            if self.rng.random() < self.profile.pause:
-                pause_ms = self.rng.randrange(1, self.profile.pause_ms_max)
-                service.machine.paused_until_ms = self.scheduler.now_ms + pause_ms
-                self._note("pause", service, pause_ms)
-                self._perhaps_noticed(index)
-            elif self.rng.random() < self.profile.crash:
-                self._note("crash", service, 0)
-                service.crash()
-                self._crashed.append(service)
-                self._services[index] = self._start_service()
-                self._perhaps_noticed(index)
-            elif self.rng.random() < self.profile.outage:
-                self.server.down_until_ms = self.scheduler.now_ms + self.rng.randrange(self.profile.outage_ms_max)
-                self._note("outage", service, self.server.down_until_ms - self.scheduler.now_ms)
-
-    def _perhaps_noticed(self, index: int) -> None:
+    def noticed(self, index: int) -> None:
         """Clients go to another gateway."""
         for group, place in self._coordinators.items():
-            if place % len(self._services) == index and self.rng.random() < 0.7:
+            if place % len(self.services) == index and self.rng.random() < 0.7:
                 self._coordinators[group] = place + 1
         if self.rng.random() < 0.3:
             # Somebody sees it otherwise.
@@ -337,17 +253,8 @@ class World:
         if self._coordinator_of(group) is service.machine and self.rng.random() < 0.5:
             self._coordinators[group] += 1
 
-    def _note(self, what: str, service: Service, duration_ms: int) -> None:
-        self.server.seen[what] += 1
-        self.scheduler.note(f"{what} of {service.machine.name} for {duration_ms} ms")
-
-    def _think(self) -> None:
-        self.scheduler.sleep_ms(self.rng.randrange(self.profile.think_ms_max))
-
-    def _uuid(self) -> uuid.UUID:
-        return uuid.UUID(int=self.rng.getrandbits(128), version=4)
-
-    def _written(self, key: str, data: bytes) -> None:
+    def written(self, key: str, data: bytes) -> None:
+        """Commits are the ledger's truth."""
         version = layout.commit_version(key)
         if version is not None and key.startswith(layout.CONSUMER_OFFSETS_ROOT):
             self.scheduler.note(f"version {version} of the groups stands: {data[:60]!r}")

@@ -7,7 +7,6 @@ import io
 import time
 import uuid
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,8 +18,6 @@ from log_format.clock import SystemClock
 from log_format.delta.committer import Committer
 from log_format.delta.log import TableLog
 from log_format.segments.reader import SegmentReader
-from log_format.store import ObjectStore
-from log_format.stores.memory import MemoryStore
 from log_format.topic.changes import CreateTopic, DeleteTopic
 from log_format.topic.config import TopicConfig
 from log_format.transactions import without_gateway as transaction_finishing
@@ -33,47 +30,41 @@ from spark_pipeline.sink.batch_name import BatchName, BatchRefused
 from spark_pipeline.sink.commit import commit_staged, transactions_of
 from spark_pipeline.sink.options import SinkOptions
 from spark_pipeline.sink.stage import StagedTask
+from tests.support.faulty_store import FaultyStore
 
 OPTIONS = SinkOptions(store="memory://under-test")
 QUERY = "a-query"
 TOPICS = ("a", "b")
+CHANGES = ("put", "put_if_absent", "delete")
 
 
 class Died(BaseException):
     """The driver is gone: nobody's handler runs."""
 
 
-class DyingStore:
+class DyingStore(FaultyStore):
     """A store whose caller dies at its ``calls_left``-th change, before or behind it."""
 
-    def __init__(self, store: ObjectStore) -> None:
-        self._store = store
+    def __init__(self) -> None:
+        super().__init__(before=self._count, after=self._look)
         self.calls_left: int | None = None
         self.is_behind = False
 
-    def __getattr__(self, name: str) -> Any:
-        call = getattr(self._store, name)
-        if name not in ("put", "put_if_absent", "delete"):
-            return call
-
-        def changing(*arguments: Any) -> Any:
-            if self.calls_left is None:
-                return call(*arguments)
+    def _count(self, operation: str, _key: str) -> None:
+        if self.calls_left is not None and operation in CHANGES:
             self.calls_left -= 1
             if self.calls_left < 0 and not self.is_behind:
                 raise Died
-            result = call(*arguments)
-            if self.calls_left < 0:
-                raise Died
-            return result
 
-        return changing
+    def _look(self, operation: str, _key: str) -> None:
+        if self.calls_left is not None and self.calls_left < 0 and operation in CHANGES:
+            raise Died
 
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[DyingStore]:
     """A store with two topics, as ``OPTIONS`` names it."""
-    dying = DyingStore(MemoryStore())
+    dying = DyingStore()
     for module in (stage, commit):
         monkeypatch.setattr(module, "opened", lambda _uri: dying)
     monkeypatch.setattr(transaction_finishing, "PAUSE_MS", 0)

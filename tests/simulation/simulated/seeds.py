@@ -1,0 +1,28 @@
+"""Which histories a test runs. Each prints how it is run alone.
+
+``TIDELOG_X_SEEDS=10000`` runs so many; ``TIDELOG_X_SEED=123`` runs that one alone and prints what happened in it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+from tests.simulation.simulated.world import ignore
+
+
+class Seeds:
+    """``name``: of the environment's variables. The histories are split into ``parts``, for several processes."""
+
+    def __init__(self, name: str, count: int, parts: int) -> None:
+        self._variable = f"TIDELOG_{name}_SEED"
+        one = os.environ.get(self._variable)
+        self._seeds = range(int(os.environ.get(f"{self._variable}S", str(count)))) if one is None else [int(one)]
+        self.parts = range(min(parts, len(self._seeds)))
+        self.on_note: Callable[[str], None] = ignore if one is None else print
+
+    def of(self, part: int) -> Iterator[int]:
+        """The seeds of a part."""
+        for seed in self._seeds[part :: len(self.parts)]:
+            print(f"{self._variable}={seed}")
+            yield seed

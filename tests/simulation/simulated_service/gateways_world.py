@@ -1,0 +1,101 @@
+"""Whole gateways on simulated machines, clients beyond a bad network, and what stands in for chance and the real world."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import uuid
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+from unittest import mock
+
+import gateway.groups.membership.upkeep
+import gateway.tables.groups
+from log_format import limits
+from tests.simulation.simulated.faults import SECOND_MS, Faults
+from tests.simulation.simulated.scheduler import Machine
+from tests.simulation.simulated.world import World, ignore
+from tests.simulation.simulated_service.network import Network
+from tests.simulation.simulated_service.service import Code, Service
+
+
+class Over(Exception):
+    """The history is over, though work beside requests would go on for ever."""
+
+
+class GatewaysWorld(World):
+    """Gateways as they are; ``begin`` lets clients begin."""
+
+    STEPS_MAX = 400_000
+
+    def __init__(self, rng: random.Random, faults: Faults) -> None:
+        super().__init__(rng, faults)
+        self.server.on_written = self.written
+        self.network = Network(self.scheduler, rng, faults)
+        self.services: list[Service] = []
+        self._crashed: list[Service] = []
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Start gateways and actors."""
+
+    def written(self, key: str, data: bytes) -> None:
+        """An object stands."""
+
+    def ended(self) -> None:
+        """The last checks, when everything has come to rest."""
+
+    def patches(self) -> list[Any]:
+        """What stands in for chance while the history lasts, and what makes it eventful."""
+        return [
+            mock.patch("uuid.uuid4", self._uuid),
+            mock.patch.object(limits, "CHECKPOINT_INTERVAL_MIN", 3),
+            mock.patch.object(limits, "CHECKPOINT_INTERVAL_MAX", 5),
+            mock.patch.object(gateway.tables.groups, "FILES_MIN", 10),
+            mock.patch.object(gateway.groups.membership.upkeep, "COMPACTION_MS", 5 * SECOND_MS),
+        ]
+
+    def run(self, seed: int, *, code: Code | None = None, on_note: Callable[[str], None] = ignore) -> None:
+        """From the first request until everything has come to rest; then the last checks."""
+        self.scheduler.on_note = on_note
+        # Back-off draws from the module's own generator, where it is given no other one.
+        random.seed(seed)
+        with contextlib.ExitStack() as stack:
+            for patch in (*self.patches(), *(code.patches() if code is not None else [])):
+                stack.enter_context(patch)
+            self._run()
+
+    def _run(self) -> None:
+        self.begin()
+        try:
+            with contextlib.suppress(Over):
+                self.scheduler.run()
+            self.ended()
+        finally:
+            self.stop()
+            self.scheduler.crash(self.outside)
+            for service in (*self.services, *self._crashed):
+                service.loop.bury()
+
+    def stop(self) -> None:
+        """End all gateways where they stand."""
+        for service in self.services:
+            service.crash()
+
+    def machines(self) -> Sequence[Machine]:
+        """Of the gateways."""
+        return [service.machine for service in self.services]
+
+    @abstractmethod
+    def start_service(self) -> Service:
+        """One more gateway."""
+
+    def crash(self, index: int) -> None:
+        """End a gateway where it stands, and start another one in its place."""
+        self.services[index].crash()
+        self._crashed.append(self.services[index])
+        self.services[index] = self.start_service()
+
+    def _uuid(self) -> uuid.UUID:
+        return uuid.UUID(int=self.rng.getrandbits(128), version=4)
