@@ -105,7 +105,7 @@ class Upkeep:
             if ended:
                 _log.info("group %s: sessions ended: %s", group.name, ", ".join(ended))
                 self._metrics.ended_sessions.inc(len(ended))
-        except Exception as problem:  # noqa: BLE001 - the top of this work: nobody else would look at these sessions again
+        except Exception as problem:  # noqa: BLE001 - the top of this work: no other call looks at these sessions again
             defect = None if isinstance(problem, TidelogError) else problem
             _log.warning("group %s: sessions that ended stay for now: %s", group.name, problem, exc_info=defect)
             await asyncio.sleep(LEASE_MS / 1000)

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 import gateway.engine  # noqa: F401 - the engine and its groups import each other, and this is the way in
 from gateway.groups.assignment.next_row import Subscriptions
-from gateway.groups.membership import live_group as module
+from gateway.groups.membership import regrouping as module
 from gateway.groups.membership.deadlines import SessionDeadlines
 from gateway.groups.membership.live_group import LiveGroup
 from gateway.groups.metrics import GroupMetrics
