@@ -1,7 +1,7 @@
 """One call of the API, and whether what it asked for stands in the store (docs/http-api.md section 1.7).
 
 1. A commit that a call asked for says ``stands`` when it has ended well. The seams that commit do: ``SharedCommits.decide``,
-   ``OpenTopic.commit``, ``LiveGroup`` and the acknowledgement of a writer.
+   ``OpenTable.commit``, ``LiveGroup`` and ``Writer.acknowledged``.
 2. From then on the call asks the store for nothing. The seams that ask say ``check_way_back``, which raises each time, not only
    when the store fails: a route that looks again after its commit fails in its first test.
 3. ``second_part`` allows it to a call that has one, such as a poll that reads after it has committed. Such a call tells a

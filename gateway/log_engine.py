@@ -22,6 +22,7 @@ from gateway.engine.bounds import (
 )
 from gateway.engine.fetching import Fetching
 from gateway.engine.following import Following
+from gateway.engine.locating import Locating
 from gateway.engine.maintenance_watch import MaintenanceWatch
 from gateway.engine.manifest_budget import ManifestBudget
 from gateway.engine.metrics import EngineMetrics
@@ -53,7 +54,7 @@ _log = logging.getLogger("gateway.engine")
 
 
 def new_id() -> str:
-    """An id that nobody else will make."""
+    """An id that no other call will make."""
     return str(uuid.uuid4())
 
 
@@ -104,17 +105,17 @@ class LogEngine:
         self._metrics.tail_cache_bytes.set_function(lambda: self._tail.size_bytes)
         self._places = WaitingPlaces(bounds.waiting_polls_max)
         self._metrics.waiting_polls.set_function(lambda: self._places.taken_count)
-        budget = ManifestBudget(bounds.manifest_bytes_max, clock, self._metrics)
-        topics = TopicParts(
-            access=self._access,
-            tail=self._tail,
-            budget=budget,
-            watch=MaintenanceWatch(clock, self._metrics),
-            contended=ownership.contended,
-            draining=self._draining,
-            log_poll_ms=bounds.log_poll_ms,
+        self.topics = TopicRegistry(
+            TopicParts(
+                access=self._access,
+                tail=self._tail,
+                budget=ManifestBudget(bounds.manifest_bytes_max, clock, self._metrics),
+                watch=MaintenanceWatch(clock, self._metrics),
+                contended=ownership.contended,
+                draining=self._draining,
+                log_poll_ms=bounds.log_poll_ms,
+            )
         )
-        self.topics = TopicRegistry(lambda name: OpenTopic(name, topics), budget, self._metrics)
         self.reading = reading = Reading(
             self._tail,
             SegmentReader(cold_store, footer_cache_bytes=bounds.footer_cache_bytes_max),
@@ -122,7 +123,8 @@ class LogEngine:
             clock=clock,
             metrics=self._metrics,
         )
-        self.fetching = Fetching(self.topics, reading, clock=clock, places=self._places, draining=self._draining)
+        self.locating = Locating(self.topics, reading)
+        self.fetching = Fetching(self.locating, reading, clock=clock, places=self._places, draining=self._draining)
         self.following = Following(reading, places=self._places, draining=self._draining)
         self.administration = Administration(
             self.topics,

@@ -34,7 +34,7 @@ FETCH_LIST_PARTITIONS: Final = 64
 """A fetch of no more partitions is part of what a connection takes; of a longer list each is counted."""
 
 FETCH_PARTITION_BYTES: Final = 600
-"""What a fetch holds for each partition that it names: where it is read from, who is to be woken, what it gave."""
+"""What a fetch holds for each partition that it names: where it is read from, how it is woken, what it gave."""
 
 FETCH_LISTS_BYTES_MAX: Final = 8 * _MEBIBYTE
 """All that, of all fetches with long lists: one with every partition of the largest topic fits."""
@@ -59,7 +59,7 @@ COLD_READ_MS_MAX: Final = 2_000
 """A fetch that has something to answer goes on to further runs, of all its partitions, only for so long."""
 
 READ_AHEAD_BYTES_MAX: Final = 16 * _MEBIBYTE
-"""Decoded records of old segments kept for those who read on. Part of the slack in the settings' sum."""
+"""Decoded records of old segments kept for readers that go on. Part of the slack in the settings' sum."""
 
 READ_AHEAD_PIECE_BYTES: Final = _MEBIBYTE
 """A read of an old segment takes so many bytes at least: about a row group, which is decoded as a whole anyway."""
@@ -95,7 +95,7 @@ COMMIT_WAIT_MS_MAX: Final = 30_000
 """How long a request waits for a commit under way before it is told that its outcome is unknown."""
 
 LOG_POLL_MS: Final = 500
-"""How often the log is looked at for other gateways' commits while somebody waits for records."""
+"""How often the log is looked at for other gateways' commits while a reader waits for records."""
 
 ANSWER_WAIT_MS_MAX: Final = 10_000
 """How long a fetch waits for memory to hold its answer."""

@@ -1,4 +1,4 @@
-"""Checkpoints of one table, written behind the commits, by whoever commits (docs/decisions/003-gateway-writes-checkpoints.md).
+"""Checkpoints of one table, written by the gateway that commits, behind it (docs/decisions/003-gateway-writes-checkpoints.md).
 
 One at a time, never on a request's way; one that fails is logged and tried again later: a table without a fresh checkpoint
 works, it only loads slower.

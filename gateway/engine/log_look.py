@@ -1,4 +1,4 @@
-"""Looks at one log's head, shared by everybody who wants one.
+"""Looks at one log's head, shared by all callers that want one.
 
 At most one look is under way and one waits to begin. A look that began before a request arrived may have missed a commit
 that was acknowledged in between, so a request is content only with a look that begins after it.
@@ -13,7 +13,7 @@ from gateway.call import check_way_back
 
 
 class LogLook:
-    """``look`` makes one look; its errors reach everybody who waits for it."""
+    """``look`` makes one look; its errors reach every caller that waits for it."""
 
     def __init__(self, look: Callable[[], Awaitable[None]]) -> None:
         self._look = look
@@ -44,6 +44,6 @@ class LogLook:
 
 
 def _retrieve(task: asyncio.Task[None]) -> None:
-    """Note the error as seen also when everybody who waited for it has gone."""
+    """Note the error as seen also when every caller that waited for it has gone."""
     if not task.cancelled():
         task.exception()

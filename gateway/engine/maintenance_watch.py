@@ -1,4 +1,4 @@
-"""Notices topics that nobody looks after: with more segments than maintenance would ever leave.
+"""Notices topics that maintenance does not look after: with more segments than maintenance would ever leave.
 
 Such a topic stays correct; it loads slower, takes more memory, and Spark plans longer over it. So it is said, in the log and in
 the metrics, and nothing else happens.

@@ -1,9 +1,9 @@
 """How much memory the manifests of all loaded topics may take: past it nothing is appended until maintenance has caught up.
 
-A segment costs memory in every gateway that has its topic open, until maintenance merges it. Where nobody does, flush after flush
-adds one, so:
+A segment costs memory in every gateway that has its topic open, until maintenance merges it. Without maintenance each flush adds
+one, so:
 
-1. Idle topics are forgotten before anybody is refused (``registry``).
+1. Idle topics are forgotten before a request is refused (``registry``).
 2. A topic whose manifest takes ``ONE_TOPIC_SHARE`` of the budget takes no more records, and none does while all together take
    more than the budget. That is a refusal of the moment: 503 ``OVERLOADED``, nothing happened.
 3. Only appending is refused. Reading, deleting records, deleting a topic, and finishing decided transactions go on; and whatever
@@ -28,7 +28,7 @@ from log_format.errors import BackOff
 from log_format.topic.state import TopicState
 
 ONE_TOPIC_SHARE: Final = 0.75
-"""Of the budget: a topic that nobody looks after leaves room for those that somebody does."""
+"""Of the budget: a topic without maintenance leaves room for those that have it."""
 
 SAID_AGAIN_MS: Final = 60_000
 """How often the log says that records are refused."""
@@ -91,7 +91,7 @@ class ManifestBudget:
         return self._used_bytes > self.bytes_max or self._held_by(topic) > self.bytes_max * ONE_TOPIC_SHARE
 
     def refusal(self, state: TopicState) -> BackOff:
-        """What whoever wants to append is told."""
+        """The refusal for a request that would append."""
         self._refusals.inc()
         own_mib = self._held_by(state.topic) / _MEBIBYTE
         what = (

@@ -1,4 +1,4 @@
-"""One topic as this gateway has it: its table, its writer, and who waits for its records."""
+"""One topic as this gateway has it: its table, its writer, and the readers that wait for its records."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class OpenTopic(OpenTable[TopicState]):
         return pending
 
     def moved(self, before: TopicState) -> None:
-        """Wake those who wait for what happened since."""
+        """Wake what waits for what happened since."""
         state = self.log.state
         self.sequencing.wake()
         if state.topic_id != before.topic_id or state.config is not before.config:
@@ -154,7 +154,7 @@ class OpenTopic(OpenTable[TopicState]):
                     self.waiters.wake_all()
                     return
         finally:
-            self._polling = None  # not in a callback: who begins to wait before that is called would wait for no look
+            self._polling = None  # not in a callback: a reader that comes before that is called would wait for no look
 
     def _polling_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:

@@ -1,7 +1,7 @@
-"""What was decoded of old segments beyond what somebody asked for: most likely the next thing that they ask for.
+"""What was decoded of old segments beyond what a reader asked for: most likely the next thing that it asks for.
 
 A row group is read and decoded as a whole, though a fetch may want a few of its records. What is left over stays here for a
-while, so that a reader who goes through old records asks the store once for each row group and not once for each fetch.
+while, so that a reader that goes through old records asks the store once for each row group and not once for each fetch.
 Bounded; the piece that was not used for longest leaves first. Offsets never change their records, and pieces are kept by the
 topic's incarnation, so nothing here is ever wrong; but key compaction may have taken some of it since (``Piece.path``).
 
@@ -59,7 +59,7 @@ class ReadAhead:
         self._by_partition: dict[tuple[str, int], list[Piece]] = {}
 
     def add(self, topic_id: str, partition: int, piece: Piece) -> None:
-        """Keep a piece for the next who reads on there."""
+        """Keep a piece for the next reader that goes on there."""
         if piece.memory_bytes > self.bytes_max:
             return
         place = (topic_id, partition)

@@ -229,7 +229,7 @@ class Reading:
 
         def find_again() -> Located | None:
             _check_not_deleted(topic, state, partition, offset)
-            # Not in the manifest of ``state``: when the log was loaded anew, nobody tells that one what was replaced.
+            # Not in the manifest of ``state``: when the log was loaded anew, that one does not learn what was replaced.
             return topic.state.manifest.find(partition, offset)
 
         piece, _ = await self._from_segment(topic, state, located, read, find_again)

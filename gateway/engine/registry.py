@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from gateway.engine.bounds import LOG_POLL_MS, TOPICS_LOADED_MAX
-from gateway.engine.manifest_budget import ManifestBudget
-from gateway.engine.metrics import EngineMetrics
-from gateway.engine.open_topic import OpenTopic
+from gateway.engine.open_topic import OpenTopic, TopicParts
 from gateway.problem import overloaded
 from log_format.errors import RequestRefused
 from log_format.topic.config import check_topic_name
@@ -28,10 +26,10 @@ _EVICTION_STEP = 64
 class TopicRegistry:
     """Belongs to the event loop."""
 
-    def __init__(self, open_topic: Callable[[str], OpenTopic], budget: ManifestBudget, metrics: EngineMetrics) -> None:
-        self._open = open_topic
-        self._budget = budget
-        self._metrics = metrics
+    def __init__(self, parts: TopicParts) -> None:
+        self._parts = parts
+        self._budget = parts.budget
+        self._metrics = parts.access.metrics
         self._topics: OrderedDict[str, OpenTopic] = OrderedDict()
 
     def __iter__(self) -> Iterator[OpenTopic]:
@@ -63,7 +61,7 @@ class TopicRegistry:
                     f"Topic {name!r} is not opened: those in use take {self._budget.total_bytes} of {self._budget.bytes_max} "
                     "bytes. Have segments merged (tidelog maintain), read fewer topics at once, or raise manifest_bytes_max."
                 )
-            topic = self._open(name)
+            topic = OpenTopic(name, self._parts)
             self._keep(topic)
         else:
             self._topics.move_to_end(name)

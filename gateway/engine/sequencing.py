@@ -1,6 +1,6 @@
 """Puts the idempotent requests to one topic in the order of their sequences, before the writer sees them.
 
-A request is let through when those before it are in the log or on their way there; then it shares their flush, and nobody waits
+A request is let through when those before it are in the log or on their way there; then it shares their flush, and does not wait
 for an acknowledgement. One that is ahead waits. What is let through may still be refused by the commit, which is where
 sequences are judged (``log_format.topic.producers``): this is only about order, and knows nothing that must last.
 
@@ -23,7 +23,7 @@ from log_format.topic.producers import ProducerStamp, SequenceCheck, out_of_orde
 from log_format.topic.state import TopicState
 
 _LOOK_MS: Final = 200
-"""How often the log is looked at while somebody waits: those before it may come in through other gateways."""
+"""How often the log is looked at while a request waits: those before it may come in through other gateways."""
 
 
 class Sequencing:
@@ -40,11 +40,11 @@ class Sequencing:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody waits here, and nothing that was let through is under way."""
+        """Whether no request waits here, and nothing that was let through is under way."""
         return not self._waiting and not self._under_way
 
     def wake(self) -> None:
-        """Something changed: those who wait look again."""
+        """Something changed: requests that wait look again."""
         if self._waiting:
             self._changed.set()
             self._changed = asyncio.Event()

@@ -1,10 +1,10 @@
-"""The newest flushes in memory, for those who read where others have just written.
+"""The newest flushes in memory, for readers of what was just written.
 
 1. A flush enters when its commit stands, and leaves as a whole; its table is counted once, however many runs it has.
-2. The oldest flush leaves first, whoever reads: reading old records never evicts new ones, since what is read from the
+2. The oldest flush leaves first, whatever is read: reading old records never evicts new ones, since what is read from the
    store does not enter.
 3. Runs are found by the topic's incarnation, so a topic made anew never shows what the old one held.
-4. A flush is here as it was sent: who looks below a log start, or where keys were compacted, must ask the table (``reading``).
+4. A flush is here as it was sent: a reader below a log start, or where keys were compacted, must ask the table (``reading``).
 
 Not thread-safe: everything here belongs to the event loop.
 """

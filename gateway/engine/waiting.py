@@ -1,6 +1,6 @@
-"""Who waits for records of which partition, woken the moment a commit stands.
+"""Readers that wait for records of a partition, woken the moment a commit stands.
 
-The number of those who wait is bounded over all topics; past it they are refused (503 ``OVERLOADED``).
+Their number is bounded over all topics; past it a reader is refused (503 ``OVERLOADED``).
 """
 
 from __future__ import annotations

@@ -125,8 +125,6 @@ class Writer:
             label=table.label,
             waiting_max=BATCHES_WAITING_MAX,
         )
-        self.reconsider = self._commits.reconsider
-        self.drain = self._commits.drain
 
     @property
     def is_idle(self) -> bool:
@@ -143,6 +141,14 @@ class Writer:
         self._metrics.buffered_bytes.inc(size)
         pending.settled.add_done_callback(partial(self._let_go, size, reservation))
         return pending
+
+    def reconsider(self) -> None:
+        """The topic or its settings changed: what waits may be due now."""
+        self._commits.reconsider()
+
+    async def drain(self) -> None:
+        """Flush what waits without waiting for company; return when all of it is settled."""
+        await self._commits.drain()
 
     async def acknowledged(self, pending: PendingBatch) -> Acknowledgement:
         """Where the batch's records are, once the commit that holds them stands; then the present call's change stands.

@@ -15,7 +15,8 @@ from typing import Literal
 
 from gateway.call import second_part
 from gateway.engine.bounds import PARTITIONS_PER_STEP
-from gateway.engine.fetching import FetchAnswer, Fetched, FetchFrom, Fetching, FetchLimits
+from gateway.engine.fetch_answer import FetchAnswer, Fetched, FetchFrom, FetchLimits
+from gateway.engine.fetching import Fetching
 from gateway.engine.registry import TopicRegistry
 from gateway.engine.waiting import Wakeup
 from gateway.groups.membership.coordinator import Coordinator

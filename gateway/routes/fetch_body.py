@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field
 
-from gateway.engine.fetching import FetchFrom, FetchLimits
+from gateway.engine.fetch_answer import FetchFrom, FetchLimits
 from gateway.http import fields
 from gateway.http.parameters import INT64_MAX, integer
 from log_format import limits

@@ -26,8 +26,8 @@ from gateway.openapi.problems import BODY_ERRORS, problems
 from gateway.openapi.schemas import PARTITION, TOPIC_NAME, object_of, ref
 from gateway.problem import request_id
 from gateway.routes.control_route import ControlRoute
-from gateway.routes.fetch import many_response
 from gateway.routes.fetch_body import Limits
+from gateway.routes.fetched_records import many_response
 from gateway.routes.group_offsets import Offsets, Position
 from gateway.routes.groups import MEMBER_ERRORS, Generation, Subscription
 from log_format.errors import ErrorCode

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peers
 from gateway.engine.bounds import EngineBounds
-from gateway.engine.fetching import FetchAnswer, Fetched, FetchFrom, FetchLimits, StartWord
+from gateway.engine.fetch_answer import FetchAnswer, Fetched, FetchFrom, FetchLimits, StartWord
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.writer import PendingBatch
 from gateway.log_engine import LogEngine

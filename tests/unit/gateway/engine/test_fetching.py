@@ -9,7 +9,7 @@ import time
 import pytest
 
 from gateway.engine.bounds import FETCH_PARTITION_BYTES, SMALL_ANSWER_BYTES
-from gateway.engine.fetching import FetchAnswer, Fetched, FetchFrom
+from gateway.engine.fetch_answer import FetchAnswer, Fetched, FetchFrom
 from gateway.memory_budget import MemoryBudget
 from log_format.errors import BackOff, ErrorCode, UnknownTopic
 from tests.support.engine import make_gateway, offsets_of, run, values_of

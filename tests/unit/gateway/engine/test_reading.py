@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from gateway.engine.fetching import Fetched, FetchFrom
+from gateway.engine.fetch_answer import Fetched, FetchFrom
 from gateway.engine.reading import ReadLimits
 from log_format import layout
 from log_format.errors import BackOff, CorruptData, ErrorCode, OffsetOutOfRange, UnsupportedTable

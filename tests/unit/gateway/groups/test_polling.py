@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.engine.fetching import FetchLimits
+from gateway.engine.fetch_answer import FetchLimits
 from gateway.groups.groups import Joining
 from gateway.groups.polling import Polling, PollWish
 from log_format.errors import ErrorCode, RequestRefused

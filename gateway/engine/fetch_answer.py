@@ -1,0 +1,81 @@
+"""What a fetch asks for, and what it gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from gateway.engine.bounds import SMALL_ANSWER_BYTES, SMALL_ANSWER_RECORDS
+from gateway.engine.reading import Records
+from gateway.memory_budget import Reservation
+from log_format.errors import TidelogError
+
+StartWord = Literal["earliest", "latest"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchFrom:
+    """One partition to read: from an offset or a word, or from the first record with ``timestamp_ms`` or later; not both."""
+
+    topic: str
+    partition: int
+    offset: int | StartWord | None = None
+    timestamp_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchLimits:
+    """Totals: records (1 …), bytes of keys, values and headers (1 …), bytes to wait for (0 …), how long (0 …)."""
+
+    records_max: int
+    bytes_max: int
+    bytes_min: int
+    wait_ms_max: int
+
+    @property
+    def are_small(self) -> bool:
+        """Whether they allow a small answer only."""
+        return self.bytes_max <= SMALL_ANSWER_BYTES and self.records_max <= SMALL_ANSWER_RECORDS
+
+    def made_small(self) -> FetchLimits:
+        """The same for a small answer."""
+        return replace(
+            self,
+            bytes_max=min(self.bytes_max, SMALL_ANSWER_BYTES),
+            records_max=min(self.records_max, SMALL_ANSWER_RECORDS),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """What one partition gave."""
+
+    topic: str
+    partition: int
+    records: Records
+    high_watermark: int
+    log_start_offset: int
+
+
+@dataclass(slots=True)
+class FetchAnswer:
+    """What each partition gave, in the order of the request, and the memory reserved for it: release it when it is sent."""
+
+    parts: list[Fetched | TidelogError]
+    reservation: Reservation
+    record_count: int = 0
+    """Records of all partitions."""
+    size_bytes: int = 0
+    """Keys, values and headers of all partitions."""
+    is_final: bool = False
+    """A partition failed or is full: waiting would not make the answer better."""
+
+    def take(self, part: Fetched | TidelogError) -> None:
+        """What the next partition gave."""
+        self.parts.append(part)
+        if isinstance(part, Fetched):
+            self.record_count += part.records.record_count
+            self.size_bytes += part.records.size_bytes
+            self.is_final |= part.records.is_full
+        else:
+            self.is_final = True

@@ -1,0 +1,111 @@
+"""Where a fetch begins to read: first a look at each topic that is younger than the fetch (G4), then an offset in each partition.
+
+However many partitions it names, the event loop is others' in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gateway.engine.bounds import PARTITIONS_PER_STEP, TOPIC_LOOKS_AT_ONCE
+from gateway.engine.fetch_answer import FetchFrom
+from gateway.engine.open_topic import OpenTopic
+from gateway.engine.reading import Reading
+from gateway.engine.registry import TopicRegistry, is_topic_name
+from log_format import limits
+from log_format.errors import OffsetOutOfRange, TidelogError, UnknownTopic
+from log_format.topic.state import TopicState
+
+Topics = Mapping[str, OpenTopic | TidelogError]
+
+
+@dataclass(slots=True)
+class ReadFrom:
+    """Where one partition is read from, in this incarnation of its topic."""
+
+    topic: OpenTopic
+    topic_id: str
+    partition: int
+    offset: int
+
+    def state(self) -> TopicState:
+        """The topic's newest state. Raises ``UnknownTopic``, ``OffsetOutOfRange``."""
+        state = self.topic.existing_with(self.partition)
+        if state.topic_id != self.topic_id:
+            raise UnknownTopic(self.topic.name)
+        log_start, high_watermark = state.log_start(self.partition), state.high_watermark(self.partition)
+        if not log_start <= self.offset <= high_watermark:
+            raise OffsetOutOfRange(self.topic.name, self.partition, self.offset, log_start, high_watermark)
+        return state
+
+
+class Locating:
+    """Errors are in the place of what they are about. Belongs to the event loop."""
+
+    def __init__(self, registry: TopicRegistry, reading: Reading) -> None:
+        self._registry = registry
+        self._reading = reading
+
+    async def fresh(self, wanted: Sequence[FetchFrom], arrival_ms: int) -> Topics:
+        """The topics by name, each looked at once after ``arrival_ms`` (monotonic)."""
+        looked: dict[str, OpenTopic | TidelogError] = {}
+        names = iter(dict.fromkeys(one.topic for one in wanted))
+
+        async def look() -> None:
+            for name in names:
+                looked[name] = await self._looked_at(name, arrival_ms)
+
+        if len(wanted) == 1:
+            await look()
+        else:
+            await asyncio.gather(*(look() for _ in range(min(TOPIC_LOOKS_AT_ONCE, len(wanted)))))
+        return looked
+
+    async def located(self, wanted: Sequence[FetchFrom], topics: Topics) -> list[ReadFrom | TidelogError]:
+        """Where each is read from, in the order of the request."""
+        starts: list[ReadFrom | TidelogError] = []
+        for number, one in enumerate(wanted, 1):
+            starts.append(await self._start(one, topics[one.topic]))
+            if number % PARTITIONS_PER_STEP == 0:
+                await asyncio.sleep(0)
+        return starts
+
+    async def start_of(self, wanted: FetchFrom, arrival_ms: int) -> ReadFrom:
+        """Where one partition is read from. Raises its error."""
+        (start,) = await self.located([wanted], await self.fresh([wanted], arrival_ms))
+        if isinstance(start, TidelogError):
+            raise start
+        return start
+
+    async def _looked_at(self, name: str, arrival_ms: int) -> OpenTopic | TidelogError:
+        if not is_topic_name(name):
+            return UnknownTopic(name[: limits.TOPIC_NAME_CHARACTERS_MAX])
+        try:
+            return await self._registry.fresh(name, arrival_ms)
+        except TidelogError as error:
+            return error
+
+    async def _start(self, wanted: FetchFrom, topic: OpenTopic | TidelogError) -> ReadFrom | TidelogError:
+        if isinstance(topic, TidelogError):
+            return topic
+        try:
+            state = topic.existing_with(wanted.partition)
+            assert state.topic_id is not None
+            offset = await self._offset(topic, state, wanted)
+        except TidelogError as error:
+            return error
+        return ReadFrom(topic, state.topic_id, wanted.partition, offset)
+
+    async def _offset(self, topic: OpenTopic, state: TopicState, wanted: FetchFrom) -> int:
+        log_start, high_watermark = state.log_start(wanted.partition), state.high_watermark(wanted.partition)
+        if wanted.timestamp_ms is not None:
+            found = await self._reading.offset_of_timestamp(topic, state, wanted.partition, wanted.timestamp_ms)
+            return high_watermark if found is None else found
+        if wanted.offset == "earliest":
+            return log_start
+        if wanted.offset == "latest":
+            return high_watermark
+        assert isinstance(wanted.offset, int)
+        return wanted.offset

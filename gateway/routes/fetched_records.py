@@ -1,0 +1,140 @@
+"""Fetched records as answers: encoded when they are sent."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+from starlette.requests import Request
+
+from gateway.codec.arrow_answer import arrow_pieces
+from gateway.codec.event_stream import PING, end_event, record_events
+from gateway.codec.json_answer import Positions, failed_partition, json_pieces, ndjson_pieces
+from gateway.codec.media_type import ARROW_STREAM, JSON, NDJSON
+from gateway.engine.answer_memory import AROUND_BYTES
+from gateway.engine.bounds import EVENTS_BYTES_MAX
+from gateway.engine.fetch_answer import FetchAnswer, Fetched
+from gateway.engine.following import Ended, Following, Silence
+from gateway.engine.locating import ReadFrom
+from gateway.engine.reading import Records
+from gateway.gateway import Gateway
+from gateway.http.fetch_response import PIECE_TEXT_BYTES, EventStreamResponse, RecordsResponse
+from gateway.memory_budget import Memory
+from gateway.problem import problem_bytes
+from gateway.routes.fetch_body import RECORDS_MAX
+from log_format.errors import TidelogError
+from log_format.records.schema import RECORD_SCHEMA
+
+_RECORD_TEXT_BYTES: Final = 96
+"""About what JSON adds to a record's own bytes."""
+_PART_TEXT_BYTES: Final = 512
+"""And about what it has for each partition, or the time that takes: more of them are encoded in a thread."""
+
+# What an answer covers when it is sent in pieces was reserved before it was read.
+assert RECORDS_MAX * _RECORD_TEXT_BYTES + PIECE_TEXT_BYTES <= AROUND_BYTES
+
+_NO_RECORDS: Final = RECORD_SCHEMA.empty_table()
+
+
+def one_response(gateway: Gateway, kind: str, found: FetchAnswer) -> RecordsResponse:
+    """The answer with one partition. Raises its error."""
+    (part,) = found.parts
+    if isinstance(part, TidelogError):
+        found.reservation.release()
+        raise part
+    positions = _positions(part)
+    table = _table(part.records)
+    makers: dict[str, Callable[[], Iterator[bytes]]] = {
+        JSON: lambda: json_pieces(part.topic, part.partition, table, positions),
+        NDJSON: lambda: ndjson_pieces(table),
+        ARROW_STREAM: lambda: arrow_pieces(table),
+    }
+    return RecordsResponse(
+        makers[kind],
+        size_bytes=found.size_bytes + _RECORD_TEXT_BYTES * found.record_count,
+        media_type=kind,
+        headers=_headers(positions),
+        reservation=found.reservation,
+        pool=gateway.codec_pool,
+    )
+
+
+def many_response(
+    gateway: Gateway, opening: bytes, keys: Sequence[tuple[str, int]], found: FetchAnswer, identity: str | None
+) -> RecordsResponse:
+    """The answer with several partitions, in the order of ``keys``; ``opening``: the object's first members, brace included."""
+
+    def pieces() -> Iterator[bytes]:
+        yield opening + b'"partitions":['
+        separator = b""
+        for (topic, partition), part in zip(keys, found.parts, strict=True):
+            yield separator
+            separator = b","
+            if isinstance(part, TidelogError):
+                yield failed_partition(topic, partition, problem_bytes(part, identity))
+            else:
+                yield from json_pieces(part.topic, part.partition, _table(part.records), _positions(part))
+        yield b"]}"
+
+    size = found.size_bytes + _RECORD_TEXT_BYTES * found.record_count + _PART_TEXT_BYTES * len(found.parts)
+    return RecordsResponse(
+        pieces, size_bytes=size, media_type=JSON, headers={}, reservation=found.reservation, pool=gateway.codec_pool
+    )
+
+
+def events_response(request: Request, following: Following, start: ReadFrom, memory: Memory) -> EventStreamResponse:
+    """The records of one partition as events, as they come. Raises as ``ReadFrom.state``."""
+    state = start.state()
+    positions = Positions(
+        next_offset=start.offset,
+        high_watermark=state.high_watermark(start.partition),
+        log_start_offset=state.log_start(start.partition),
+    )
+    return EventStreamResponse(request, _events(following, start, memory), headers=_headers(positions))
+
+
+async def _events(following: Following, start: ReadFrom, memory: Memory) -> AsyncGenerator[bytes, None]:
+    with following.follow(start.topic, start.partition, start.offset, memory) as stream:
+        while True:
+            event = await stream.next()
+            if isinstance(event, Silence):
+                yield PING
+            elif isinstance(event, Ended):
+                yield end_event(event.reason if event.error is None else str(event.error.code), stream.offset)
+                return
+            else:
+                reservation = event.reservation
+                try:
+                    if event.records.size_bytes <= EVENTS_BYTES_MAX:
+                        data = b"".join(record_events(_table(event.records)))
+                        # A slow reader holds the text of the events, not the row groups that they came from.
+                        del event
+                        reservation.cover(len(data))
+                        reservation.shrink_to(len(data))
+                        yield data
+                    else:
+                        for piece in record_events(_table(event.records)):
+                            yield piece
+                finally:
+                    reservation.release()
+
+
+def _positions(part: Fetched) -> Positions:
+    return Positions(
+        next_offset=part.records.next_offset,
+        high_watermark=part.high_watermark,
+        log_start_offset=part.log_start_offset,
+    )
+
+
+def _headers(positions: Positions) -> dict[str, int]:
+    return {
+        "tidelog-next-offset": positions.next_offset,
+        "tidelog-high-watermark": positions.high_watermark,
+        "tidelog-log-start-offset": positions.log_start_offset,
+    }
+
+
+def _table(records: Records) -> pa.Table:
+    return pa.concat_tables(records.tables) if records.tables else _NO_RECORDS
