@@ -59,28 +59,28 @@ class Heard:
     has_changed: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupParts:
+    """What groups are coordinated with."""
+
+    table: GroupsTable
+    subscribed: SubscribedTopics
+    deadlines: SessionDeadlines
+    clock: Clock
+    metrics: GroupMetrics
+
+
 class LiveGroup:
     """A group that this gateway coordinates. ``is_lost``: it does not any more, or can't tell; it has to be claimed anew."""
 
-    def __init__(
-        self,
-        row: GroupRow,
-        *,
-        table: GroupsTable,
-        subscribed: SubscribedTopics,
-        deadlines: SessionDeadlines,
-        clock: Clock,
-        metrics: GroupMetrics,
-    ) -> None:
+    def __init__(self, row: GroupRow, parts: GroupParts) -> None:
         self.row = row
         self.holdings = Holdings(row)
         self.is_lost = False
-        self._table = table
-        self._regrouping = Regrouping(subscribed, table.budget)
-        self._deadlines = deadlines
-        self._clock = clock
-        self._metrics = metrics
-        now_ms = clock.monotonic_ms()
+        self._parts = parts
+        self._clock = parts.clock
+        self._regrouping = Regrouping(parts.subscribed, parts.table.budget)
+        now_ms = self._clock.monotonic_ms()
         self.sessions = {
             member.member_id: Session(now_ms + LEASE_MS, member.session_timeout_ms, member.acknowledged)
             for member in row.members
@@ -221,7 +221,7 @@ class LiveGroup:
         """Have the sessions looked at when the first of them may end, whether or not their members' calls go on."""
         now_ms = self._clock.monotonic_ms()
         first_ms = min((session.deadline_ms(now_ms) for session in self.sessions.values()), default=None)
-        self._deadlines.expect(self.name, first_ms)
+        self._parts.deadlines.expect(self.name, first_ms)
 
     def stood_still(self, duration_ms: int) -> None:
         """This process did not run for so long: no session did."""
@@ -266,7 +266,7 @@ class LiveGroup:
         pending = self._changes.submit(asked)
         try:
             growth_bytes = 0 if asked.join is None else member_bytes(asked.join)
-            pending.settled.add_done_callback(self._table.budget.admit(growth_bytes))
+            pending.settled.add_done_callback(self._parts.table.budget.admit(growth_bytes))
         except BackOff:
             self._changes.withdraw(pending)
             raise
@@ -290,10 +290,10 @@ class LiveGroup:
 
     async def _write(self, row: GroupRow) -> GroupRow:
         """The row as it is in the table; from then on it is the group's."""
-        written = (await self._table.decide(Regroup(row=row))).row
+        written = (await self._parts.table.decide(Regroup(row=row))).row
         assert written is not None
         if written.generation != self.row.generation:
-            self._metrics.rebalances.inc()
+            self._parts.metrics.rebalances.inc()
             _log.info("group %s: generation %d, %d members", row.group, row.generation, len(row.members))
         self._replace(written)
         return written
