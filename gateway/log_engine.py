@@ -92,31 +92,13 @@ class LogEngine:
         self._store = store
         self._metrics = EngineMetrics(registry)
         self._look_pool = Pool("look", LOOK_THREADS)
-        self._access = TableAccess(
-            store=store,
-            clock=clock,
-            new_id=new_id,
-            look_pool=self._look_pool,
-            load_pool=Pool("load", LOAD_THREADS),
-            write_pool=Pool("write", bounds.write_threads),
-            metrics=self._metrics,
-        )
+        self._access = self._table_access(bounds.write_threads)
         self._cold_pool = Pool("read", bounds.read_threads)
         self._tail = TailCache(bounds.tail_cache_bytes_max)
         self._metrics.tail_cache_bytes.set_function(lambda: self._tail.size_bytes)
         self._places = WaitingPlaces(bounds.waiting_polls_max)
         self._metrics.waiting_polls.set_function(lambda: self._places.taken_count)
-        self.topics = TopicRegistry(
-            TopicParts(
-                access=self._access,
-                tail=self._tail,
-                budget=ManifestBudget(bounds.manifest_bytes_max, clock, self._metrics),
-                watch=MaintenanceWatch(clock, self._metrics),
-                contended=ownership.contended,
-                draining=self._draining,
-                log_poll_ms=bounds.log_poll_ms,
-            )
-        )
+        self.topics = TopicRegistry(self._topic_parts(ownership))
         reading = Reading(
             self._tail,
             SegmentReader(cold_store, footer_cache_bytes=bounds.footer_cache_bytes_max),
@@ -160,6 +142,28 @@ class LogEngine:
         self.sweeping = Sweeping(table, staging, finisher, pending, clock=clock)
         self._large_bodies = MemoryBudget(bounds.large_bodies_bytes_max, "large bodies")
         self._drained: asyncio.Task[None] | None = None
+
+    def _table_access(self, write_threads: int) -> TableAccess:
+        return TableAccess(
+            store=self._store,
+            clock=self.clock,
+            new_id=new_id,
+            look_pool=self._look_pool,
+            load_pool=Pool("load", LOAD_THREADS),
+            write_pool=Pool("write", write_threads),
+            metrics=self._metrics,
+        )
+
+    def _topic_parts(self, ownership: Ownership) -> TopicParts:
+        return TopicParts(
+            access=self._access,
+            tail=self._tail,
+            budget=ManifestBudget(self.bounds.manifest_bytes_max, self.clock, self._metrics),
+            watch=MaintenanceWatch(self.clock, self._metrics),
+            contended=ownership.contended,
+            draining=self._draining,
+            log_poll_ms=self.bounds.log_poll_ms,
+        )
 
     @property
     def draining(self) -> bool:
