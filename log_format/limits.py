@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-TIMESTAMP_MS_MIN: Final = 0
 TIMESTAMP_MS_MAX: Final = 253_402_300_799_999
 """9999-12-31T23:59:59.999Z, the last moment that Spark, Delta and Python's datetime all can name."""
 
@@ -30,9 +29,13 @@ FETCH_WAIT_MS_MAX: Final = 60_000
 """Largest ``max_wait_ms`` of a fetch."""
 
 SESSION_TIMEOUT_MS_MIN: Final = 1_000
+"""Least ``session_timeout_ms`` of a group's member (docs/http-api.md, section 7)."""
+
 SESSION_TIMEOUT_MS_MAX: Final = 1_800_000
+"""Largest ``session_timeout_ms``, Kafka's ``group.max.session.timeout.ms``: so long a dead member keeps its partitions."""
+
 SESSION_TIMEOUT_MS_DEFAULT: Final = 45_000
-"""Range and default (Kafka's) of a group's ``session_timeout_ms``."""
+"""Default of ``session_timeout_ms``, Kafka's."""
 
 HEADERS_PER_RECORD_MAX: Final = 65_536
 """Headers of one record that a gateway takes. Records have few, and a reader of one holds all of its headers."""
@@ -132,6 +135,7 @@ PRODUCER_EXPIRATION_MS: Final = 86_400_000
 """Default of ``producer.id.expiration.ms``, Kafka's."""
 
 TRANSACTION_TIMEOUT_MS_DEFAULT: Final = 60_000
+"""Default of a transaction's ``timeout_ms``, Kafka's ``transaction.timeout.ms``."""
 
 TRANSACTION_TIMEOUT_MS_MIN: Final = 1_000
 """The least of docs/http-api.md, section 5: a shorter one would end before a slow store has staged anything."""

@@ -10,11 +10,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from log_format.limits import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+from log_format.limits import TIMESTAMP_MS_MAX
 
 __all__ = ["BATCH_SCHEMA", "HEADER", "HEADERS", "RECORD_SCHEMA", "TIMESTAMP", "TIMESTAMP_MS_MAX", "TIMESTAMP_MS_MIN"]
 
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+TIMESTAMP_MS_MIN: Final = 0
 
 HEADER: Final = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 HEADERS: Final = pa.list_(pa.field("element", HEADER))

@@ -145,7 +145,7 @@ def test_the_wheel_holds_the_packages_and_their_data_and_nothing_else(wheel: Pat
         names = set(archive.namelist())
     assert tracked <= names
     typed = {f"{name}/py.typed" for name in ("log_format", "spark_pipeline", "tidelog")}
-    assert typed | {"gateway/docs_page.html", "spark_pipeline/jars.lock"} <= tracked
+    assert typed | {"gateway/openapi/docs_page.html", "spark_pipeline/jars.lock"} <= tracked
     assert {name.split("/")[0] for name in names} == PACKAGES | {f"tidelog-{__version__}.dist-info"}
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.gateway_process import running_gateway
+
 pytestmark = pytest.mark.processes
 
 ROOT = Path(__file__).parents[2]
@@ -33,27 +35,8 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str
     directory = tmp_path_factory.mktemp("readme")
     (directory / ".venv").symlink_to(Path(sys.prefix))
     (directory / "access.log").write_text("GET / 200\n")
-    command = [
-        sys.executable,
-        "-m",
-        "gateway",
-        "--store",
-        str(directory / "data"),
-        "--port",
-        "0",
-        "--log-level",
-        "error",
-    ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    try:
-        with process.stdout:
-            yield directory, process.stdout.readline().decode().split(" listens on ")[1].split()[0]
-        process.terminate()
-        assert process.wait(60) == 0
-    finally:
-        process.kill()
-        process.wait()
+    with running_gateway(directory / "data", directory / "gateway.log", "--log-level", "error") as gateway:
+        yield directory, gateway.url
 
 
 def typed(reader: tuple[Path, str], command: str, *, until: str = "") -> str:

@@ -153,6 +153,20 @@ def _may_import(path: Path, parts: list[str]) -> bool:
     return own[0] == "tests" and not is_test and (parts[1:2] == ["support"] or parts[1] == own[1])
 
 
+def test_tests_share_their_doubles() -> None:
+    """A clock or a whole store that a test turns is one of ``tests.support``, or the simulation's own."""
+    shared = (ROOT / "tests/support", ROOT / "tests/simulation/simulated")
+    classes = (
+        (path, node, {part.name for part in node.body if isinstance(part, ast.FunctionDef)})
+        for path, tree in _modules()
+        if path.is_relative_to(ROOT / "tests") and path.parent not in shared
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    )
+    doubles = ({"now_ms", "sleep_ms"}, {"get", "put", "put_if_absent", "list"})
+    _assert_none([f"{path}: {node.name}" for path, node, names in classes if any(each <= names for each in doubles)])
+
+
 def test_packages_only_name_their_parts() -> None:
     """An __init__.py defines nothing: whoever looks for a thing finds it in the file that has its name."""
     definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

@@ -8,21 +8,9 @@ from gateway.cluster.heartbeat import Heartbeat
 from gateway.cluster.ownership import Mode, Ownership
 from gateway.cluster.peers import REST_MS, Peer, Peers
 from log_format.cluster.preferred import preferred
+from tests.support.clocks import ManualClock
 
 NAMES = [f"name-{number}" for number in range(50)]
-
-
-class ManualClock:
-    elapsed_ms = 0
-
-    def now_ms(self) -> int:
-        return self.elapsed_ms
-
-    def monotonic_ms(self) -> int:
-        return self.elapsed_ms
-
-    def sleep_ms(self, duration_ms: int) -> None:
-        self.elapsed_ms += duration_ms
 
 
 def heartbeat(name: str, start: int = 1) -> Heartbeat:
