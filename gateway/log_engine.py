@@ -34,13 +34,9 @@ from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
 from gateway.engine.tail_cache import TailCache
 from gateway.engine.waiting import Draining, WaitingPlaces
-from gateway.finishing.finisher import Finisher
-from gateway.finishing.pending_offsets import PendingOffsets
-from gateway.finishing.staging import Staging
+from gateway.finishing.finishing import Finishing
 from gateway.groups.groups import Groups
 from gateway.memory_budget import MemoryBudget, Reservation
-from gateway.tables.groups import GroupsTable
-from gateway.tables.transactions import TransactionsTable
 from gateway.transactions.one_request import OneRequest
 from gateway.transactions.preparing import Preparing
 from gateway.transactions.sweeping import Sweeping
@@ -70,6 +66,18 @@ def _warm_up() -> None:
     decode_row_group(footer, 0, segment.data[: segment.footer_start][footer.row_groups[0].start :])
 
 
+def _access(store: ObjectStore, clock: Clock, metrics: EngineMetrics, write_threads: int) -> TableAccess:
+    return TableAccess(
+        store=store,
+        clock=clock,
+        new_id=new_id,
+        look_pool=Pool("look", LOOK_THREADS),
+        load_pool=Pool("load", LOAD_THREADS),
+        write_pool=Pool("write", write_threads),
+        metrics=metrics,
+    )
+
+
 class LogEngine:
     """One gateway's engine. ``store`` is written and looked at; ``cold_store`` is the same store with connections of its own,
     so that reading old records never waits for writers, nor they for it. Belongs to the event loop."""
@@ -91,16 +99,7 @@ class LogEngine:
         self._draining = Draining()
         self._store = store
         self._metrics = EngineMetrics(registry)
-        self._look_pool = Pool("look", LOOK_THREADS)
-        self._access = TableAccess(
-            store=store,
-            clock=clock,
-            new_id=new_id,
-            look_pool=self._look_pool,
-            load_pool=Pool("load", LOAD_THREADS),
-            write_pool=Pool("write", bounds.write_threads),
-            metrics=self._metrics,
-        )
+        self._access = _access(store, clock, self._metrics, bounds.write_threads)
         self._cold_pool = Pool("read", bounds.read_threads)
         self._tail = TailCache(bounds.tail_cache_bytes_max)
         self._metrics.tail_cache_bytes.set_function(lambda: self._tail.size_bytes)
@@ -117,14 +116,13 @@ class LogEngine:
                 log_poll_ms=bounds.log_poll_ms,
             )
         )
-        reading = Reading(
+        self.reading = reading = Reading(
             self._tail,
             SegmentReader(cold_store, footer_cache_bytes=bounds.footer_cache_bytes_max),
             pool=self._cold_pool,
             clock=clock,
             metrics=self._metrics,
         )
-        self.reading = reading
         self.locating = Locating(self.topics, reading)
         self.fetching = Fetching(self.locating, reading, clock=clock, places=self._places, draining=self._draining)
         self.following = Following(reading, places=self._places, draining=self._draining)
@@ -133,31 +131,26 @@ class LogEngine:
             store,
             cold_store,
             clock=clock,
-            look_pool=self._look_pool,
+            look_pool=self._access.look_pool,
             cold_pool=self._cold_pool,
             request_bytes_max=bounds.request_bytes_max,
         )
-        self.producer_ids = ProducerIds(store, pool=self._look_pool, clock=clock, new_id=new_id)
-        groups = GroupsTable(self._access, bytes_max=bounds.groups_bytes_max)
-        table = TransactionsTable(self._access)
-        staging = Staging(store, pool=self._look_pool, new_id=new_id, memory=request_memory)
-        finisher = Finisher(table=table, groups=groups, staging=staging, topics=self.topics, clock=clock)
-        pending = PendingOffsets(groups, table, finisher, clock=clock)
+        self.producer_ids = ProducerIds(store, pool=self._access.look_pool, clock=clock, new_id=new_id)
+        self._finishing = Finishing(self._access, self.topics, bounds.groups_bytes_max, request_memory)
         self.groups = Groups(
             self._access,
-            groups,
+            self._finishing,
             self.topics,
-            pending=pending,
             administration=self.administration,
             reading=reading,
             fetching=self.fetching,
             ownership=ownership,
             registry=registry,
         )
-        preparing = Preparing(self.groups.committed, groups, self.topics, clock=clock)
-        parts = (table, staging, finisher, preparing, self.producer_ids)
+        preparing = Preparing(self.groups.committed, self._finishing.groups, self.topics, clock=clock)
+        parts = (self._finishing, preparing, self.producer_ids)
         self.transactions, self.one_request = Transactions(*parts, clock=clock), OneRequest(*parts, clock=clock)
-        self.sweeping = Sweeping(table, staging, finisher, pending, clock=clock)
+        self.sweeping = Sweeping(self._finishing, clock=clock)
         self._large_bodies = MemoryBudget(bounds.large_bodies_bytes_max, "large bodies")
         self._drained: asyncio.Task[None] | None = None
 
@@ -197,7 +190,7 @@ class LogEngine:
 
     async def store_answers(self) -> None:
         """Return when the store can be read. Raises ``StoreUnavailable``, ``BackOff``."""
-        await self._look_pool.run(self._ask_store)
+        await self._access.look_pool.run(self._ask_store)
 
     async def measure(self) -> None:
         """Look at how far groups are behind, now and then and for a bounded time. Raises nothing."""
@@ -245,6 +238,6 @@ class LogEngine:
         await self.groups.drain()
         await self.topics.drain()
         self.sweeping.stop()
-        await self.transactions.drain()
+        await self._finishing.drain()
         await self.administration.drain()
         # The pools stay: requests that are under way are still answered.

@@ -15,7 +15,7 @@ from gateway.engine.fetching import Fetching
 from gateway.engine.open_table import TableAccess
 from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
-from gateway.finishing.pending_offsets import PendingOffsets
+from gateway.finishing.finishing import Finishing
 from gateway.groups.bounds import DELETED_TIMES_MAX, HEARTBEAT_MS_MAX
 from gateway.groups.membership.coordinator import Coordinator
 from gateway.groups.membership.deadlines import SessionDeadlines
@@ -29,7 +29,6 @@ from gateway.groups.offsets.lag_watch import LagWatch
 from gateway.groups.offsets.reset import Reset
 from gateway.groups.polling import Polling
 from gateway.groups.subscription.subscribed_topics import SubscribedTopics
-from gateway.tables.groups import GroupsTable
 from log_format.errors import BackOff
 from log_format.groups.changes import CoordinatorFenced, not_empty
 from log_format.groups.holdings import Holdings
@@ -77,10 +76,9 @@ class Groups:
     def __init__(
         self,
         access: TableAccess,
-        table: GroupsTable,
+        finishing: Finishing,
         topics: TopicRegistry,
         *,
-        pending: PendingOffsets,
         administration: Administration,
         reading: Reading,
         fetching: Fetching,
@@ -91,14 +89,14 @@ class Groups:
         clock = access.clock
         self._clock = clock
         self._new_id = access.new_id
-        self.table = table
+        self.table = table = finishing.groups
         self._subscribed = SubscribedTopics(topics, administration, clock=clock, pool=access.look_pool)
         deadlines = SessionDeadlines()
         parts = (table, self._subscribed, deadlines)
         self.coordinator = Coordinator(*parts, clock=clock, coordinator_id=access.new_id(), metrics=metrics)
         self.upkeep = Upkeep(self.coordinator, *parts, ownership=ownership, clock=clock, metrics=metrics)
         incarnations = Incarnations(topics, clock=clock)
-        self.committed = Committed(table, self.coordinator, pending, incarnations, metrics=metrics)
+        self.committed = Committed(table, self.coordinator, finishing.pending, incarnations, metrics=metrics)
         self.reset = Reset(self.committed, incarnations, reading)
         self.lag = Lag(self.committed, incarnations, topics, reading, clock=clock)
         self.lag_watch = LagWatch(table, ownership, topics, reading, clock=clock, registry=registry)

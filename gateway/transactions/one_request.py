@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from gateway.call import second_part, unasked
 from gateway.engine.bounds import SEQUENCE_AHEAD_MAX, SEQUENCE_WAIT_MS_MAX
 from gateway.engine.producer_ids import ProducerIds
-from gateway.finishing.finisher import Finisher
-from gateway.finishing.staging import Listed, Staged, Staging
-from gateway.tables.transactions import TransactionsTable
+from gateway.finishing.finishing import Finishing
+from gateway.finishing.staging import Listed, Staged
 from gateway.transactions.preparing import Preparing
 from log_format.clock import Clock
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, TidelogError
@@ -45,17 +44,15 @@ class OneRequest:
 
     def __init__(
         self,
-        table: TransactionsTable,
-        staging: Staging,
-        finisher: Finisher,
+        finishing: Finishing,
         preparing: Preparing,
         producer_ids: ProducerIds,
         *,
         clock: Clock,
     ) -> None:
-        self._table = table
-        self._staging = staging
-        self._finisher = finisher
+        self._table = finishing.transactions
+        self._staging = finishing.staging
+        self._finisher = finishing.finisher
         self._preparing = preparing
         self._producer_ids = producer_ids
         self._clock = clock

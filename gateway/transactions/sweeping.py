@@ -8,11 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from gateway.finishing.finisher import Finisher
-from gateway.finishing.pending_offsets import PendingOffsets
-from gateway.finishing.staging import Staging
+from gateway.finishing.finishing import Finishing
 from gateway.supervised import supervised
-from gateway.tables.transactions import TransactionsTable
 from log_format import limits
 from log_format.clock import Clock
 from log_format.errors import TidelogError
@@ -30,19 +27,11 @@ LEFT_ALONE_MS = 15_000
 class Sweeping:
     """Belongs to the event loop."""
 
-    def __init__(
-        self,
-        table: TransactionsTable,
-        staging: Staging,
-        finisher: Finisher,
-        pending: PendingOffsets,
-        *,
-        clock: Clock,
-    ) -> None:
-        self._table = table
-        self._staging = staging
-        self._finisher = finisher
-        self._pending = pending
+    def __init__(self, finishing: Finishing, *, clock: Clock) -> None:
+        self._table = finishing.transactions
+        self._staging = finishing.staging
+        self._finisher = finishing.finisher
+        self._pending = finishing.pending
         self._clock = clock
         self._left_alone_ms = 0
         self._running: asyncio.Task[None] | None = None

@@ -15,9 +15,8 @@ from collections.abc import Mapping
 from gateway.call import second_part, unasked
 from gateway.engine.bounds import SEQUENCE_AHEAD_MAX, SEQUENCE_WAIT_MS_MAX
 from gateway.engine.producer_ids import ProducerIds
-from gateway.finishing.finisher import Finisher
-from gateway.finishing.staging import Staged, Staging
-from gateway.tables.transactions import TransactionsTable
+from gateway.finishing.finishing import Finishing
+from gateway.finishing.staging import Staged
 from gateway.transactions.preparing import Preparing
 from log_format.clock import Clock
 from log_format.errors import BackOff, CorruptData, ErrorCode, OutcomeUnknown, RequestRefused, TidelogError
@@ -44,28 +43,21 @@ class Transactions:
 
     def __init__(
         self,
-        table: TransactionsTable,
-        staging: Staging,
-        finisher: Finisher,
+        finishing: Finishing,
         preparing: Preparing,
         producer_ids: ProducerIds,
         *,
         clock: Clock,
     ) -> None:
-        self._table = table
-        self._staging = staging
-        self._finisher = finisher
+        self._table = finishing.transactions
+        self._staging = finishing.staging
+        self._finisher = finishing.finisher
         self._preparing = preparing
         self._producer_ids = producer_ids
         self._clock = clock
         self._indexed: Mapping[str, TransactionRow] = {}
         self._by_producer_id: dict[str, TransactionRow] = {}
         """``_indexed`` by another key: made once for each version of the table, and not for each request."""
-
-    async def drain(self) -> None:
-        """Decide what was asked."""
-        await self._table.drain()
-        await self._staging.drain()
 
     async def new_epoch(self, transactional_id: str) -> TransactionRow:
         """The transactional id's next epoch, older ones fenced. Raises ``BackOff``, ``OutcomeUnknown``."""

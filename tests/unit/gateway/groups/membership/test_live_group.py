@@ -1,4 +1,4 @@
-"""A group that may not grow takes in nobody, and lets go of everybody who leaves."""
+"""A group that may not grow takes in no member, and lets go of all that leave; its members have one assignor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gateway.groups.membership.live_group import LiveGroup
 from gateway.groups.metrics import GroupMetrics
 from gateway.problem import overloaded
 from log_format.clock import SystemClock
-from log_format.errors import BackOff
+from log_format.errors import BackOff, ErrorCode, RequestRefused
 from log_format.groups.changes import Regroup
 from log_format.groups.row import GroupRow, MemberRow
 from log_format.groups.state import Group
@@ -102,5 +102,27 @@ def test_more_partitions_than_a_group_may_read(monkeypatch: pytest.MonkeyPatch) 
 
     async def scenario() -> None:
         await _join_and_leave(_Group(is_full_then=False, partitions_then=10))
+
+    asyncio.run(scenario())
+
+
+def test_members_of_an_empty_group_that_want_different_assignors() -> None:
+    """At once, or while the first is under way: the first is in, the others are refused, and leave no trace."""
+
+    async def scenario() -> None:
+        live = _Group(is_full_then=False, partitions_then=4).live
+        at_once = [live.join(_member(name), assignor) for name, assignor in (("a", "range"), ("b", "sticky"))]
+        joining = asyncio.gather(*at_once, return_exceptions=True)
+        await asyncio.sleep(0)
+        late = asyncio.create_task(live.join(_member("c"), "sticky"))
+        first, second = await joining
+        assert not isinstance(first, BaseException), first
+        for refused in (second, (await asyncio.gather(late, return_exceptions=True))[0]):
+            assert isinstance(refused, RequestRefused)
+            assert refused.code is ErrorCode.INCONSISTENT_ASSIGNOR
+        assert [member.member_id for member in live.row.members] == ["a"]
+        await live.leave(["a"])
+        await live.join(_member("b"), "sticky")
+        assert live.row.assignor == "sticky"
 
     asyncio.run(scenario())

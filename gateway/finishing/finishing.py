@@ -1,0 +1,30 @@
+"""What a gateway finishes transactions with, put together."""
+
+from __future__ import annotations
+
+from gateway.engine.open_table import TableAccess
+from gateway.engine.registry import TopicRegistry
+from gateway.finishing.finisher import Finisher
+from gateway.finishing.pending_offsets import PendingOffsets
+from gateway.finishing.staging import Staging
+from gateway.memory_budget import MemoryBudget
+from gateway.tables.groups import GroupsTable
+from gateway.tables.transactions import TransactionsTable
+
+
+class Finishing:
+    """Belongs to the event loop. ``memory``: for what was staged, while it is read and appended."""
+
+    def __init__(self, access: TableAccess, topics: TopicRegistry, groups_bytes_max: int, memory: MemoryBudget) -> None:
+        self.groups = GroupsTable(access, bytes_max=groups_bytes_max)
+        self.transactions = TransactionsTable(access)
+        self.staging = Staging(access.store, pool=access.look_pool, new_id=access.new_id, memory=memory)
+        self.finisher = Finisher(
+            table=self.transactions, groups=self.groups, staging=self.staging, topics=topics, clock=access.clock
+        )
+        self.pending = PendingOffsets(self.groups, self.transactions, self.finisher, clock=access.clock)
+
+    async def drain(self) -> None:
+        """Decide what was asked; delete what is to be deleted behind answers."""
+        await self.transactions.drain()
+        await self.staging.drain()
