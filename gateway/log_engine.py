@@ -116,13 +116,8 @@ class LogEngine:
                 log_poll_ms=bounds.log_poll_ms,
             )
         )
-        self.reading = reading = Reading(
-            self._tail,
-            SegmentReader(cold_store, footer_cache_bytes=bounds.footer_cache_bytes_max),
-            pool=self._cold_pool,
-            clock=clock,
-            metrics=self._metrics,
-        )
+        segments = SegmentReader(cold_store, footer_cache_bytes=bounds.footer_cache_bytes_max)
+        self.reading = reading = Reading(self._tail, segments, pool=self._cold_pool, clock=clock, metrics=self._metrics)
         self.locating = Locating(self.topics, reading)
         self.fetching = Fetching(self.locating, reading, clock=clock, places=self._places, draining=self._draining)
         self.following = Following(reading, places=self._places, draining=self._draining)
