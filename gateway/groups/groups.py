@@ -20,6 +20,7 @@ from gateway.groups.bounds import DELETED_TIMES_MAX, HEARTBEAT_MS_MAX
 from gateway.groups.membership.coordinator import Coordinator
 from gateway.groups.membership.deadlines import SessionDeadlines
 from gateway.groups.membership.live_group import GroupParts, Joined, LiveGroup
+from gateway.groups.membership.regrouping import Regrouping
 from gateway.groups.membership.upkeep import Upkeep
 from gateway.groups.metrics import GroupMetrics
 from gateway.groups.offsets.committed import Committed, unknown_group
@@ -92,7 +93,12 @@ class Groups:
         self.table = table = finishing.groups
         self._subscribed = SubscribedTopics(topics, administration, clock=clock, pool=access.look_pool)
         parts = GroupParts(
-            table=table, subscribed=self._subscribed, deadlines=SessionDeadlines(), clock=clock, metrics=metrics
+            table=table,
+            subscribed=self._subscribed,
+            regrouping=Regrouping(self._subscribed, table.budget),
+            deadlines=SessionDeadlines(),
+            clock=clock,
+            metrics=metrics,
         )
         self.coordinator = Coordinator(parts, coordinator_id=access.new_id())
         self.upkeep = Upkeep(self.coordinator, parts, ownership=ownership)

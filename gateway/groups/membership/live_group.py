@@ -65,6 +65,7 @@ class GroupParts:
 
     table: GroupsTable
     subscribed: SubscribedTopics
+    regrouping: Regrouping
     deadlines: SessionDeadlines
     clock: Clock
     metrics: GroupMetrics
@@ -79,7 +80,6 @@ class LiveGroup:
         self.is_lost = False
         self._parts = parts
         self._clock = parts.clock
-        self._regrouping = Regrouping(parts.subscribed, parts.table.budget)
         now_ms = self._clock.monotonic_ms()
         self.sessions = {
             member.member_id: Session(now_ms + LEASE_MS, member.session_timeout_ms, member.acknowledged)
@@ -275,7 +275,7 @@ class LiveGroup:
     async def _take_in(self, group: Group[Asked, GroupRow]) -> None:
         """Make the next row of what was asked meanwhile, and commit it."""
         try:
-            next_row = await self._regrouping.next_row(self.row, group.items, self._acknowledged())
+            next_row = await self._parts.regrouping.next_row(self.row, group.items, self._acknowledged())
             row = await self._write(next_row.row) if next_row.row != self.row else self.row
             self._subscriptions = next_row.subscriptions
         except (CoordinatorFenced, OutcomeUnknown):

@@ -18,6 +18,7 @@ from gateway.groups.membership import upkeep as module
 from gateway.groups.membership.coordinator import Coordinator
 from gateway.groups.membership.deadlines import SessionDeadlines
 from gateway.groups.membership.live_group import GroupParts
+from gateway.groups.membership.regrouping import Regrouping
 from gateway.groups.membership.upkeep import Upkeep
 from gateway.groups.metrics import GroupMetrics
 from log_format.errors import TidelogError
@@ -93,6 +94,7 @@ def _coordinator(
     parts = GroupParts(
         table=table,
         subscribed=topics,
+        regrouping=Regrouping(topics, table.budget),
         deadlines=SessionDeadlines(),
         clock=clock or ManualClock(),
         metrics=GroupMetrics(CollectorRegistry()),

@@ -14,6 +14,7 @@ from gateway.groups.assignment.next_row import Subscriptions
 from gateway.groups.membership import regrouping as module
 from gateway.groups.membership.deadlines import SessionDeadlines
 from gateway.groups.membership.live_group import GroupParts, LiveGroup
+from gateway.groups.membership.regrouping import Regrouping
 from gateway.groups.metrics import GroupMetrics
 from gateway.problem import overloaded
 from log_format.clock import SystemClock
@@ -50,6 +51,7 @@ class _Group:
         parts = GroupParts(
             table=this,
             subscribed=this,
+            regrouping=Regrouping(this, this),
             deadlines=SessionDeadlines(),
             clock=SystemClock(),
             metrics=GroupMetrics(CollectorRegistry()),
