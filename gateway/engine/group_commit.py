@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
@@ -57,7 +56,7 @@ class Pending(Generic[ItemT, OutcomeT]):
 class Waiting(Generic[ItemT]):
     """What no group has taken yet, in order."""
 
-    entries: deque[Pending[ItemT, Any]] = field(default_factory=deque)
+    entries: list[Pending[ItemT, Any]] = field(default_factory=list)
     size_bytes: int = 0
 
     def __bool__(self) -> bool:
@@ -79,7 +78,7 @@ class Waiting(Generic[ItemT]):
 
     def take(self, count: int) -> list[Pending[ItemT, Any]]:
         """Take out the first ``count``, or all that are left."""
-        taken = [self.entries.popleft() for _ in range(min(count, len(self.entries)))]
+        taken, self.entries[:count] = self.entries[:count], []
         self.size_bytes -= sum(pending.size_bytes for pending in taken)
         return taken
 
@@ -204,7 +203,8 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
         self._label = label
         self._waiting_max = waiting_max
         self._waiting: Waiting[ItemT] = Waiting()
-        self._changed = asyncio.Event()
+        self._changed: asyncio.Event | None = None
+        """Of a run: there are many of these, and most are idle."""
         self._draining = False
         self._running: asyncio.Task[None] | None = None
         self._under_way: set[asyncio.Task[None]] = set()
@@ -232,7 +232,7 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
                 self._running = asyncio.create_task(self._run())
             self._running.add_done_callback(self._report)
         elif self._schedule.due(self._waiting, pending.arrived) <= pending.arrived:
-            self._changed.set()
+            self.reconsider()
         return pending
 
     async def outcome(
@@ -258,32 +258,34 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
 
     def reconsider(self) -> None:
         """What the schedule goes by has changed: a group may be due now."""
-        self._changed.set()
+        if self._changed is not None:
+            self._changed.set()
 
     async def drain(self) -> None:
         """Return when everything is settled. From now on groups are due at once."""
         self._draining = True
-        self._changed.set()
+        self.reconsider()
         while under_way := {*self._under_way, *(() if self._running is None else (self._running,))}:
             await asyncio.wait(under_way)
 
     async def _run(self) -> None:
         try:
+            self._changed = asyncio.Event()
             while self._waiting:
-                await self._until_due()
+                await self._until_due(self._changed)
                 if self._waiting and not await self._begin():
                     break
         finally:
             # Not in a callback of the task: what is submitted before that is called would wait for a run that is over.
-            self._running = None
+            self._running = self._changed = None
             for pending in self._waiting.take(self.waiting_count):
                 pending.settle(BackOff(f"The commits of {self._label} met a defect: this was not written."))
 
-    async def _until_due(self) -> None:
+    async def _until_due(self, changed: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()
         is_due = False
         while self._waiting:
-            self._changed.clear()
+            changed.clear()
             now = loop.time()
             due = self._schedule.due(self._waiting, now)
             is_due = is_due or self._draining or due <= now
@@ -291,7 +293,7 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
                 break
             try:
                 async with asyncio.timeout_at(None if is_due else due):
-                    await self._changed.wait()
+                    await changed.wait()
             except TimeoutError:
                 is_due = True
         # One turn of the loop, so that what is arriving at this very moment comes along.
@@ -318,7 +320,7 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
             if not group.way_made.done():
                 group.way_made.set_result(False)
             self._under_way.discard(asyncio.current_task())
-            self._changed.set()
+            self.reconsider()
 
     def _report(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:

@@ -7,7 +7,8 @@ from typing import Final
 from log_format import limits
 
 LEASE_MS: Final = 1_000
-"""How old the table's head may be when a coordinator answers from memory. Who takes over gives every member so much more time."""
+"""How old the table's head may be when a coordinator answers from memory. A gateway that takes over gives each member that
+much more time."""
 
 SESSION_TIMEOUT_MS_MIN: Final = limits.SESSION_TIMEOUT_MS_MIN
 SESSION_TIMEOUT_MS_MAX: Final = limits.SESSION_TIMEOUT_MS_MAX
@@ -23,13 +24,13 @@ TICK_MS: Final = 100
 """How often sessions are looked at that may have ended."""
 
 PAUSE_MS_MIN: Final = 1_000
-"""A tick so late says that this process stood still: nobody's session ran meanwhile."""
+"""A tick so late says that this process stood still: no session ran meanwhile."""
 
 ADOPTION_MS: Final = 5_000
 """How often a gateway looks for groups that lost their coordinator."""
 
 EXPIRY_MS: Final = 60_000
-"""How often a gateway looks for groups that nobody uses."""
+"""How often a gateway looks for unused groups."""
 
 OFFSETS_RETENTION_MS: Final = 7 * 86_400_000
 """Kafka's ``offsets.retention.ms``: how long the offsets of a group without members stay."""
@@ -78,7 +79,7 @@ COMPACTION_MS: Final = 10_000
 """How often it is looked whether the table should be compacted."""
 
 LAG_LOOK_MS: Final = 10_000
-"""How often lag is looked at for the metrics, however often somebody scrapes them."""
+"""How often lag is looked at for the metrics, however often they are scraped."""
 
 LAG_FRESH_MS: Final = 5_000
 """What was seen of a topic so long ago is good enough for that; those of groups with members were seen more recently."""

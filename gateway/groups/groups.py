@@ -19,7 +19,8 @@ from gateway.finishing.finishing import Finishing
 from gateway.groups.bounds import DELETED_TIMES_MAX, HEARTBEAT_MS_MAX
 from gateway.groups.membership.coordinator import Coordinator
 from gateway.groups.membership.deadlines import SessionDeadlines
-from gateway.groups.membership.live_group import Joined, LiveGroup
+from gateway.groups.membership.live_group import GroupParts, Joined, LiveGroup
+from gateway.groups.membership.regrouping import Regrouping
 from gateway.groups.membership.upkeep import Upkeep
 from gateway.groups.metrics import GroupMetrics
 from gateway.groups.offsets.committed import Committed, unknown_group
@@ -91,10 +92,16 @@ class Groups:
         self._new_id = access.new_id
         self.table = table = finishing.groups
         self._subscribed = SubscribedTopics(topics, administration, clock=clock, pool=access.look_pool)
-        deadlines = SessionDeadlines()
-        parts = (table, self._subscribed, deadlines)
-        self.coordinator = Coordinator(*parts, clock=clock, coordinator_id=access.new_id(), metrics=metrics)
-        self.upkeep = Upkeep(self.coordinator, *parts, ownership=ownership, clock=clock, metrics=metrics)
+        parts = GroupParts(
+            table=table,
+            subscribed=self._subscribed,
+            regrouping=Regrouping(self._subscribed, table.budget),
+            deadlines=SessionDeadlines(),
+            clock=clock,
+            metrics=metrics,
+        )
+        self.coordinator = Coordinator(parts, coordinator_id=access.new_id())
+        self.upkeep = Upkeep(self.coordinator, parts, ownership=ownership)
         incarnations = Incarnations(topics, clock=clock)
         self.committed = Committed(table, self.coordinator, finishing.pending, incarnations, metrics=metrics)
         self.reset = Reset(self.committed, incarnations, reading)

@@ -245,7 +245,7 @@ class Polling:
             return None if fetch.cancelled() else fetch.result()
         finally:
             change.cancel()
-            # The client may have gone away in the moment in which it was answered: nobody else gives the memory back.
+            # The client may have gone away in the moment in which it was answered: no other code gives the memory back.
             if not is_taken and not fetch.cancel() and not fetch.cancelled() and fetch.exception() is None:
                 fetch.result().reservation.release()
 

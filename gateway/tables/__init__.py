@@ -1,4 +1,4 @@
 """The two system tables as a gateway has them: their decisions share commits, and what they take in memory is bounded.
 
-What the decisions mean is ``log_format``'s; who takes them lives in the folders above.
+What the decisions mean is ``log_format``'s. The folders above take them.
 """

@@ -1,4 +1,4 @@
-"""Looks for what is left of transactions: brings them to an end, deletes what is staged for nobody, keeps the table small.
+"""Looks for what is left of transactions: finishes them, deletes what is staged in vain, keeps the table small.
 
 Every gateway does, at its start and then every few seconds; two that do it at once do it no harm.
 """
@@ -37,7 +37,7 @@ class Sweeping:
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """From now on look; at first for all that is decided, since who decided it may be this gateway before its restart."""
+        """From now on look; at first for all that is decided: this gateway may have decided it before its restart."""
         self._running = asyncio.create_task(supervised(self._round, "the sweep of transactions"))
 
     def stop(self) -> None:
@@ -46,7 +46,7 @@ class Sweeping:
             self._running.cancel()
 
     async def sweep_once(self, *, left_alone_ms: int | None = None) -> None:
-        """Finish what was decided and left, abort what is late, delete what is staged for nobody. Raises ``TidelogError``."""
+        """Finish what was decided and left, abort what is late, delete what is staged in vain. Raises ``TidelogError``."""
         left_alone_ms = LEFT_ALONE_MS if left_alone_ms is None else left_alone_ms
         staged = await self._staging.transaction_ids()
         transactions = (await self._table.fresh()).transactions
@@ -73,11 +73,11 @@ class Sweeping:
         await asyncio.sleep(PAUSE_MS / 1000)
 
     async def _collect(self, transaction_id: str, row: TransactionRow | None, now_ms: int) -> None:
-        """Delete what is staged for a transaction that has ended, or that nobody will decide any more."""
+        """Delete what is staged for a transaction that has ended, or that will never be decided."""
         try:
             since_ms = row.recorded_at_ms if row is not None else issued_ms(transaction_id)
         except ValueError:
-            return  # somebody else's object
+            return  # not an object of ours
         is_job = row is None and kind_of(transaction_id) == JOB
         if now_ms - since_ms <= (limits.ORPHAN_GRACE_MS if is_job else LEFT_ALONE_MS):
             return

@@ -160,7 +160,7 @@ class Transactions:
 
     async def _still_usable(self, transaction_id: str) -> None:
         """Raise ``RequestRefused`` where the transaction was fenced or decided while an object for it was on its way: then the
-        object is none of it. ``OutcomeUnknown`` where nobody can say."""
+        object is none of it. ``OutcomeUnknown`` where that is not known."""
         try:
             await self.usable(transaction_id)
         except BackOff as problem:

@@ -34,8 +34,8 @@ async def _swallowed(work: Any) -> None:
     await asyncio.gather(work, return_exceptions=True)
 
 
-def _takes_over_without_grace(self: LiveGroup, row: Any, **arguments: Any) -> None:
-    _begin(self, row, **arguments)
+def _takes_over_without_grace(self: LiveGroup, row: Any, parts: Any) -> None:
+    _begin(self, row, parts)
     for session in self.sessions.values():
         session.seen_ms -= session.timeout_ms
 

@@ -80,7 +80,7 @@ def members_after(row: GroupRow, happened: Happened) -> list[MemberRow]:
 
 
 def frozen(row: GroupRow, subscriptions: Subscriptions) -> Subscriptions:
-    """The subscriptions without anything that nobody in the row has yet: for a group that may not become larger."""
+    """The subscriptions, less what no member in the row has yet: for a group that may not become larger."""
     counts: dict[str, int] = {}
     for member in row.members:
         for topic, numbers in member.target.items():
@@ -135,7 +135,7 @@ def next_row(row: GroupRow, members: Sequence[MemberRow], subscriptions: Subscri
 
 
 def _was_there(member: MemberRow, known: Collection[str]) -> bool:
-    """Whether it did not join just now: who joins acknowledges the generation that it is answered."""
+    """Whether it was a member before: one that joins acknowledges the generation that it is answered."""
     return member.member_id in known
 
 

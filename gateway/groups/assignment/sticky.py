@@ -1,9 +1,10 @@
 """Partitions spread evenly while as few as possible move (KIP-54, KIP-429).
 
-1. Who had a partition keeps it where it still may. 2. What nobody has goes to the member with the fewest, the partitions with
-the fewest takers first. 3. As long as a partition can go to a member with at least two fewer than its holder, it goes there; who
-has the most gives first. Members with the same subscription so end with counts that differ by one at most, and as few partitions
-move as that allows.
+1. A member keeps the partitions that it had and still may have.
+2. A free partition goes to the member with the fewest; the partitions with the fewest takers go first.
+3. As long as a partition can go to a member with at least two fewer than its holder, it goes there; the largest holder gives
+   first. Members with the same subscription so end with counts that differ by one at most, and as few partitions move as that
+   allows.
 """
 
 from __future__ import annotations

@@ -14,37 +14,20 @@ from collections.abc import Iterator
 
 from gateway.call import unasked
 from gateway.groups.bounds import GROUPS_MAX, LEASE_MS
-from gateway.groups.membership.deadlines import SessionDeadlines
-from gateway.groups.membership.live_group import LiveGroup
-from gateway.groups.metrics import GroupMetrics
-from gateway.groups.subscription.subscribed_topics import SubscribedTopics
+from gateway.groups.membership.live_group import GroupParts, LiveGroup
 from gateway.problem import overloaded
-from gateway.tables.groups import GroupsTable
-from log_format.clock import Clock
 from log_format.groups.changes import Claim, CoordinatorFenced, Delete
 
 
 class Coordinator:
     """``coordinator_id``: names this very process."""
 
-    def __init__(
-        self,
-        table: GroupsTable,
-        subscribed: SubscribedTopics,
-        deadlines: SessionDeadlines,
-        *,
-        clock: Clock,
-        coordinator_id: str,
-        metrics: GroupMetrics,
-    ) -> None:
-        self._table = table
-        self._subscribed = subscribed
-        self._deadlines = deadlines
-        self._clock = clock
+    def __init__(self, parts: GroupParts, *, coordinator_id: str) -> None:
+        self._parts = parts
+        self._table = parts.table
         self._coordinator_id = coordinator_id
-        self._metrics = metrics
-        metrics.groups.set_function(lambda: len(self._groups))
-        metrics.members.set_function(lambda: sum(len(group.sessions) for group in self))
+        parts.metrics.groups.set_function(lambda: len(self._groups))
+        parts.metrics.members.set_function(lambda: sum(len(group.sessions) for group in self))
         self._groups: dict[str, LiveGroup] = {}
         self._claims: dict[str, asyncio.Task[LiveGroup]] = {}
 
@@ -99,7 +82,7 @@ class Coordinator:
         """Coordinate it no more, as far as this gateway knows."""
         if self._groups.get(group.name) is group:
             del self._groups[group.name]
-            self._deadlines.forget(group.name)
+            self._parts.deadlines.forget(group.name)
         group.is_lost = True
         group.wake_all()
 
@@ -109,14 +92,7 @@ class Coordinator:
         row = claimed.row
         if row is None or row.coordinator != self._coordinator_id:
             raise CoordinatorFenced(name)
-        group = LiveGroup(
-            row,
-            table=self._table,
-            subscribed=self._subscribed,
-            deadlines=self._deadlines,
-            clock=self._clock,
-            metrics=self._metrics,
-        )
+        group = LiveGroup(row, self._parts)
         before = self._groups.get(name)
         self._groups[name] = group
         group.expect_end()

@@ -11,36 +11,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from dataclasses import dataclass
 
 from gateway.call import stands
 from gateway.engine.group_commit import AtOnce, Group, GroupCommit
 from gateway.engine.waiting import Wakeup
-from gateway.groups.assignment.next_row import Happened, Subscriptions, frozen, members_after, next_row
+from gateway.groups.assignment.next_row import Subscriptions
 from gateway.groups.bounds import (
     CHANGES_WAITING_MAX,
-    GROUP_PARTITIONS_MAX,
-    LARGE_GROUP_PARTITIONS,
     LEASE_MS,
     MEMBERS_MAX,
 )
 from gateway.groups.membership.deadlines import SessionDeadlines
+from gateway.groups.membership.regrouping import Asked, Regrouping, assignor_of, other_assignor
 from gateway.groups.membership.session import Session
 from gateway.groups.metrics import GroupMetrics
 from gateway.groups.subscription.subscribed_topics import SeenTopics, SubscribedTopics
 from gateway.problem import overloaded
 from gateway.tables.groups import GroupsTable
 from log_format.clock import Clock
-from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, TidelogError
+from log_format.errors import BackOff, OutcomeUnknown
 from log_format.groups.changes import CoordinatorFenced, Regroup, fenced_member, stale, unknown_member
 from log_format.groups.holdings import Holdings
-from log_format.groups.memory import member_bytes, row_bytes
+from log_format.groups.memory import member_bytes
 from log_format.groups.row import GroupRow, MemberRow, Partitions
-
-T = TypeVar("T")
 
 _log = logging.getLogger("gateway.groups")
 
@@ -64,42 +60,32 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """What one call asks of the next row. With nothing in it: to assign anew if topics or partitions are others than before."""
+class GroupParts:
+    """What groups are coordinated with."""
 
-    join: MemberRow | None = None
-    assignor: str = ""
-    leaves: frozenset[str] = frozenset()
-    acknowledged: dict[str, int] = field(default_factory=dict)
+    table: GroupsTable
+    subscribed: SubscribedTopics
+    regrouping: Regrouping
+    deadlines: SessionDeadlines
+    clock: Clock
+    metrics: GroupMetrics
 
 
 class LiveGroup:
     """A group that this gateway coordinates. ``is_lost``: it does not any more, or can't tell; it has to be claimed anew."""
 
-    def __init__(
-        self,
-        row: GroupRow,
-        *,
-        table: GroupsTable,
-        subscribed: SubscribedTopics,
-        deadlines: SessionDeadlines,
-        clock: Clock,
-        metrics: GroupMetrics,
-    ) -> None:
+    def __init__(self, row: GroupRow, parts: GroupParts) -> None:
         self.row = row
         self.holdings = Holdings(row)
         self.is_lost = False
-        self._table = table
-        self._subscribed = subscribed
-        self._deadlines = deadlines
-        self._clock = clock
-        self._metrics = metrics
-        now_ms = clock.monotonic_ms()
+        self._parts = parts
+        self._clock = parts.clock
+        now_ms = self._clock.monotonic_ms()
         self.sessions = {
             member.member_id: Session(now_ms + LEASE_MS, member.session_timeout_ms, member.acknowledged)
             for member in row.members
         }
-        self._changes: GroupCommit[_Asked, GroupRow] = GroupCommit(
+        self._changes: GroupCommit[Asked, GroupRow] = GroupCommit(
             self._take_in, schedule=AtOnce(), label=f"group {row.group!r}", waiting_max=CHANGES_WAITING_MAX
         )
         self._polls: dict[str, list[Wakeup]] = {}
@@ -142,8 +128,8 @@ class LiveGroup:
         """The member at the generation that took it in. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
         if len(self.row.members) >= MEMBERS_MAX:
             raise overloaded(f"Group {self.name!r} has {MEMBERS_MAX} members already.")
-        asked = _Asked(join=member, assignor=assignor)
-        refusal = self._other_assignor(asked, self._assignor([]))
+        asked = Asked(join=member, assignor=assignor)
+        refusal = other_assignor(self.row, asked, assignor_of(self.row, ()))
         if refusal is not None:
             raise refusal
         row = await self._next(asked)
@@ -156,12 +142,12 @@ class LiveGroup:
 
     async def leave(self, member_ids: Iterable[str]) -> None:
         """Take these out. Raises as ``join``."""
-        await self._next(_Asked(leaves=frozenset(member_ids)))
+        await self._next(Asked(leaves=frozenset(member_ids)))
         stands()
 
     async def topics_changed(self) -> None:
         """Assign anew if topics or partitions are others than before. Raises as ``join``."""
-        await self._next(_Asked())
+        await self._next(Asked())
 
     def is_behind(self, seen: SeenTopics) -> bool:
         """Whether its members' topics or partitions are others than when they were assigned."""
@@ -235,7 +221,7 @@ class LiveGroup:
         """Have the sessions looked at when the first of them may end, whether or not their members' calls go on."""
         now_ms = self._clock.monotonic_ms()
         first_ms = min((session.deadline_ms(now_ms) for session in self.sessions.values()), default=None)
-        self._deadlines.expect(self.name, first_ms)
+        self._parts.deadlines.expect(self.name, first_ms)
 
     def stood_still(self, duration_ms: int) -> None:
         """This process did not run for so long: no session did."""
@@ -245,7 +231,7 @@ class LiveGroup:
                 session.learned_ms += duration_ms
 
     def wake_all(self) -> None:
-        """Let everybody who waits look at the group again."""
+        """Let each waiting poll look at the group again."""
         for waiting in self._polls.values():
             for wakeup in waiting:
                 wakeup.set()
@@ -265,7 +251,7 @@ class LiveGroup:
             return None
         member = self.member(member_id)
         if any(set(numbers) - set(member.target.get(topic, ())) for topic, numbers in member.held.items()):
-            row = await self._next(_Asked(acknowledged={member_id: generation}))
+            row = await self._next(Asked(acknowledged={member_id: generation}))
             stands()
             return row
         if session.acknowledged < generation:
@@ -275,97 +261,39 @@ class LiveGroup:
 
     # The one way to a new row
 
-    async def _next(self, asked: _Asked) -> GroupRow:
+    async def _next(self, asked: Asked) -> GroupRow:
         """The row with what was asked, once it is in the table. It goes on when the caller is cancelled."""
         pending = self._changes.submit(asked)
         try:
             growth_bytes = 0 if asked.join is None else member_bytes(asked.join)
-            pending.settled.add_done_callback(self._table.budget.admit(growth_bytes))
+            pending.settled.add_done_callback(self._parts.table.budget.admit(growth_bytes))
         except BackOff:
             self._changes.withdraw(pending)
             raise
         return await asyncio.shield(pending.settled)
 
-    async def _take_in(self, group: Group[_Asked, GroupRow]) -> None:
+    async def _take_in(self, group: Group[Asked, GroupRow]) -> None:
         """Make the next row of what was asked meanwhile, and commit it."""
-        assignor = self._assignor(group.items)
-        refusals = [self._other_assignor(asked, assignor) for asked in group.items]
-        taken = [asked for asked, refusal in zip(group.items, refusals, strict=True) if refusal is None]
         try:
-            row, subscriptions, full = await self._that_fits(taken, assignor)
-            if row != self.row:
-                row = await self._write(row)
-            self._subscriptions = subscriptions
+            next_row = await self._parts.regrouping.next_row(self.row, group.items, self._acknowledged())
+            row = await self._write(next_row.row) if next_row.row != self.row else self.row
+            self._subscriptions = next_row.subscriptions
         except (CoordinatorFenced, OutcomeUnknown):
             self.is_lost = True
             raise
         finally:
             self.wake_all()
-        group.settle(
-            [
-                refusal or (full if asked.join is not None else None) or row
-                for asked, refusal in zip(group.items, refusals, strict=True)
-            ]
-        )
+        group.settle([refusal or row for refusal in next_row.refusals])
 
-    def _assignor(self, asked: Sequence[_Asked]) -> str:
-        """The members'; of a group without any that of the first who joins."""
-        if self.row.members and self.row.assignor:
-            return self.row.assignor
-        return next((one.assignor for one in asked if one.join is not None), "")
-
-    def _other_assignor(self, asked: _Asked, assignor: str) -> RequestRefused | None:
-        if asked.join is None or assignor in ("", asked.assignor):
-            return None
-        return RequestRefused(
-            f"The members of group {self.name!r} use the assignor {assignor}, not {asked.assignor}.",
-            code=ErrorCode.INCONSISTENT_ASSIGNOR,
-        )
-
-    async def _that_fits(
-        self, asked: Sequence[_Asked], assignor: str
-    ) -> tuple[GroupRow, Subscriptions, TidelogError | None]:
-        """The next row, and what those who join are refused with where there is no room for them.
-
-        A row that may not grow takes in no member and no topic more, and lets go of everybody who leaves.
-        """
-        happened = Happened(
-            joins=[one.join for one in asked if one.join is not None],
-            leaves={name for one in asked for name in one.leaves},
-            acknowledged={
-                **{name: session.acknowledged for name, session in self.sessions.items()},
-                **{name: generation for one in asked for name, generation in one.acknowledged.items()},
-            },
-        )
-        try:
-            row, subscriptions = await self._next_row(happened, assignor)
-            self._table.budget.admit(row_bytes(row) - row_bytes(self.row))(None)
-            return row, subscriptions, None
-        except BackOff as refusal:
-            if refusal.code != ErrorCode.OVERLOADED or not any(one.leaves or one.acknowledged for one in asked):
-                raise
-            row, subscriptions = await self._next_row(replace(happened, joins=()), assignor, is_frozen=True)
-            return row, subscriptions, refusal
-
-    async def _next_row(
-        self, happened: Happened, assignor: str, *, is_frozen: bool = False
-    ) -> tuple[GroupRow, Subscriptions]:
-        size = sum(len(numbers) for member in self.row.members for numbers in member.target.values())
-        members = await _by_size(size + len(self.row.members), lambda: members_after(self.row, happened))
-        subscriptions = await self._subscribed.resolve(members)
-        counted = frozen(self.row, subscriptions) if is_frozen else subscriptions
-        size = sum(counted.counts.values())
-        if not is_frozen and size > GROUP_PARTITIONS_MAX:
-            raise overloaded(f"Group {self.name!r} would read {size} partitions; {GROUP_PARTITIONS_MAX} is the most.")
-        row = await _by_size(size + len(members), lambda: next_row(self.row, members, counted, assignor))
-        return row, subscriptions
+    def _acknowledged(self) -> dict[str, int]:
+        return {name: session.acknowledged for name, session in self.sessions.items()}
 
     async def _write(self, row: GroupRow) -> GroupRow:
         """The row as it is in the table; from then on it is the group's."""
-        written = (await self._table.decide(Regroup(row=row))).row
+        written = (await self._parts.table.decide(Regroup(row=row))).row
         assert written is not None
         if written.generation != self.row.generation:
-            self._metrics.rebalances.inc()
+            self._parts.metrics.rebalances.inc()
             _log.info("group %s: generation %d, %d members", row.group, row.generation, len(row.members))
         self._replace(written)
         return written
@@ -383,8 +311,3 @@ class LiveGroup:
         self.row = row
         self.holdings = Holdings(row)
         self.expect_end()
-
-
-async def _by_size(size: int, work: Callable[[], T]) -> T:
-    """The result of pure work: of much of it from a thread, so that nobody else waits."""
-    return work() if size < LARGE_GROUP_PARTITIONS else await asyncio.to_thread(work)

@@ -26,13 +26,8 @@ from gateway.groups.bounds import (
     TOPICS_WATCHED_MS,
 )
 from gateway.groups.membership.coordinator import Coordinator
-from gateway.groups.membership.deadlines import SessionDeadlines
-from gateway.groups.membership.live_group import LiveGroup
-from gateway.groups.metrics import GroupMetrics
-from gateway.groups.subscription.subscribed_topics import SubscribedTopics
+from gateway.groups.membership.live_group import GroupParts, LiveGroup
 from gateway.supervised import supervised
-from gateway.tables.groups import GroupsTable
-from log_format.clock import Clock
 from log_format.errors import OutcomeUnknown, TidelogError
 
 ItemT = TypeVar("ItemT")
@@ -43,25 +38,13 @@ _log = logging.getLogger("gateway.groups")
 class Upkeep:
     """``start`` once the gateway serves."""
 
-    def __init__(
-        self,
-        coordinator: Coordinator,
-        table: GroupsTable,
-        subscribed: SubscribedTopics,
-        deadlines: SessionDeadlines,
-        *,
-        ownership: Ownership,
-        clock: Clock,
-        metrics: GroupMetrics,
-    ) -> None:
+    def __init__(self, coordinator: Coordinator, parts: GroupParts, *, ownership: Ownership) -> None:
         self._coordinator = coordinator
-        self._table = table
-        self._subscribed = subscribed
-        self._deadlines = deadlines
+        self._parts = parts
+        self._table = parts.table
         self._ownership = ownership
-        self._clock = clock
-        self._metrics = metrics
-        self._ticked_ms = clock.monotonic_ms()
+        self._clock = parts.clock
+        self._ticked_ms = self._clock.monotonic_ms()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
@@ -88,7 +71,7 @@ class Upkeep:
         if late_ms >= PAUSE_MS_MIN:
             for group in self._coordinator:
                 group.stood_still(late_ms)
-        for name in self._deadlines.due(now_ms):
+        for name in self._parts.deadlines.due(now_ms):
             due = self._coordinator.coordinated(name)
             if due is not None and due.has_ended_sessions(now_ms):
                 self._keep(self._end_sessions(due))
@@ -104,8 +87,8 @@ class Upkeep:
             ended = await group.end_sessions()
             if ended:
                 _log.info("group %s: sessions ended: %s", group.name, ", ".join(ended))
-                self._metrics.ended_sessions.inc(len(ended))
-        except Exception as problem:  # noqa: BLE001 - the top of this work: nobody else would look at these sessions again
+                self._parts.metrics.ended_sessions.inc(len(ended))
+        except Exception as problem:  # noqa: BLE001 - the top of this work: no other call looks at these sessions again
             defect = None if isinstance(problem, TidelogError) else problem
             _log.warning("group %s: sessions that ended stay for now: %s", group.name, problem, exc_info=defect)
             await asyncio.sleep(LEASE_MS / 1000)
@@ -114,7 +97,7 @@ class Upkeep:
 
     async def _watch_topics(self) -> None:
         groups = [group for group in self._coordinator if group.sessions and not group.is_lost]
-        seen = await self._subscribed.look(group.row.members for group in groups)
+        seen = await self._parts.subscribed.look(group.row.members for group in groups)
         # One that took in members meanwhile may seem to be: it looks once more, and writes nothing.
         behind = [group for group in groups if group.is_behind(seen)]
         await _each(behind, LiveGroup.topics_changed)

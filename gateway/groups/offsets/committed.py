@@ -156,7 +156,7 @@ class Committed:
 
 
 def unknown_group(name: str) -> RequestRefused:
-    """The answer for a group that nobody made."""
+    """The answer for a group that was never made."""
     return RequestRefused(f"There is no consumer group {name[:255]!r}.", code=ErrorCode.UNKNOWN_GROUP)
 
 

@@ -1,4 +1,4 @@
-"""How far behind consumer groups are, as metrics: looked at when somebody scrapes them, and not otherwise.
+"""How far behind consumer groups are, as metrics: looked at for a scrape, and not otherwise.
 
 1. A group is told of by the gateway that it prefers, whether it has members or not: one whose consumers all died is behind,
    too. While gateways come and go two may tell of one group, so take the maximum.

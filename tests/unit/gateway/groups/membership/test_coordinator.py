@@ -17,6 +17,8 @@ from gateway.groups.bounds import LEASE_MS, OFFSETS_RETENTION_MS
 from gateway.groups.membership import upkeep as module
 from gateway.groups.membership.coordinator import Coordinator
 from gateway.groups.membership.deadlines import SessionDeadlines
+from gateway.groups.membership.live_group import GroupParts
+from gateway.groups.membership.regrouping import Regrouping
 from gateway.groups.membership.upkeep import Upkeep
 from gateway.groups.metrics import GroupMetrics
 from log_format.errors import TidelogError
@@ -87,11 +89,19 @@ def _coordinator(
     commits: _Commits, clock: ManualClock | None = None, ownership: _Ownership | None = None
 ) -> tuple[Coordinator, Any]:
     """A coordinator, and what it does beside requests."""
-    clock, metrics = clock or ManualClock(), GroupMetrics(CollectorRegistry())
-    parts: Any = (commits, _Topics(), SessionDeadlines())
+    table: Any = commits
+    topics: Any = _Topics()
+    parts = GroupParts(
+        table=table,
+        subscribed=topics,
+        regrouping=Regrouping(topics, table.budget),
+        deadlines=SessionDeadlines(),
+        clock=clock or ManualClock(),
+        metrics=GroupMetrics(CollectorRegistry()),
+    )
     owned: Any = ownership or _Ownership()
-    coordinator = Coordinator(*parts, clock=clock, coordinator_id="me", metrics=metrics)
-    return coordinator, Upkeep(coordinator, *parts, ownership=owned, clock=clock, metrics=metrics)
+    coordinator = Coordinator(parts, coordinator_id="me")
+    return coordinator, Upkeep(coordinator, parts, ownership=owned)
 
 
 def _offset(group: str, age_ms: int) -> OffsetRow:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 import gateway.engine  # noqa: F401 - the engine and its groups import each other, and this is the way in
 from gateway.groups.assignment.next_row import Subscriptions
-from gateway.groups.membership import live_group as module
+from gateway.groups.membership import regrouping as module
 from gateway.groups.membership.deadlines import SessionDeadlines
-from gateway.groups.membership.live_group import LiveGroup
+from gateway.groups.membership.live_group import GroupParts, LiveGroup
+from gateway.groups.membership.regrouping import Regrouping
 from gateway.groups.metrics import GroupMetrics
 from gateway.problem import overloaded
 from log_format.clock import SystemClock
@@ -45,14 +47,16 @@ class _Group:
         self.is_full_then, self.partitions_then = is_full_then, partitions_then
         self.partition_count = 4
         self.is_full = False
-        self.live = LiveGroup(
-            _EMPTY,
-            table=self,  # type: ignore[arg-type]
-            subscribed=self,  # type: ignore[arg-type]
+        this: Any = self
+        parts = GroupParts(
+            table=this,
+            subscribed=this,
+            regrouping=Regrouping(this, this),
             deadlines=SessionDeadlines(),
             clock=SystemClock(),
             metrics=GroupMetrics(CollectorRegistry()),
         )
+        self.live = LiveGroup(_EMPTY, parts)
 
     @property
     def budget(self) -> _Group:

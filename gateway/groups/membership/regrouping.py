@@ -1,0 +1,117 @@
+"""What was asked of a group, made into its next row: who joins and leaves, and what each member gets.
+
+A row that may not grow takes in no member and no topic, and lets go of each member that leaves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from gateway.engine.state_budget import StateBudget
+from gateway.groups.assignment.next_row import Happened, Subscriptions, frozen, members_after, next_row
+from gateway.groups.bounds import GROUP_PARTITIONS_MAX, LARGE_GROUP_PARTITIONS
+from gateway.groups.subscription.subscribed_topics import SubscribedTopics
+from gateway.problem import overloaded
+from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
+from log_format.groups.memory import row_bytes
+from log_format.groups.row import GroupRow, MemberRow
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What one call asks of the next row. With nothing in it: to assign anew if topics or partitions are others than before."""
+
+    join: MemberRow | None = None
+    assignor: str = ""
+    leaves: frozenset[str] = frozenset()
+    acknowledged: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextRow:
+    """A group's next row, and what its members subscribe to. ``refusals``: of each that asked, None where it is in the row."""
+
+    row: GroupRow
+    subscriptions: Subscriptions
+    refusals: Sequence[TidelogError | None]
+
+
+class Regrouping:
+    """Belongs to the event loop. ``budget``: of what all groups' rows may take in memory."""
+
+    def __init__(self, subscribed: SubscribedTopics, budget: StateBudget) -> None:
+        self._subscribed = subscribed
+        self._budget = budget
+
+    async def next_row(self, row: GroupRow, asked: Sequence[Asked], acknowledged: Mapping[str, int]) -> NextRow:
+        """The row behind ``row``; ``acknowledged``: the newest generation of each member. Raises ``BackOff``."""
+        assignor = assignor_of(row, asked)
+        refusals: list[TidelogError | None] = [other_assignor(row, one, assignor) for one in asked]
+        taken = [one for one, refusal in zip(asked, refusals, strict=True) if refusal is None]
+        following, subscriptions, full = await self._that_fits(row, taken, acknowledged, assignor)
+        refusals = [
+            refusal or (None if one.join is None else full) for one, refusal in zip(asked, refusals, strict=True)
+        ]
+        return NextRow(row=following, subscriptions=subscriptions, refusals=refusals)
+
+    async def _that_fits(
+        self, row: GroupRow, asked: Sequence[Asked], acknowledged: Mapping[str, int], assignor: str
+    ) -> tuple[GroupRow, Subscriptions, TidelogError | None]:
+        """The next row, and what joins are refused with where there is no room for them."""
+        happened = Happened(
+            joins=[one.join for one in asked if one.join is not None],
+            leaves={name for one in asked for name in one.leaves},
+            acknowledged={
+                **acknowledged,
+                **{name: generation for one in asked for name, generation in one.acknowledged.items()},
+            },
+        )
+        try:
+            following, subscriptions = await self._assigned(row, happened, assignor)
+            self._budget.admit(row_bytes(following) - row_bytes(row))(None)
+            return following, subscriptions, None
+        except BackOff as refusal:
+            if refusal.code != ErrorCode.OVERLOADED or not any(one.leaves or one.acknowledged for one in asked):
+                raise
+            following, subscriptions = await self._assigned(row, replace(happened, joins=()), assignor, is_frozen=True)
+            return following, subscriptions, refusal
+
+    async def _assigned(
+        self, row: GroupRow, happened: Happened, assignor: str, *, is_frozen: bool = False
+    ) -> tuple[GroupRow, Subscriptions]:
+        size = sum(len(numbers) for member in row.members for numbers in member.target.values())
+        members = await _by_size(size + len(row.members), lambda: members_after(row, happened))
+        subscriptions = await self._subscribed.resolve(members)
+        counted = frozen(row, subscriptions) if is_frozen else subscriptions
+        size = sum(counted.counts.values())
+        if not is_frozen and size > GROUP_PARTITIONS_MAX:
+            raise overloaded(f"Group {row.group!r} would read {size} partitions; {GROUP_PARTITIONS_MAX} is the most.")
+        following = await _by_size(size + len(members), lambda: next_row(row, members, counted, assignor))
+        return following, subscriptions
+
+
+def assignor_of(row: GroupRow, asked: Sequence[Asked]) -> str:
+    """The members' assignor; in an empty group that of the first join; empty without one."""
+    if row.members and row.assignor:
+        return row.assignor
+    return next((one.assignor for one in asked if one.join is not None), "")
+
+
+def other_assignor(row: GroupRow, asked: Asked, assignor: str) -> RequestRefused | None:
+    """The refusal of a join that wants another assignor than the group has."""
+    if asked.join is None or assignor in ("", asked.assignor):
+        return None
+    return RequestRefused(
+        f"The members of group {row.group!r} use the assignor {assignor}, not {asked.assignor}.",
+        code=ErrorCode.INCONSISTENT_ASSIGNOR,
+    )
+
+
+async def _by_size(size: int, work: Callable[[], T]) -> T:
+    """The result of pure work; of much work from a thread, so that the loop goes on."""
+    return work() if size < LARGE_GROUP_PARTITIONS else await asyncio.to_thread(work)
