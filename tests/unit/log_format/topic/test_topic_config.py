@@ -158,3 +158,11 @@ def test_the_specification_lists_every_setting_with_its_default() -> None:
     text = FORMAT.read_text(encoding="utf-8").partition("| setting | values | default |")[2].partition("\n\n")[0]
     rows = [[cell.strip().strip("`") for cell in line.strip("|").split("|")] for line in text.splitlines()[2:]]
     assert {row[0]: row[2] for row in rows} == {name: str(setting.default) for name, setting in SETTINGS.items()}
+
+
+def test_the_specification_names_own_settings() -> None:
+    """The sentence that says which settings a gateway shows only where they were set."""
+    (sentence,) = [
+        line for line in FORMAT.read_text(encoding="utf-8").splitlines() if line.startswith("A gateway shows `")
+    ]
+    assert set(sentence.split("`")[1::2]) - {"config"} == OWN_SETTINGS
