@@ -78,6 +78,20 @@ def _access(store: ObjectStore, clock: Clock, metrics: EngineMetrics, write_thre
     )
 
 
+def _topic_parts(
+    access: TableAccess, tail: TailCache, ownership: Ownership, draining: Draining, bounds: EngineBounds
+) -> TopicParts:
+    return TopicParts(
+        access=access,
+        tail=tail,
+        budget=ManifestBudget(bounds.manifest_bytes_max, access.clock, access.metrics),
+        watch=MaintenanceWatch(access.clock, access.metrics),
+        contended=ownership.contended,
+        draining=draining,
+        log_poll_ms=bounds.log_poll_ms,
+    )
+
+
 class LogEngine:
     """One gateway's engine. ``store`` is written and looked at; ``cold_store`` is the same store with connections of its own,
     so that reading old records never waits for writers, nor they for it. Belongs to the event loop."""
@@ -105,17 +119,7 @@ class LogEngine:
         self._metrics.tail_cache_bytes.set_function(lambda: self._tail.size_bytes)
         self._places = WaitingPlaces(bounds.waiting_polls_max)
         self._metrics.waiting_polls.set_function(lambda: self._places.taken_count)
-        self.topics = TopicRegistry(
-            TopicParts(
-                access=self._access,
-                tail=self._tail,
-                budget=ManifestBudget(bounds.manifest_bytes_max, clock, self._metrics),
-                watch=MaintenanceWatch(clock, self._metrics),
-                contended=ownership.contended,
-                draining=self._draining,
-                log_poll_ms=bounds.log_poll_ms,
-            )
-        )
+        self.topics = TopicRegistry(_topic_parts(self._access, self._tail, ownership, self._draining, bounds))
         self.reading = reading = Reading(
             self._tail,
             SegmentReader(cold_store, footer_cache_bytes=bounds.footer_cache_bytes_max),

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar
 
 import numpy as np
@@ -25,6 +26,8 @@ from log_format.records.partitioner import partition_for_key
 from log_format.records.schema import BATCH_SCHEMA
 from log_format.records.size import record_bytes
 from log_format.topic.append import Batch
+from log_format.topic.appended import Duplicate
+from log_format.topic.producers import ProducerStamp, SequenceCheck
 from log_format.topic.state import TopicState
 
 INLINE_BYTES_MAX: Final = 64 * 1024
@@ -67,24 +70,40 @@ async def routed(
 ) -> Batch | None:
     """The records as a batch of the topic as it is known or, before refusing, as it is now; None: there is nothing to append.
 
+    A repeat of a stored request goes on to the commit, which knows it again: settings that came behind it refuse it nothing.
+
     Raises ``RequestRefused``, ``UnknownPartition``, and as ``OpenTopic.fresh``.
     """
-    state = topic.existing()
+    state, is_stored = topic.existing(), False
     while True:
         try:
-            return await codec.do(lambda state=state: batch_of(incoming, state, routing))  # type: ignore[misc]
+            work = partial(batch_of, incoming, state, routing, is_stored=is_stored)
+            return await codec.do(work)
         except RequestRefused as refusal:
-            if refusal.code not in _BY_STATE:
+            if refusal.code not in _BY_STATE or is_stored:
                 raise
             await topic.fresh(clock.monotonic_ms())
             newer = topic.existing()
-            if (newer.partition_count, newer.config) == (state.partition_count, state.config):
+            is_stored = _is_stored(newer, routing.headers.stamp, clock.now_ms())
+            if not is_stored and (newer.partition_count, newer.config) == (state.partition_count, state.config):
                 raise
             state = newer
 
 
-def batch_of(incoming: IncomingRecords, state: TopicState, routing: Routing) -> Batch | None:
-    """The records routed for a state of the topic; None: there is nothing to append. Raises ``RequestRefused``."""
+def _is_stored(state: TopicState, stamp: ProducerStamp | None, now_ms: int) -> bool:
+    if stamp is None:
+        return False
+    check = SequenceCheck(state.producers, now_ms, state.config.integer("producer.id.expiration.ms"))
+    return isinstance(check.judge(stamp), Duplicate)
+
+
+def batch_of(
+    incoming: IncomingRecords, state: TopicState, routing: Routing, *, is_stored: bool = False
+) -> Batch | None:
+    """The records routed for a state of the topic; None: there is nothing to append.
+
+    ``is_stored``: by an earlier try, so the topic's settings are not asked. Raises ``RequestRefused``.
+    """
     assert state.topic_id is not None
     headers = routing.headers
     if routing.partition is not None and routing.partition >= state.partition_count:
@@ -92,9 +111,10 @@ def batch_of(incoming: IncomingRecords, state: TopicState, routing: Routing) -> 
     if not len(incoming):
         # A sequence is used up all the same.
         return None if headers.stamp is None else _nothing(state.topic_id, headers)
-    refuse_large(incoming, state.config.integer("max.message.bytes"))
-    if state.config.needs_keys:
-        refuse_keyless(incoming)
+    if not is_stored:
+        refuse_large(incoming, state.config.integer("max.message.bytes"))
+        if state.config.needs_keys:
+            refuse_keyless(incoming)
     records, partitions = route(
         incoming,
         partition_count=state.partition_count,

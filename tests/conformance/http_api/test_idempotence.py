@@ -110,6 +110,17 @@ def test_a_refused_request_uses_no_sequence_up(api: Api) -> None:
     assert producer.send(1, "next").status_code == 200
 
 
+def test_a_repeat_is_a_duplicate_whatever_the_topic_takes_by_now(api: Api) -> None:
+    """What is stored is not refused for a setting that came behind it: a refusal would say that nothing happened."""
+    topic = api.topic()
+    producer = Producer(api, topic)
+    first = producer.send(0, "x" * 50).json()
+    for config in ({"max.message.bytes": 10}, {"max.message.bytes": None, "cleanup.policy": "compact"}):
+        assert api.http.patch(f"/v1/topics/{topic}", json={"config": config}).status_code == 200
+        assert producer.send(0, "x" * 50).json() == {**first, "duplicate": True}
+        assert producer.send(1, "x" * 50).status_code in (400, 413)
+
+
 def test_an_empty_request_uses_its_sequence_up(api: Api) -> None:
     """It was answered 200: its number is taken, and a repeat of it is a duplicate."""
     topic = api.topic()
