@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.groups.assignment.sticky import assign_sticky
+from log_format.errors import BackOff
 from log_format.groups.row import Partitions
 
 PartitionCounts = Mapping[str, int]
@@ -34,7 +35,12 @@ class Subscriber:
 
 
 def assign(assignor: str, subscribers: Sequence[Subscriber], counts: PartitionCounts) -> dict[str, Partitions]:
-    """What each member gets, by member id; the assignor is one of ``ASSIGNORS``."""
+    """What each member gets, by member id. Raises ``BackOff`` for an assignor that is none of ``ASSIGNORS``."""
+    if assignor not in ASSIGNORS:
+        # A newer gateway wrote the group's row, while gateways are upgraded one by one.
+        raise BackOff(
+            f"The group uses the assignor {assignor!r}, which this gateway does not know: it needs an upgrade."
+        )
     ordered = sorted(subscribers, key=lambda one: one.order)
     found = ASSIGNORS[assignor](ordered, counts)
     return {

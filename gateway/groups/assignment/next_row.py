@@ -101,7 +101,7 @@ def needs_generation(row: GroupRow, members: Sequence[MemberRow]) -> bool:
 
 
 def next_row(row: GroupRow, members: Sequence[MemberRow], subscriptions: Subscriptions, assignor: str) -> GroupRow:
-    """The row with these members; with a new generation where one is needed."""
+    """The row with these members; with a new generation where one is needed. Raises as ``assign``."""
     subscribers = [
         Subscriber(
             member_id=member.member_id,

@@ -16,6 +16,7 @@ from typing import Any
 
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peers
+from gateway.groups.assignment.assignors import ASSIGNORS
 from log_format import layout
 from log_format.clock import Clock
 from tests.simulation.simulated import faults
@@ -101,7 +102,7 @@ class GroupsWorld(GatewaysWorld):
             )
             self._produce(topic, partition_count)
         for group in GROUPS:
-            assignor = self.rng.choice(("range", "roundrobin", "sticky"))
+            assignor = self.rng.choice(tuple(ASSIGNORS))
             for index in range(MEMBERS):
                 self.actor(f"{group}-{index}", self._member(group, assignor, index).run)
             self.actor(f"operator of {group}", partial(self._operate, group))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import get_args
+
 import pytest
 
 from gateway.groups.assignment.assignors import ASSIGNORS, Subscriber, assign
 from log_format.groups.holdings import keys_of
 from log_format.groups.row import Partitions
+from tidelog.consumer.consumer import Assignor, Consumer
 
 Given = dict[str, str]
 """What each member gets, as Kafka's documentation writes it: ``t0p0 t1p2``."""
@@ -162,3 +166,11 @@ def test_the_order_in_which_members_are_named_does_not_matter(assignor: str) -> 
     members = [_member("C1", "t0 t1", "t0p0"), _member("C0", "t1"), _member("C2", "t0", "t0p1")]
     counts = {"t0": 5, "t1": 4}
     assert _assigned(assignor, members, counts) == _assigned(assignor, members[::-1], dict(reversed(counts.items())))
+
+
+def test_the_client_and_the_documents_name_every_assignor() -> None:
+    """The SDK's type, its consumer's docstring, and docs/http-api.md section 7.1."""
+    page = (Path(__file__).parents[5] / "docs" / "http-api.md").read_text()
+    (row,) = [line for line in page.splitlines() if line.startswith("| `assignor` |")]
+    assert set(get_args(Assignor)) == set(ASSIGNORS)
+    assert all(f"`{name}`" in row and f'``"{name}"``' in (Consumer.__doc__ or "") for name in ASSIGNORS)
