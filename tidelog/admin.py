@@ -44,8 +44,8 @@ class Admin:
             admin.create_topic("orders", partition_count=8, exist_ok=True)
 
     Every call raises the contract's errors as ``tidelog.errors`` has them, ``GatewayUnreachable`` when no gateway took the
-    request within ``timeout_ms``, and ``OutcomeUnknown`` when the answer to a change that must not be repeated was lost.
-    Safe from any thread.
+    request within ``timeout_ms``, and ``OutcomeUnknown`` when a change may not be repeated and its answer was lost. Safe from
+    any thread.
     """
 
     def __init__(
@@ -70,10 +70,10 @@ class Admin:
         *,
         exist_ok: bool = False,
     ) -> Topic:
-        """Make a topic and return it. Repeated by itself when an answer is lost.
+        """Create a topic and return it. Repeated by itself when an answer is lost.
 
-        Raises ``TopicAlreadyExists`` when it exists with other settings; also when it exists with the same ones, unless
-        ``exist_ok``. Raises ``InvalidTopicName``, ``InvalidConfig``.
+        Raises ``TopicAlreadyExists`` when it exists: with other settings always, with the same ones unless ``exist_ok``. Raises
+        ``InvalidTopicName``, ``InvalidConfig``.
         """
         body = {"name": name, "partition_count": partition_count, "config": dict(config or {})}
         reply = self._call("POST", target("topics"), body, repeatable=True)
@@ -131,7 +131,7 @@ class Admin:
     ) -> dict[int, PartitionOffsets]:
         """Where the logs of the partitions (None: all) begin and end, by partition.
 
-        With ``timestamp_ms``, ``offset`` is the first record's, in offset order, whose timestamp is at least that. Raises
+        With ``timestamp_ms``, ``offset`` is that of the first record, in offset order, with at least this timestamp. Raises
         ``UnknownTopic``, ``UnknownPartition``.
         """
         wanted = range(self.describe_topic(topic).partition_count) if partitions is None else partitions
@@ -168,7 +168,7 @@ class Admin:
         return self._group(group).offsets(Deadline(self._timeout_ms))
 
     def commit_group_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Say where a group without live members goes on; makes the group when it is not there. Repeated by itself.
+        """Set where a group without live members goes on; creates the group if needed. Repeated by itself.
 
         Raises ``StaleGeneration`` when it has members, ``OffsetOutOfRange``, ``UnknownTopic``, ``UnknownPartition``.
         """
@@ -184,12 +184,14 @@ class Admin:
         timestamp_ms: int | None = None,
         shift: int | None = None,
     ) -> dict[TopicPartition, CommittedOffset]:
-        """Let a group without live members go on elsewhere, in whole ``topics`` or in ``partitions``; clamped to what there is.
+        """Move the committed offsets of a group without live members, in whole ``topics`` or in ``partitions``.
+
+        Offsets are clamped to what the log has.
 
         One of: ``to`` (``"earliest"``, ``"latest"``, an offset), ``timestamp_ms`` (the first record of at least that time),
-        ``shift`` (by so many records, backwards when negative). Returns all that the group has committed then. Repeated by
-        itself, but not a ``shift``. Raises ``GroupNotEmpty``, ``UnknownTopic``, ``UnknownPartition``; for a ``shift``
-        ``NoCommittedOffset``.
+        ``shift`` (by so many records, backwards when negative). Returns all offsets that the group has committed afterwards.
+        Repeated by itself, but not a ``shift``. Raises ``GroupNotEmpty``, ``UnknownTopic``, ``UnknownPartition``; for a
+        ``shift`` ``NoCommittedOffset``.
         """
         if (topics is None) == (partitions is None):
             raise ValueError("give topics or partitions")

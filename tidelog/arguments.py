@@ -1,6 +1,6 @@
-"""Arguments as other clients of logs take them: refused at once, with the word that is meant here.
+"""Arguments that other log clients take: refused at once, with the name that they have here.
 
-Without these checks such a call is found out late, by a time-out or by an error that speaks of something else.
+Without these checks such a call fails late, by a time-out or an error about something else.
 """
 
 from __future__ import annotations

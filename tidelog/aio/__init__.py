@@ -10,8 +10,8 @@
         async for record in consumer:
             print(record.offset)
 
-They are a thin layer over the same engines, which wait for gateways in threads; nothing here blocks the event loop. Each
-object belongs to the loop it is used in first.
+They are a thin layer over the same classes, which wait for gateways in threads. Nothing here blocks the event loop. Each object
+belongs to the loop that first uses it.
 """
 
 from tidelog.aio.admin import Admin

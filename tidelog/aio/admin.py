@@ -16,7 +16,10 @@ from tidelog.types.topic import Cluster, PartitionOffsets, Topic
 
 
 class Admin:
-    """As ``tidelog.Admin``. A change whose call is cancelled may have happened, and goes on happening in its thread."""
+    """As ``tidelog.Admin``.
+
+    Cancelling a call does not undo its change: the change may have happened, or the thread still makes it.
+    """
 
     def __init__(
         self,

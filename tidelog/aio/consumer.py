@@ -1,7 +1,7 @@
 """Reading records from asyncio: ``Consumer``.
 
-What waits for gateways runs in a thread, one call after the other; it hands nothing out. Records are handed out in the
-loop, in one step with the return from ``poll``: so a poll that is cancelled loses none, and the next one returns them.
+Calls that wait for gateways run in a thread, one after the other, and hand out no records. Records are handed out in the loop,
+in one step with the return from ``poll``. So a cancelled poll loses none: the next poll returns them.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _T = TypeVar("_T")
 
 
 class Consumer:
-    """As ``tidelog.Consumer``, for one task at a time: a second one that comes in meanwhile gets a ``RuntimeError``.
+    """As ``tidelog.Consumer``, for one task at a time: a call by a second task meanwhile raises ``RuntimeError``.
 
-    Every call may be cancelled: it has then happened or not, the positions are right in any case, and the next call
-    waits up to about a second for what the cancelled one left behind, or for the answer of a gateway.
+    Every call may be cancelled. It has then happened or not; the positions are right in either case. The next call waits for
+    what the cancelled one left running: about a second at most, or until a gateway has answered.
 
     ``on_revoked``, ``on_assigned`` and ``on_lost`` are plain functions, called in a thread beside the loop.
     """
@@ -141,7 +141,7 @@ class Consumer:
             return self._consumer.ready_arrow(max_bytes)
 
     async def __aiter__(self) -> AsyncIterator[Record]:
-        """As the iteration of ``tidelog.Consumer``: ``position`` is behind the last record given."""
+        """As the iteration of ``tidelog.Consumer``: ``position`` is behind the last record handed out."""
         wait_ms = limits.ITERATION_WAIT_MS if self._iteration_timeout_ms is None else self._iteration_timeout_ms
         while True:
             records = await self.poll(wait_ms, 1)

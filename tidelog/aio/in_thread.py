@@ -1,4 +1,4 @@
-"""Waiting in a thread for what blocks, and awaiting the thread."""
+"""Blocking calls, each in a thread of its own that a task awaits."""
 
 from __future__ import annotations
 

@@ -24,9 +24,9 @@ from tidelog.types.record import ProduceResult, RecordMetadata, TopicPartition
 class Producer:
     """As ``tidelog.Producer``; a full buffer is awaited and does not block the loop.
 
-    ``await producer.send(...)`` returns when the record is taken in, with a future; awaiting that says where it is in the
-    log. Cancelling ``send`` while it waits for room takes nothing in; cancelling the future changes nothing about the
-    record. ``on_delivery`` is called from the sending thread, not from the loop.
+    ``await producer.send(...)`` returns a future once the record is taken in. Awaiting the future gives the record's place.
+    Cancelling ``send`` while it waits for room takes nothing in; cancelling the future changes nothing about the record.
+    ``on_delivery`` is called from the sending thread, not from the loop.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Producer:
             await self.close()
 
     async def _room(self, size_bytes: int, deadline: Deadline) -> None:
-        """Wait for room, a slice at a time: a thread that is no longer awaited is soon over."""
+        """Wait for room, a slice at a time, so that a thread that no task awaits any more soon ends."""
         slice_ms = min(deadline.remaining_ms(), limits.AIO_SLICE_MS)
         with contextlib.suppress(BufferFull):
             await in_thread(lambda: self._producer.wait_for_room(size_bytes, slice_ms))

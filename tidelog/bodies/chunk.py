@@ -53,7 +53,7 @@ class Chunk:
         return taken
 
     def put_back(self, count: int) -> None:
-        """The last ``count`` of the records that ``take`` just gave are to be handed out again."""
+        """Hand out again the last ``count`` records that ``take`` just returned."""
         self._cursor -= count
 
     def take_table(self, bytes_max: int) -> pa.Table:

@@ -1,4 +1,4 @@
-"""A user's functions from the bytes of keys and values to whatever they stand for."""
+"""The user's deserializers, applied to the bytes of keys and values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Deserializers:
     value: Deserializer | None
 
     def apply(self, records: list[Record]) -> tuple[list[Record], Exception | None]:
-        """The records with their keys and values made, up to the first that can't be, and why it can't."""
+        """The records with deserialized keys and values, up to the first that fails, and its error."""
         if self.key is None and self.value is None:
             return records, None
         made: list[Record] = []

@@ -34,7 +34,7 @@ _encoder = msgspec.json.Encoder()
 
 @cache
 def arrow_available() -> bool:
-    """Whether pyarrow is installed; it is imported by the first who needs it."""
+    """Whether pyarrow is installed. It is imported at its first use."""
     return importlib.util.find_spec("pyarrow") is not None
 
 

@@ -1,4 +1,4 @@
-"""Tables of fetched records: one schema, whatever they came from. Imported only where pyarrow is."""
+"""Tables of fetched records: one schema, whatever encoding they came in. Imported only where pyarrow is."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def as_json_headers(headers: Headers) -> list[dict[str, Any]]:
 
 
 def put_bytes(record: dict[str, Any], name: str, value: bytes | None) -> None:
-    """Set ``name``, or ``name_base64`` for what is not UTF-8."""
+    """Set ``name``, or ``name_base64`` when the bytes are not UTF-8."""
     try:
         record[name] = None if value is None else value.decode()
     except UnicodeDecodeError:

@@ -52,11 +52,11 @@ class TableDelivery:
 
     @property
     def failed(self) -> bool:
-        """Whether a chunk has failed: those behind it are not sent."""
+        """Whether a chunk has failed: the chunks behind it are not sent."""
         return self._ended
 
     def stored(self, result: ProduceResult) -> None:
-        """A chunk was acknowledged."""
+        """Note that a chunk was acknowledged."""
         with self._lock:
             self._stored.extend(result.partitions)
             self._stored_count += result.count
@@ -66,7 +66,7 @@ class TableDelivery:
         self.future.set_result(ProduceResult(self.topic, tuple(self._stored)))
 
     def fail(self, error: TidelogError) -> int:
-        """A chunk was not acknowledged. Returns how many rows are lost by it: this chunk's and those behind it."""
+        """Note that a chunk was not acknowledged. Returns how many rows are lost: its own and those behind it."""
         with self._lock:
             if self._ended:
                 return 0

@@ -1,4 +1,4 @@
-"""One file for each part of the API: what is asked, and what the answer says.
+"""One file for each part of the API: its requests, and what their answers say.
 
-A call keeps nothing between two requests; what does is in ``producer`` and ``consumer``.
+A call keeps no state between two requests; ``producer`` and ``consumer`` do.
 """

@@ -1,6 +1,6 @@
 """The calls about one consumer group, as HTTP requests. Each may be repeated: done twice it is as if done once.
 
-A join whose answer is lost is repeated, too: the unused member is out when its session is over. Source: docs/http-api.md
+A join is repeated too when its answer is lost: the unused member is out when its session is over. Source: docs/http-api.md
 section 7.
 """
 
@@ -63,20 +63,20 @@ class GroupCalls:
         return reply.decode(Told)
 
     def leave(self, member_id: str, deadline: Deadline) -> None:
-        """The member's partitions go to others."""
+        """Leave: the member's partitions go to others."""
         self._call("DELETE", deadline, "members", member_id, patient=False)
 
     def commit(
         self, offsets: Mapping[TopicPartition, int], who: GroupMetadata, metadata: str | None, deadline: Deadline
     ) -> None:
-        """All of them or none."""
+        """Commit offsets: all of them or none."""
         body: dict[str, Any] = {"offsets": as_json_offsets(offsets, metadata)}
         if who.member_id is not None:
             body |= {"member_id": who.member_id, "generation": who.generation}
         self._call("PUT", deadline, "offsets", body=body, changes=True)
 
     def offsets(self, deadline: Deadline) -> dict[TopicPartition, CommittedOffset]:
-        """Whatever the group has committed; nothing when there is no such group."""
+        """All offsets that the group has committed; none when there is no such group."""
         try:
             reply = self._call("GET", deadline, "offsets")
         except UnknownGroup:
@@ -86,7 +86,10 @@ class GroupCalls:
     def reset(
         self, where: Mapping[str, Any], to: str | Mapping[str, int], deadline: Deadline
     ) -> dict[TopicPartition, CommittedOffset]:
-        """Everything that is committed then. ``where``: ``topics`` or ``partitions``. A ``shift`` is not repeated."""
+        """Move the committed offsets; returns all that are committed then.
+
+        ``where``: ``topics`` or ``partitions``. A ``shift`` is not repeated.
+        """
         is_relative = isinstance(to, Mapping) and "shift" in to
         reply = self._call(
             "POST",
@@ -108,7 +111,7 @@ class GroupCalls:
         return self._call("GET", deadline, "lag").decode(GroupLag)
 
     def delete(self, deadline: Deadline) -> None:
-        """The group and its offsets are gone. Not repeated: the second try could meet a new group."""
+        """Delete the group and its offsets. Not repeated: the second try could meet a new group."""
         self._call("DELETE", deadline, changes=True, repeatable=False)
 
     def _call(

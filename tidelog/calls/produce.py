@@ -1,7 +1,7 @@
 """One produce request, or one that stages records for a transaction.
 
-With a stamp it is repeated until its outcome is known or the deadline passes; the gateway knows it again. Without one a lost
-answer raises ``OutcomeUnknown``.
+A request with a stamp is repeated until its outcome is known or the deadline passes: the gateway recognises it. Without a stamp
+a lost answer raises ``OutcomeUnknown``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who a producer is to gateways, and how they know one of its requests again.
+"""What identifies a producer to gateways, and how they recognise a repeated request.
 
 Source: docs/http-api.md sections 4 and 5.
 """
@@ -38,14 +38,14 @@ class Stamp(msgspec.Struct, frozen=True):
 
 
 def issue_producer(transport: Transport, deadline: Deadline) -> ProducerIdentity:
-    """A producer that no other client has. Raises as ``Transport.call``."""
-    # Issued twice, one of the two is never used, and is forgotten.
+    """A producer id that no other client has. Raises as ``Transport.call``."""
+    # After a repeat one of two issued ids is never used; the gateways forget it.
     request = Request(method="POST", target=target("producers"), repeatable=True, reads=True)
     return transport.ask(request, deadline, lambda reply: reply.decode(ProducerIdentity))
 
 
 def raise_epoch(transport: Transport, transactional_id: str, deadline: Deadline) -> ProducerIdentity:
-    """The producer of a transactional id, all earlier epochs of it fenced. One try: a lost answer may have raised it, too."""
+    """The producer of a transactional id, all its earlier epochs fenced. One try: a lost one may have raised the epoch, too."""
     body = msgspec.json.encode({"transactional_id": transactional_id})
     request = Request(
         method="POST", target=target("producers"), body=body, content_type=JSON, repeatable=False

@@ -22,7 +22,7 @@ from tidelog.types.record import ProduceResult, TopicPartition
 class Begun(msgspec.Struct, frozen=True):
     """An open transaction, and the producer whose requests go into it.
 
-    ``last_number``: of the newest committed transaction of its id that had a number.
+    ``last_number``: that of the id's newest committed transaction that has a number.
     """
 
     transaction_id: str
@@ -32,7 +32,7 @@ class Begun(msgspec.Struct, frozen=True):
 
     @property
     def producer(self) -> ProducerIdentity:
-        """Under which requests are numbered."""
+        """The identity under which requests are numbered."""
         return ProducerIdentity(self.producer_id, self.epoch)
 
 
@@ -51,10 +51,10 @@ def begin(
     number: int | None = None,
     repeatable: bool,
 ) -> Begun:
-    """A new transaction, every other of its id fenced. Raises as ``Transport.call``.
+    """A new transaction; every other one of its id is fenced. Raises as ``Transport.call``.
 
-    Each try that reached a gateway raised the epoch and fenced the one before. ``repeatable``: the caller does not judge by the
-    epoch, so a lost try may be followed by another. ``number``: of this transaction among those of its id.
+    Each try that reached a gateway raised the epoch and fenced the try before. ``repeatable``: the caller does not judge by the
+    epoch, so another try may follow a lost one. ``number``: this transaction's among those of its id.
     """
     body: dict[str, object] = {"transactional_id": transactional_id, "timeout_ms": timeout_ms}
     if number is not None:
@@ -91,12 +91,12 @@ def add_offsets(
 
 
 def commit(transport: Transport, transaction_id: str, deadline: Deadline) -> Committed:
-    """Everything in it is visible now. Raises as ``Transport.call``."""
+    """Commit: everything in the transaction is visible now. Raises as ``Transport.call``."""
     request = Request(method="POST", target=target("transactions", transaction_id, action="commit"), repeatable=True)
     return transport.ask(request, deadline, lambda reply: reply.decode(Committed))
 
 
 def abort(transport: Transport, transaction_id: str, deadline: Deadline) -> None:
-    """Nothing of it will ever be visible. Raises as ``Transport.call``."""
+    """Abort: nothing of the transaction will ever be visible. Raises as ``Transport.call``."""
     request = Request(method="POST", target=target("transactions", transaction_id, action="abort"), repeatable=True)
     transport.call(request, deadline)

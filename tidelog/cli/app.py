@@ -104,8 +104,8 @@ def run() -> None:
 def _end_at_once(code: int) -> None:
     """Exit with what is written, but without the interpreter's own end.
 
-    Everything is closed by now, but Ctrl-C does not wait for a thread that is inside a library; the interpreter would end it
-    there, and where that is in C++ (Arrow) the whole process aborts.
+    Everything is closed by now, but Ctrl-C does not wait for a thread inside a library. The interpreter's end would stop that
+    thread there; inside C++ (Arrow) the whole process would abort.
     """
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):

@@ -1,7 +1,7 @@
-"""Runs it: one thread follows the files and gathers the next request while another sends the one before.
+"""The running agent: one thread follows the files and gathers the next request while another sends the one before.
 
-While no gateway takes requests the files are followed on, so that what is rotated meanwhile is still open when it is its turn.
-What is read ahead is one request, whatever waits in the files.
+While no gateway takes requests the agent still follows the files, so that a file rotated meanwhile is still open when its turn
+comes. It reads one request ahead, however much waits in the files.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def now_ms() -> int:
 class Agent:
     """One agent.
 
-    ``intent``: what an earlier process left. ``once``: end when everything is read that is there; else at ``stop``.
-    ``on_tick`` is called about once a second.
+    ``intent``: what an earlier process left. ``once``: end when everything there is read; else at ``stop``. ``on_tick`` is
+    called about once a second.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Agent:
         """Run until the end.
 
         Raises ``GatewayError`` for what only an operator can mend, ``RecordsTooLarge``, and ``OSError`` when the state can't be
-        written: nothing is lost by these, and the next run goes on from there.
+        written. Nothing is lost by these: the next run goes on from there.
         """
         with ThreadPoolExecutor(1, thread_name_prefix="tidelog-collect") as worker:
             try:
@@ -94,7 +94,7 @@ class Agent:
                 sending.result()
                 sending = None
             if batch is None:
-                # While a request is on its way a small one waits for more: it could not be sent now in any case.
+                # While a request is on its way a small one waits for more records: it could not be sent now in any case.
                 batch = self._collector.gather(time.monotonic(), now_ms(), full_only=sending is not None)
             if sending is None and batch is not None:
                 sending, batch = self._submit(worker, batch), None
@@ -122,7 +122,7 @@ class Agent:
         return future
 
     def _finish(self, future: Future[None]) -> bool:
-        """Wait for it, following files on; False when the agent stops before it is done, with what it did in doubt."""
+        """Wait for it while following the files. False: the agent stopped first, and what it did is in doubt."""
         while not future.done() and not self._stopping.is_set():
             self._look()
             wait([future], limits.POLL_INTERVAL_S)
@@ -139,7 +139,7 @@ class Agent:
     def _look(self, *, again: bool = False) -> None:
         now_s = time.monotonic()
         if self._once and self._looked and not again:
-            # What is there at first is what is sent: a busy writer would keep it from ending.
+            # Only what is there at first is sent: a busy writer would keep the agent from ending.
             return
         self._looked = True
         if now_s - self._scanned_at_s >= limits.SCAN_INTERVAL_S:

@@ -1,4 +1,4 @@
-"""One request: records of several files, and the bytes that they were made of."""
+"""One request: records of several files, and the ranges of bytes that they were made of."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COST_MAX: Final = limits.REQUEST_COST + limits.REQUEST_COST // 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicForm:
-    """What of a topic decides the shape of requests. ``record_bytes_max``: of key, value and headers."""
+    """The facts of a topic that shape requests. ``record_bytes_max``: of key, value and headers."""
 
     partition_count: int
     record_bytes_max: int

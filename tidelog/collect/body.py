@@ -22,8 +22,8 @@ _PLACES_BYTES: Final = 16
 class RecordForm:
     """What records carry besides their value.
 
-    ``key``: searched in each value; what its group ``key`` matches, else its first group, else all of it, is the key, and a
-    value without a match has none. ``headers``: whether ``file`` and ``line`` (and ``part``) go along.
+    ``key``: a pattern that is searched in each value. What its group ``key`` matches is the key, else its first group, else all
+    of it. A value without a match has none. ``headers``: whether ``file`` and ``line`` (and ``part``) go along.
     """
 
     key: re.Pattern[bytes] | None = None

@@ -1,7 +1,7 @@
-"""Files on one side, requests on the other, and what is written down between them.
+"""From files to requests, and what the agent writes down between them.
 
 1. A range of bytes is in one request. Its file's position moves past it only when that request was acknowledged.
-2. ``snapshot`` is what must be on the disk before a request is sent, and moves no position past what is acknowledged.
+2. ``snapshot`` must be on the disk before a request is sent. It moves no position past what is acknowledged.
 3. After a crash ``read_again`` makes the request of an intent from the same bytes, or says which of them are gone.
 
 Safe from any thread: one follows the files and gathers while another sends.
@@ -40,7 +40,7 @@ class RecordRules:
 
 
 class Collector:
-    """``topic_form`` is to be set before anything is gathered; set again, it holds for what is gathered from then on."""
+    """Set ``topic_form`` before anything is gathered. Set again, it holds for what is gathered from then on."""
 
     def __init__(self, topic: str, following: Following, rules: RecordRules) -> None:
         self.topic = topic
@@ -114,14 +114,14 @@ class Collector:
             )
 
     def _skip(self, builder: BatchBuilder) -> None:
-        """Only line breaks of lines that were sent without: nothing to send, and nothing to wait for."""
+        """Only the line breaks of lines that were sent without them: nothing to send, and nothing to wait for."""
         for each in builder.ranges:
             followed = self._following.files[each.file_id]
             if followed.state.position == each.start:
                 followed.state = dataclasses.replace(followed.state, position=followed.read, tail=followed.tail)
 
     def accept(self, ranges: Sequence[Range]) -> None:
-        """They are in the topic."""
+        """Note that the records of these ranges are in the topic."""
         with self._lock:
             for each in ranges:
                 followed = self._following.files.get(each.file_id)
@@ -129,7 +129,7 @@ class Collector:
                     followed.state = dataclasses.replace(followed.state, position=each.end, tail=each.tail)
 
     def resume_behind(self, ranges: Sequence[Range]) -> None:
-        """Like ``accept``, for what an earlier process had gathered: reading goes on behind it."""
+        """As ``accept``, for what an earlier process had gathered: reading goes on behind it."""
         with self._lock:
             self.accept(ranges)
             for file_id in {each.file_id for each in ranges}:
@@ -213,7 +213,7 @@ class Collector:
         ended = len(block) < size
         records = self._split(followed, block, start, Rest.LEAVE)
         if ended and settled and waited and records.consumed < len(block):
-            # A record of several lines that has the end of its last line is taken for whole.
+            # A record of several lines counts as whole once its last line has its end.
             records = self._split(followed, block, start, Rest.WHOLE if block.endswith(b"\n") else Rest.PART)
         fitting = builder.fitting_bytes(followed.state.path, records)
         if fitting < records.consumed:
@@ -226,7 +226,7 @@ class Collector:
             followed.exhausted_bytes = followed.stored_bytes
             followed.unfinished = records.consumed < len(block)
         if not records.consumed:
-            # That a file is at its end lets the next of its name be read.
+            # Once a file is at its end the next one of its name is read.
             return not settled
         builder.add(followed.state.id, followed.state.path, start, block, records)
         followed.advance(block[: records.consumed], records.next)

@@ -1,7 +1,7 @@
 """The bytes of an open file by offset, plain or compressed, and what is known of the file by its descriptor.
 
-A compressed file reads as what was compressed: offsets count decompressed bytes, going back means beginning anew. A stream
-that ends too early is one that is still written: what is there is read, and the rest when the file has grown.
+A compressed file reads as what was compressed: offsets count decompressed bytes, and going back means beginning anew. A stream
+that ends too early is still being written: what is there is read now, the rest when the file has grown.
 """
 
 from __future__ import annotations
@@ -33,11 +33,14 @@ class _Stream(Protocol):
 
 
 class Content:
-    """An open file. ``device`` and ``inode`` are those of the open file, whatever its name leads to meanwhile."""
+    """An open file. ``device`` and ``inode`` are its own, whichever file has its name meanwhile."""
 
     def __init__(self, path: str, compression: str | None, *, follow_links: bool = False) -> None:
-        """Raises ``OSError`` when it can't be opened or is no regular file; with ``follow_links`` that may be behind a link."""
-        # Not blocking: a pipe in place of a file must not stop the agent.
+        """Raises ``OSError`` when it can't be opened or is no regular file.
+
+        With ``follow_links`` a link may lead to that file.
+        """
+        # Not blocking: a pipe where a file was must not stop the agent.
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow_links else os.O_NOFOLLOW)
         self._descriptor = os.open(path, flags)
         status = os.fstat(self._descriptor)

@@ -1,4 +1,4 @@
-"""What the agent has done, and as Prometheus has it."""
+"""What the agent has done, also as Prometheus' metrics."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Counts:
         }
 
     def summary(self) -> str:
-        """How things are, in a line for people."""
+        """The state of things, in a line for the user."""
         text = f"{self.record_count:,} records, {self.file_bytes / 1e6:,.1f} MB sent, {self.unread_bytes / 1e6:,.1f} MB to go"
         return f"{text}, no gateway" if self.waiting else text
 

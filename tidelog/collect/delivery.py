@@ -1,11 +1,11 @@
-"""One request after the other, each once in the topic whatever happens in between.
+"""One request after the other, each in the topic once, whatever happens in between.
 
-For each request: write down under which sequence it goes and what it is made of (and with it how far the one before got), send
-it, wait until it is stored. Killed anywhere, the next process finds the intent and sends the same bytes under the same
-sequence: what was stored is answered as a duplicate.
+For each request the agent writes down its sequence and the bytes it is made of, and with that how far the one before got. It
+then sends the request and waits until it is stored. If the agent is killed anywhere, the next process finds the intent. It
+sends the same bytes under the same sequence, and the gateway answers a stored request as a duplicate.
 
-A producer id lives as long as the process, and one request longer: two machines that began from copies of one state file
-would otherwise take each other's requests for their own.
+A producer id lives as long as the process, and one request longer. Otherwise two machines that began from copies of one state
+file would take each other's requests for their own.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ class Delivery:
         self._collector.topic_form = form
 
     def recover(self, intent: Intent) -> None:
-        """Finish what the process before this one had begun. To be called after the first scan, before anything is gathered."""
+        """Finish the request that the process before this one had begun.
+
+        Call it after the first scan, before anything is gathered.
+        """
         batch, lost = self._collector.read_again(intent.ranges)
         stored_ranges = intent.ranges
         if batch is None:
@@ -61,7 +64,7 @@ class Delivery:
             return
         else:
             self._count(batch, duplicate=stored.duplicate)
-            # A duplicate says that all of the request is in the topic, what can't be read any more as well.
+            # A duplicate means that all of the request is in the topic, including bytes that can't be read any more.
             if not stored.duplicate:
                 stored_ranges = batch.ranges
                 self._report_lost(lost, "Bytes are missing: they were not stored, and can't be read again")
@@ -69,7 +72,10 @@ class Delivery:
         self._dirty = True
 
     def deliver(self, batch: Batch) -> None:
-        """Store it. Raises what ``Sink.store`` raises for an operator to mend, and ``OSError`` when the state can't be kept."""
+        """Store the batch.
+
+        Raises what ``Sink.store`` raises for an operator to mend, and ``OSError`` when the state can't be kept.
+        """
         while True:
             if self._producer is None:
                 self._producer, self._sequence = self._sink.open_producer(), 0

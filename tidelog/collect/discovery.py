@@ -1,8 +1,8 @@
 """Which files the patterns name now.
 
-A symbolic link is left out, unless links are followed: a user who may write to a collected directory could publish by a link any
-file that the agent may read. The directories that a pattern names before its first wildcard are the operator's own word, and may
-be links.
+A symbolic link is left out, unless links are followed. Otherwise a user with write access to a collected directory could
+publish, by a link, any file that the agent may read. The directories that a pattern names before its first wildcard are the
+operator's own choice and may be links.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ Files = dict[tuple[int, int], Found]
 
 
 def find(patterns: Iterable[str], *, follow_links: bool) -> tuple[Files, list[str]]:
-    """Every file that a pattern matches, of several names the first in order; and the links that were left out for being links.
+    """Every file that a pattern matches, by the first of its names in order; and the links that were left out.
 
     ``*``, ``?``, ``[…]`` and ``**`` (any number of directories) are taken; names that begin with a dot must be written out.
     """
-    # Not pathlib: it takes no absolute patterns. Of a path that several patterns match the longest directory is the named one.
+    # Not pathlib: it takes no absolute patterns. Where several patterns match a path, the longest directory is the named one.
     named: dict[str, str] = {}
     for pattern in patterns:
         directory = _WILDCARD.split(pattern, maxsplit=1)[0].rpartition("/")
@@ -56,7 +56,7 @@ def find(patterns: Iterable[str], *, follow_links: bool) -> tuple[Files, list[st
 
 
 def find_beside(paths: Iterable[str], *, follow_links: bool) -> Files:
-    """Every file in the directories of ``paths``: where what was renamed while no agent looked is likely to be."""
+    """Every file in the directories of ``paths``: a file that was renamed while no agent ran is likely to be there."""
     directories = sorted({Path(path).parent for path in paths})
     beside = [(str(path), f"{directory}/") for directory in directories for path in _entries(directory)]
     return _described(beside, follow_links, [])

@@ -1,4 +1,4 @@
-"""One file that is followed: what is kept of it, and how far it was read in this process."""
+"""One followed file: its stored state, and how far this process has read it."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Followed:
         self.unfinished = False
         """Bytes behind ``read`` wait for the end of their record."""
         self.postponed = False
-        """It could not be read just now; the next scan that finds it tries again."""
+        """It could not be read; the next scan that finds it tries again."""
         self.failed = False
-        """It can't be read, and that was said."""
+        """It can't be read, and the journal was told so."""
 
     @property
     def has_unread(self) -> bool:
@@ -45,7 +45,7 @@ class Followed:
 
     @property
     def detached(self) -> bool:
-        """Whether the file that is described is no more: it was truncated."""
+        """Whether the described file was truncated."""
         return self.state.inode == 0
 
     @property
@@ -76,7 +76,7 @@ class Followed:
             raise
 
     def attach(self, content: Content) -> None:
-        """Read from ``content`` from now on. Raises ``Truncated`` when what was read before is not in it."""
+        """Read from ``content`` from now on. Raises ``Truncated`` when it lacks what was read before."""
         self.content = content
         self.stored_bytes = content.stored_bytes()
         self.check_before()
@@ -102,7 +102,7 @@ class Followed:
             self.content.rewind()
 
     def learn_head(self) -> None:
-        """Keep the first bytes by which it is known again, as far as they are there."""
+        """Keep the first bytes, by which the file is recognised, as far as they are there."""
         if self.content is not None and len(self.state.head) < limits.HEAD_BYTES:
             head = self.content.read(0, limits.HEAD_BYTES)
             if head != self.state.head and head.startswith(self.state.head):

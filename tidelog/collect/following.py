@@ -1,12 +1,12 @@
 """Which file is which, through every kind of rotation.
 
-1. A file is its device and inode, whatever it is called, as long as it still has the bytes that were read of it.
-2. What is open is read to its end, renamed or deleted; a name that leads to another file is another file.
+1. A file is its device and inode, whatever its name, as long as it still has the bytes that were read of it.
+2. An open file is read to its end, also when it is renamed or deleted. A name that leads to another file is another file.
 3. A file that is smaller than what was read of it, or has other bytes before the position, was truncated: it begins anew.
-4. A new file that begins like a known one, has the same bytes before the position that was reached there, and a name that
-   rotation could have made of the known one's, is a copy of it. While the known one is there the copy is left alone; after
-   that reading goes on in the copy where it ended. So compressed and copied logs are not read twice, and what was written to
-   the old file last is read from the copy.
+4. A new file is a copy of a known one when it begins alike, has the same bytes before the position reached there, and its name
+   could be a rotation of the known one's. While the known file is there the copy is left alone. After that reading goes on in
+   the copy where it ended. So compressed and copied logs are not read twice, and the old file's last lines are read from the
+   copy.
 
 Not safe from several threads at a time.
 """
@@ -52,7 +52,10 @@ class Following:
         self._left_out: set[str] = set()
 
     def scan(self, now_s: float, now_ms: int) -> None:
-        """Match the patterns again: new files, new names, files that are gone. ``now_s`` on any clock that never goes back."""
+        """Match the patterns again: new files, new names, files that are gone.
+
+        ``now_s`` is of any clock that never goes back.
+        """
         found, links = find(self._patterns, follow_links=self._follow_links)
         self._leave_out(links)
         for followed in [each for each in self.files.values() if not each.detached]:
@@ -75,7 +78,7 @@ class Following:
             followed.look(now_s)
 
     def in_turn(self) -> Iterator[Followed]:
-        """Files with something to read; of one name the older first, and the newer only when nothing is left in that."""
+        """Files with something to read. Of one name the older comes first, the newer only when nothing is left in the older."""
         held: set[str] = set()
         for followed in sorted(self.files.values(), key=lambda each: each.state.id):
             if followed.detached and followed.content is None:
@@ -89,7 +92,7 @@ class Following:
                 yield followed
 
     def truncated(self, followed: Followed, now_ms: int) -> None:
-        """It is not the file any more that it was: forget where it is, and remember what it was."""
+        """The file was truncated or replaced: forget where it is, and remember what it was."""
         self._journal.tell(
             Level.INFO, "File was truncated, it is read from its beginning", file=followed.state.last_path,
             read_bytes=followed.read.offset,
@@ -103,7 +106,7 @@ class Following:
         followed.state = dataclasses.replace(followed.state, device=0, inode=0, gone_since_ms=gone)
 
     def unreadable(self, followed: Followed, error: Exception) -> None:
-        """It can't be read on; the rest goes on without it."""
+        """Set a file aside that can't be read on; the others go on."""
         self._complain(followed.state.last_path, str(error))
         if isinstance(error, ContentDamaged):
             followed.failed = True
@@ -119,7 +122,7 @@ class Following:
             followed.close()
 
     def _meet(self, followed: Followed, seen: Found, now_s: float, now_ms: int, *, only_copies: bool = False) -> None:
-        """The inode of a known file is there: it is that file, or another one to which the inode was given since."""
+        """A known inode is there: it is that file, or another one that was given the inode since."""
         state = followed.state
         stayed = seen.path == state.last_path and state.gone_since_ms is None
         if not stayed:
@@ -134,7 +137,7 @@ class Following:
         try:
             followed.open()
         except (Truncated, OSError, ContentDamaged) as error:
-            # What does not decompress under a name that does not say so was never the compressed file.
+            # A file whose name claims no compression, and that does not decompress, was never the compressed file.
             misnamed = isinstance(error, ContentDamaged) and seen.compression != state.compression
             if misnamed or isinstance(error, Truncated):
                 self.truncated(followed, now_ms)
@@ -157,7 +160,7 @@ class Following:
             followed.exhausted_bytes = followed.stored_bytes = 0
 
     def _find_moved(self, found: dict[tuple[int, int], Found], now_s: float, now_ms: int) -> None:
-        """What was rotated out of the patterns while no agent ran is finished where it is now."""
+        """Finish the files that were rotated out of the patterns while no agent ran, where they are now."""
         missing = [followed for followed in self.files.values() if not followed.present]
         last_paths = [followed.state.last_path for followed in missing]
         beside = find_beside(last_paths, follow_links=self._follow_links)
@@ -181,7 +184,7 @@ class Following:
             return
         kept = False
         try:
-            # An empty file may be a copy that is about to be written; there is nothing to miss in it yet.
+            # An empty file may be a copy that is about to be written. There is nothing to miss in it yet.
             head = content.read(0, limits.HEAD_BYTES)
             if head and (content.device, content.inode) == (seen.device, seen.inode):
                 kept = self._place(seen, content, head, now_s, only_copies)
@@ -223,7 +226,7 @@ class Following:
         return True
 
     def _take_over(self, original: Followed, seen: Found, content: Content, now_s: float) -> None:
-        """The copy is what the original was."""
+        """Let the copy take over from the original."""
         original.close()
         position, tail = original.state.position, original.state.tail
         if seen.compression is None and content.stored_bytes() < position.offset:
@@ -257,7 +260,7 @@ class Following:
         self.files[followed.state.id] = followed
 
     def _let_go(self, now_s: float, now_ms: int) -> None:
-        """Close what is over, and what is too much; forget what is long gone."""
+        """Close files that are over and files above the bound; forget files that are long gone."""
         for followed in list(self.files.values()):
             quiet = not followed.has_unread and not followed.unfinished
             if followed.present:
@@ -271,13 +274,13 @@ class Following:
         opened = [followed for followed in self.files.values() if followed.content is not None]
         excess = len(opened) - limits.OPEN_FILES_MAX
         if excess > 0:
-            # What is present can be opened again by its name; what was read to its end is not missed soon.
+            # A present file can be opened again by its name; one that was read to its end is not needed soon.
             closable = sorted((each for each in opened if each.present), key=lambda e: (e.has_unread, e.grown_at_s))
             for followed in closable[:excess]:
                 followed.close()
 
     def _leave_out(self, links: Iterable[str]) -> None:
-        """Say of each link, once, that it is not read."""
+        """Tell the journal of each link, once, that it is not read."""
         for path in links:
             if path in self._left_out:
                 continue
@@ -315,14 +318,14 @@ def _is_copy(original: Followed, seen: Found, content: Content, head: bytes) -> 
     if len(before) == original.tail.length:
         return original.tail.matches(before)
     if seen.compression is not None or original.content is None:
-        return True  # a stream that is still written, or a copy made before the last lines that were read
+        return True  # a stream that is still being written, or a copy made before the last lines that were read
     end = content.stored_bytes()
     size = min(end, limits.TAIL_BYTES)
     return content.read(end - size, size) == original.content.read(end - size, size)
 
 
 def _end(content: Content) -> tuple[Position, Tail]:
-    """Behind the last line that has its end; the lines before it are counted, so that later ones have their numbers."""
+    """The position behind the last line that has its end. Lines before it are counted, so that later ones get their numbers."""
     offset = line_end = breaks = 0
     while block := content.read(offset, limits.BLOCK_BYTES):
         if found := block.count(b"\n"):

@@ -1,4 +1,4 @@
-"""What the agent tells: one event with fields, for people on a terminal, for programs as a JSON line."""
+"""What the agent reports: one event with fields, as a line for the user or a JSON line for programs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class JsonJournal:
 
 
 class TextJournal:
-    """Each event as a line for people: ``event (name=value, …)``."""
+    """Each event as a line for the user: ``event (name=value, …)``."""
 
     def __init__(self, write: Callable[[Level, str], object]) -> None:
         self._write = write

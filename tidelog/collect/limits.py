@@ -11,16 +11,16 @@ REQUEST_COST: Final = 8 * 1024 * 1024
 gateway writes at once."""
 
 BLOCK_BYTES: Final = 1024 * 1024
-"""Taken from one file before it is another's turn, so that a large backlog does not hold up the rest."""
+"""Bytes taken from one file before the next file's turn, so that a large backlog does not hold up the rest."""
 
 RECORD_BYTES_MIN: Final = 1024
 """What ``max.message.bytes`` must be; with less, requests would be headers mostly."""
 
 VALUE_BYTES_MIN: Final = 256
-"""What a value may have however long its file's path is."""
+"""Bytes that a value may have however long its file's path is."""
 
 HEAD_BYTES: Final = 256
-"""First bytes by which a file is known again: a line or two with their times."""
+"""First bytes by which a file is recognised: a line or two with their times."""
 
 TAIL_BYTES: Final = 256
 """Bytes before a position that are compared before reading goes on there."""
@@ -45,13 +45,13 @@ GONE_FORGOTTEN_AFTER_MS: Final = 7 * 86_400_000
 """How long what is gone is remembered, to know its compressed copy again: weekly rotation compresses a week later."""
 
 COPY_WAIT_S: Final = 5.0
-"""How long bytes that were sent, and are not where they were, are looked for: a copy of their file may be in the making."""
+"""How long the agent looks for bytes that were sent and are not where they were: a copy of their file may be in the making."""
 
 STOP_WAIT_S: Final = 20.0
-"""How long a stop waits for the answer to the request under way. Without it nothing is lost: it is asked for again next time."""
+"""How long a stop waits for the answer to the request under way. Nothing is lost without it: the next run asks again."""
 
 FIRST_ROUND_MS: Final = 1_000
-"""How long gateways are tried before it is said that none takes requests."""
+"""How long the agent tries gateways before it reports that none takes requests."""
 
 ROUND_MS: Final = 60_000
 """One round of tries after that: a ``Retry-After`` up to this is kept to."""

@@ -1,4 +1,4 @@
-"""A place in a file, and the marks by which the same bytes are known again."""
+"""A position in a file, and the marks by which the same bytes are recognised."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tidelog.collect import limits
 class Position:
     """Where the next record begins.
 
-    ``offset`` counts (decompressed) bytes from 0, ``line`` is the number, from 1, of the line that this byte belongs to, and
-    ``part`` is how many parts of that line were sent already: not 0 only inside a line that is sent in parts.
+    ``offset`` counts (decompressed) bytes from 0. ``line`` is the number, from 1, of the line that this byte belongs to.
+    ``part`` is how many parts of that line were sent already: above 0 only inside a line that is sent in parts.
     """
 
     offset: int = 0
@@ -22,7 +22,7 @@ class Position:
     part: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what is no place."""
+        """Refuse what is no position."""
         if self.offset < 0 or self.line < 1 or self.part < 0:
             raise ValueError(f"{self} is no position")
 

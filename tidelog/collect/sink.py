@@ -1,4 +1,4 @@
-"""Where requests go: a topic behind gateways that know a request again by its producer id, epoch and sequence."""
+"""Where requests go: a topic behind gateways that recognise a request by its producer id, epoch and sequence."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ class Sink(Protocol):
         """How the topic is now."""
 
     def open_producer(self) -> ProducerIdentity:
-        """A producer that no other client has."""
+        """A producer id that no other client has."""
 
     def store(self, body: bytes, producer: ProducerIdentity, sequence: int, *, in_doubt: bool) -> Stored:
-        """Store a request once, however often it is tried; return when it is in the topic.
+        """Store a request once, however many tries it takes; return when it is in the topic.
 
         Raises ``ProducerLost``, ``RecordsTooLarge``, and what only an operator can mend as ``GatewayError``.
         """
@@ -131,7 +131,10 @@ class GatewaySink:
         is_final: Callable[[GatewayError], bool] = lambda _error: False,
         in_doubt: bool = False,
     ) -> _T:
-        """What ``call`` returns, round after round, until the agent stops. ``in_doubt``: an earlier process may have done it."""
+        """What ``call`` returns, tried round after round until the agent stops.
+
+        ``in_doubt``: an earlier process may have done it.
+        """
         while True:
             try:
                 result = call(Deadline(limits.ROUND_MS if self.waits.is_set() else limits.FIRST_ROUND_MS))

@@ -1,6 +1,6 @@
 """Bytes of a file -> records. A pure function: the same bytes from the same position are the same records.
 
-A record is a line without its line break (LF or CR LF), or, with a pattern for first lines, a line that matches and those
+A record is a line without its line break (LF or CR LF). With a pattern for first lines it is a line that matches and those
 behind it that don't. A record above the size that a topic takes is cut into parts; so is one whose end has not come in time.
 Nothing is decoded: bytes that are no UTF-8 stay as they are. Blank lines are records with an empty value.
 
@@ -28,7 +28,7 @@ class Rest(Enum):
     """What to make of the bytes behind the last record that is known to have ended."""
 
     LEAVE = "leave"
-    """More may come: they stay for the next block, but for what is above a record's size."""
+    """More may come: they stay for the next block, except for what exceeds a record's size."""
     WHOLE = "whole"
     """They are a record that ended."""
     PART = "part"
@@ -39,10 +39,10 @@ class Rest(Enum):
 class Records:
     """Records of one block, in order.
 
-    Value ``i`` is ``data[offsets[i]:offsets[i + 1]]``, its line ``lines[i]``; ``parts[i]`` is 0 for a record that was whole,
-    else which part it is, from 1. ``consumed`` bytes of the block were used up and ``next`` is the position behind them;
-    ``whole`` says that it is no place inside a record. ``ends`` are the places in the block where whole records end, and
-    ``end_indices`` which record, counted as ``lines`` are, ends at each.
+    Value ``i`` is ``data[offsets[i]:offsets[i + 1]]``, its line ``lines[i]``. ``parts[i]`` is 0 for a whole record, else the
+    number of the part, from 1. ``consumed`` bytes of the block were used up, and ``next`` is the position behind them.
+    ``whole``: that position is not inside a record. ``ends`` are the positions in the block where whole records end.
+    ``end_indices`` says which record, counted as ``lines`` are, ends at each.
     """
 
     data: bytes
@@ -63,7 +63,7 @@ class Records:
 
 @dataclass(frozen=True, slots=True)
 class _Spans:
-    """Records as places in the block: content ``[start, end)``, behind it the line break up to ``following``; line indices."""
+    """Records as ranges of the block: content ``[start, end)``, behind it the line break up to ``following``; line indices."""
 
     starts: Numbers
     ends: Numbers
@@ -82,11 +82,11 @@ def split(
     if first_line is None:
         spans, open_start = _lines(breaks), unfinished
     else:
-        # It is not known yet whether a line without its end is a first line: it waits, unless it is too large for that.
+        # Whether a line without its end is a first line is not known yet: it waits, unless it is too large for that.
         if rest is Rest.LEAVE and open_end - unfinished <= value_bytes_max:
             open_end = unfinished
         spans, open_start = _events(block[:open_end], breaks, first_line)
-    # A record that is open at the end of the block and too large already gives up its first parts.
+    # A record that is open at the end of the block, and too large already, is cut: its first parts are taken.
     if rest is Rest.LEAVE and open_end > open_start:
         open_end = open_start + (open_end - open_start - 1) // value_bytes_max * value_bytes_max
     opened = open_end > open_start

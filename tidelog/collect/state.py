@@ -2,9 +2,8 @@
 
 1. ``files`` has the position up to which each file's lines are in the topic for certain.
 2. ``intent`` is a request that may have been sent: which bytes of which files it holds, and under which producer id, epoch and
-   sequence. It is written down before the request is sent, so the process that finds it sends the same bytes under the
-   same sequence.
-3. The bytes end in a checksum; what is damaged is refused, never guessed at.
+   sequence. It is on the disk before the request is sent, so the next process sends the same bytes under the same sequence.
+3. The bytes end in a checksum; a damaged state is refused, never guessed at.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ FORMAT: Final = 1
 class FileState:
     """One file: which it is, and how far it is in the topic.
 
-    ``path`` is the first name it had, which is the name that its records carry and that chooses their partition;
-    ``last_path`` the newest. A file that was truncated keeps its entry with ``inode`` 0, for its copy to be known by.
-    ``gone_since_ms``: when it was first not found any more, milliseconds since the epoch.
+    ``path`` is its first name: its records carry it, and it chooses their partition. ``last_path`` is its newest name. A
+    truncated file keeps its entry, with ``inode`` 0, so that its copy is recognised. ``gone_since_ms``: when a scan first
+    missed it, milliseconds since the epoch.
     """
 
     id: int

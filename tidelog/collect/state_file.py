@@ -21,9 +21,9 @@ class StateFileError(Exception):
 class StateFile:
     """A state file held by this process.
 
-    The file is for its user alone: with the producer id in it a request passes for this agent's. After ``save`` returns the state
-    survives a crash of the process and of the machine. ``FILE.lock`` beside it is locked for as long as the process lives, and
-    stays there.
+    Only its user can read the file: with the producer id in it another program's request would pass for this agent's. After
+    ``save`` returns the state survives a crash of the process and of the machine. ``FILE.lock`` beside it is locked for as long
+    as the process lives, and stays there.
     """
 
     def __init__(self, path: Path) -> None:
@@ -65,7 +65,7 @@ class StateFile:
     def save(self, state: State) -> None:
         """Replace it. Raises ``OSError``; the old state is then still there."""
         temporary = Path(f"{self.path}.new")
-        # What a crash left there may have another mode, or be a link.
+        # A file that a crash left there may have another mode, or be a link.
         temporary.unlink(missing_ok=True)
         with os.fdopen(os.open(temporary, _NEW_FILE, 0o600), "wb", buffering=0) as file:
             data = memoryview(encode_state(state))
@@ -80,7 +80,7 @@ class StateFile:
             os.close(directory)
 
     def close(self) -> None:
-        """Let another agent have it."""
+        """Release the lock: another agent may take the file."""
         with contextlib.suppress(OSError):
             os.close(self._lock)
 

@@ -9,19 +9,19 @@ from tidelog.types.record import TopicPartition
 
 
 class Progress:
-    """One partition. ``chunk``: what is fetched and not handed out yet; while there is one, the position is its."""
+    """One partition. ``chunk``: what is fetched and not handed out yet; while there is one, it has the position."""
 
     __slots__ = ("_position", "chunk", "high_watermark", "is_looked_up", "paused", "turn")
 
     def __init__(self, position: int | None = None, *, is_looked_up: bool = False) -> None:
         self._position = position
         self.is_looked_up = is_looked_up
-        """Whether the group was asked where it goes on."""
+        """Whether the group was asked for its committed offset."""
         self.high_watermark: int | None = None
         self.paused = False
         self.chunk: Chunk | None = None
         self.turn = 0
-        """Raised by what makes a fetch under way pointless: its answer is dropped when this is another one by then."""
+        """A counter, raised by what makes a fetch under way pointless: the answer is dropped when the counter has changed."""
 
     @property
     def position(self) -> int | None:
@@ -39,19 +39,19 @@ class Progress:
         return self._position is not None and (self.high_watermark is None or self._position < self.high_watermark)
 
     def seek(self, position: int | None) -> None:
-        """Go on reading there; what was fetched is dropped."""
+        """Go on reading at ``offset``; what was fetched is dropped."""
         self._position = position
         self.high_watermark = None
         self.chunk = None
         self.turn += 1
 
     def pause(self) -> None:
-        """Hand out nothing more; what is being fetched ahead is dropped."""
+        """Hand out no more records; what is being fetched ahead is dropped."""
         self.paused = True
         self.turn += 1
 
     def fetched(self, chunk: Chunk | None, next_offset: int, high_watermark: int) -> None:
-        """An answer came."""
+        """Take in an answer."""
         self.chunk = chunk
         self._position = next_offset
         self.high_watermark = high_watermark
@@ -79,16 +79,16 @@ class Assignment:
             raise ValueError(f"{place.topic}/{place.partition} is not assigned to this consumer") from None
 
     def positions(self) -> dict[TopicPartition, int]:
-        """The offset of the next record to hand out, of each partition of which that is known."""
+        """The offset of the next record to hand out, of each partition where it is known."""
         found = {place: progress.position for place, progress in self._progress.items()}
         return {place: position for place, position in found.items() if position is not None}
 
     def replace(self, places: Iterable[TopicPartition]) -> None:
-        """Exactly these; those that stay keep their progress."""
+        """Assign exactly these; those that stay keep their progress."""
         self._progress = {place: self._progress.get(place, Progress()) for place in places}
 
     def add(self, place: TopicPartition, progress: Progress) -> None:
-        """One more."""
+        """Assign one more."""
         self._progress[place] = progress
 
     def remove(self, places: Iterable[TopicPartition]) -> None:
@@ -105,7 +105,7 @@ class Assignment:
         return {place for place, progress in self._progress.items() if progress.paused}
 
     def finish(self, place: TopicPartition) -> None:
-        """The partition's chunk is handed out: others come first now."""
+        """The partition's chunk is handed out: other partitions come first now."""
         self._progress[place].chunk = None
         self.had_turn(place)
 

@@ -1,8 +1,9 @@
-"""Committing a group's offsets: at the user's word, and by itself every so often.
+"""Committing a group's offsets: when the user asks, and by itself at an interval.
 
-1. One commit at a time, in the order in which they were asked for: an offset never goes back because an older commit was late.
-2. What is committed by itself are positions at a moment when the user asks for more records, so whatever was handed out before
-   is dealt with. It is committed beside the reading, in a thread that is there only meanwhile.
+1. Commits go one at a time, in the order in which they were asked for. So an offset never goes back because an older commit was
+   late.
+2. An automatic commit takes the positions at a moment when the user asks for more records: all records before were dealt with.
+   It runs beside the reading, in a thread that lives only meanwhile.
 """
 
 from __future__ import annotations
@@ -54,11 +55,11 @@ class Committing:
         return self._interval_s is not None and time.monotonic() >= self._due_at
 
     def restart(self) -> None:
-        """The next time is an interval from now."""
+        """Set the next automatic commit to an interval from now."""
         self._due_at = time.monotonic() + (self._interval_s or 0.0)
 
     def forget(self) -> None:
-        """Others may have committed since: what is known says nothing any more."""
+        """Forget what is known: other members may have committed since."""
         self.wait()
         self._committed = {}
 
@@ -69,14 +70,14 @@ class Committing:
             self._commit(dict(offsets), self._membership.metadata, metadata)
 
     def commit_changes(self, positions: Mapping[TopicPartition, int], deadline: Deadline | None = None) -> None:
-        """As ``commit``, of those that are others than was committed here last."""
+        """As ``commit``, of the offsets that differ from what was committed here last."""
         self.wait()
         changes = self._changes(positions)
         if changes:
             self._commit(changes, self._membership.metadata, None, deadline)
 
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Commit what changed, in a thread. When the last one is still under way: not now."""
+        """Commit what changed, in a thread. Does nothing while the last commit is still under way."""
         self.restart()
         if self._thread is not None and self._thread.is_alive():
             return
@@ -86,7 +87,7 @@ class Committing:
             self._thread.start()
 
     def wait(self) -> None:
-        """Until the thread is over."""
+        """Wait for the thread's end."""
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.ended()

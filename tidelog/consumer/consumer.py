@@ -1,9 +1,8 @@
 """Reading records: ``Consumer``, with partitions assigned by hand, by topic, or by a group.
 
-How it reads: a partition that is behind is fetched in large Arrow chunks, one partition after another; when all are at
-their end, one long poll waits for any of them. While an answer is handed out the next one is fetched (``fetch_ahead``), so
-what is fetched and not handed out is bounded by two answers. In a group, what the group wants is done before records are
-handed out (``group_reading``).
+How it reads: partitions that are behind are fetched one after another, in large Arrow chunks. When all are at their end, one
+long poll waits for any of them. While an answer is handed out the next one is fetched (``fetch_ahead``): two answers bound what
+is fetched and not handed out. In a group, what the group asks for comes before records are handed out (``group_reading``).
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ Assignor = Literal["range", "roundrobin", "sticky"]
 
 
 class Consumer(GroupPositions):
-    """Reads the records of partitions in order, from wherever it is told to, alone or in a group.
+    """Reads the records of partitions in order, from any position, alone or in a group.
 
     ::
 
@@ -43,39 +42,38 @@ class Consumer(GroupPositions):
             for record in consumer:
                 print(record.partition, record.offset, record.value)
 
-    Promises: the records of a partition come in the order of their offsets, each once, none skipped, as long as nobody
-    seeks and the log was not cut off before the position (then ``auto_offset_reset`` decides, and a warning is logged).
-    Without a group positions are in this object's memory: start where you want to with ``seek``.
+    Promises: the records of a partition come in the order of their offsets, each once, none skipped, unless the caller seeks.
+    Where the log was cut off beyond the position, ``auto_offset_reset`` decides, and a warning is logged. Without a group
+    positions are in this object's memory: start where you want to with ``seek``.
 
     In a group the topics' partitions are shared with the other members, and go on where the group has committed. They change
-    hands only while this consumer asks for records: before one goes to another member, nothing more of it is handed out here, and
-    ``commit`` still works for it. Ask more often than ``session_timeout_ms``, or the group counts it out. What is committed by
-    itself is what was handed out before the last time that records were asked for: after a crash the rest comes again.
+    hands only while this consumer asks for records. Before a partition goes to another member, nothing more of it is handed out
+    here, and ``commit`` still works for it. Ask more often than ``session_timeout_ms``, or the group counts the member out. An
+    automatic commit covers what was handed out before the last call for records: after a crash the rest comes again.
 
-    For one thread at a time: a second one that comes in meanwhile gets a ``RuntimeError``. ``close`` may come from
-    any thread, and ends a poll under way with ``ClientClosed``. A forked child must make its own consumer.
+    For one thread at a time: a call by a second thread meanwhile raises ``RuntimeError``. ``close`` may come from any thread,
+    and ends a poll under way with ``ClientClosed``. A forked child must make its own consumer.
 
     ``topics``: all their partitions are assigned, new ones too when they come; in a group, the member's share of them.
 
-    ``bootstrap_servers`` as for ``Producer``. ``auto_offset_reset``: where to begin, and to go on when the position
-    is not in the log: ``"earliest"``, ``"latest"``, or ``"none"``: raise. ``max_poll_records`` (1 and up): what one
-    ``poll`` returns at most. ``fetch_max_bytes`` (1 to 64 MiB): what one answer holds. ``consumer_timeout_ms``:
-    iteration ends when no record came for so long; None: never. ``request_timeout_ms``: how long one answer is
-    waited for, besides the time a poll waits for records. ``api_timeout_ms``: polls go on, and return nothing, while
-    the gateways fail in ways that pass; after so long they raise. ``compression``: of answers.
-    ``key_deserializer``, ``value_deserializer``: called with the bytes of each key and value that is not null; what they
-    return is the record's. What they raise comes out of the poll, with a note that says which record it was; the
-    position stays on that record: ``seek`` past it to go on.
+    ``bootstrap_servers`` as for ``Producer``. ``auto_offset_reset``: where to begin, and where to go on when the position is
+    not in the log: ``"earliest"``, ``"latest"``, or ``"none"``: raise. ``max_poll_records`` (1 and up): what one ``poll``
+    returns at most. ``fetch_max_bytes`` (1 to 64 MiB): what one answer holds. ``consumer_timeout_ms``: iteration ends when no
+    record came for so long; None: never. ``request_timeout_ms``: how long one answer is waited for, besides the time a poll
+    waits for records. ``api_timeout_ms``: while the gateways fail in ways that pass, polls return nothing; after so long they
+    raise. ``compression``: of answers. ``key_deserializer``, ``value_deserializer``: called with the bytes of each key and
+    value that is not null; what they return is the record's. What they raise comes out of the poll, with a note that names the
+    record. The position stays on that record: ``seek`` past it to go on.
 
     ``group``: its name; without ``topics`` and ``topic_pattern`` it is only committed for, and ``assign`` says what is read.
     ``topic_pattern``: a regular expression that the whole name matches, instead of ``topics``. ``assignor``: ``"range"``,
     ``"roundrobin"`` or ``"sticky"``, the same for all members. ``session_timeout_ms`` (1 s to 30 min): after so long without a
     sign of life a member is out. ``enable_auto_commit``: commit every ``auto_commit_interval_ms``, and when partitions go.
-    ``client_id``: text by which people know the member. ``instance_id``: the member comes back to its partitions when it is
-    started again within its session; it does not leave when it is closed, and takes the place of another one with this id.
-    ``on_revoked``: called with the partitions that go, while they can still be committed for; ``on_assigned`` with those that
-    came, before they are read; ``on_lost`` with those that others may be reading already. They are called by the thread that asks
-    for records, may use the consumer but not ask for records, and what they raise comes out of the poll.
+    ``client_id``: text by which operators know the member. ``instance_id``: a member that is started again within its session
+    gets its partitions back. It does not leave when it is closed, and it replaces another one with this id. ``on_revoked``:
+    called with the partitions that go, while they can still be committed for; ``on_assigned`` with those that came, before they
+    are read; ``on_lost`` with those that other members may be reading already. The thread that asks for records calls them.
+    They may use the consumer, but not ask for records; what they raise comes out of the poll.
     """
 
     def __init__(
@@ -104,7 +102,7 @@ class Consumer(GroupPositions):
         on_lost: OnRebalance | None = None,
         ca_file: str | None = None,
     ) -> None:
-        """Nothing is connected yet. Raises ``ValueError`` for a value out of its range, or out of place, and ``TypeError``."""
+        """Nothing is connected yet. Raises ``ValueError`` for a value out of its range or of no use here, and ``TypeError``."""
         check_topics(topics)
         _check(auto_offset_reset, max_poll_records, fetch_max_bytes, auto_commit_interval_ms)
         names = {"assignor": assignor, "client_id": client_id, "instance_id": instance_id}
@@ -121,7 +119,7 @@ class Consumer(GroupPositions):
         transport = Transport(
             bootstrap_servers, request_timeout_ms=request_timeout_ms, accept_encoding=compression, ca_file=ca_file
         )
-        # Commits and the leave go on while a poll is cut short.
+        # Commits and the leave still work while a poll is cut short.
         self._group_transport = Transport(bootstrap_servers, request_timeout_ms=request_timeout_ms, ca_file=ca_file)
         assignment = Assignment()
         calls = None if group is None else GroupCalls(self._group_transport, group)
@@ -142,7 +140,7 @@ class Consumer(GroupPositions):
         self._leaves = instance_id is None
         self._closed = False
         if reading is not None:
-            # Forgotten: no heartbeat says any more that it lives.
+            # A forgotten consumer sends no heartbeat any more.
             weakref.finalize(self, _end, reading.membership, transport, self._group_transport)
 
     # Reading
@@ -159,12 +157,12 @@ class Consumer(GroupPositions):
         return self.ready(records_max) if self.wait(timeout_ms) else []
 
     def wait(self, timeout_ms: float) -> bool:
-        """Wait up to ``timeout_ms`` until ``ready`` has something to return; whether it has. Raises as ``poll``."""
+        """Wait up to ``timeout_ms`` until ``ready`` has something to return; returns whether it has. Raises as ``poll``."""
         with self._alone():
             return self._fill(Deadline(timeout_ms))
 
     def has_ready(self) -> bool:
-        """Whether ``ready`` has something to return now, and nothing else is to be done before."""
+        """Whether ``ready`` has something to return now, with nothing to do before."""
         return not self._needs_attention() and any(
             progress.chunk is not None for _, progress in self._assignment.active()
         )
@@ -218,7 +216,10 @@ class Consumer(GroupPositions):
             return concatenate(parts)
 
     def __iter__(self) -> Iterator[Record]:
-        """Records without end, or until none came for ``consumer_timeout_ms``. ``position`` is behind the last one given."""
+        """Records without end, or until none came for ``consumer_timeout_ms``.
+
+        ``position`` is behind the last one handed out.
+        """
         wait_ms = limits.ITERATION_WAIT_MS if self._iteration_timeout_ms is None else self._iteration_timeout_ms
         while True:
             with self._alone():
@@ -228,7 +229,7 @@ class Consumer(GroupPositions):
             is_first = True
             for place, progress in self._readable():
                 chunk = progress.chunk
-                # Between two records the user may seek, pause or assign anew, and the group may want something.
+                # Between two records the user may seek, pause or assign anew, and the group may ask for something.
                 while (
                     chunk is not None
                     and progress.chunk is chunk
@@ -280,7 +281,7 @@ class Consumer(GroupPositions):
                 self._thread_lock.release()
 
     def _fill(self, deadline: Deadline) -> bool:
-        """Have something to hand out. False: ``deadline`` came first. Raises as ``poll``."""
+        """Get something to hand out. False: ``deadline`` came first. Raises as ``poll``."""
         if self._group is None:
             return self._reader.fill(deadline)
         while True:
@@ -304,7 +305,7 @@ class Consumer(GroupPositions):
         return self._group is not None and self._group.needs_attention
 
     def _readable(self) -> list[tuple[TopicPartition, Progress]]:
-        """What may be handed out: nothing of which others may be told already."""
+        """What may be handed out: nothing of partitions that another member may read already."""
         return self._assignment.active() if self._group is None or self._group.may_hand_out else []
 
     def _bounded(self, max_records: int | None) -> int:
@@ -337,7 +338,7 @@ def _subscription(
     session_timeout_ms: int,
     names: dict[str, str | None],
 ) -> dict[str, Any]:
-    """The body of a join; empty for who does not join. Raises ``ValueError``."""
+    """The body of a join; empty for a consumer that does not join. Raises ``ValueError``."""
     if group is None:
         if topic_pattern is not None or names["instance_id"] is not None:
             raise ValueError("topic_pattern and instance_id need a group")

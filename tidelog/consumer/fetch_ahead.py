@@ -1,9 +1,9 @@
 """Fetching what a consumer wants next while it hands out what it has.
 
 1. At most one answer is fetched ahead, of at most ``fetch_max_bytes``: that is the bound on its memory.
-2. What was fetched ahead of a partition is dropped when the partition was sought, paused or taken away meanwhile.
+2. What was fetched ahead of a partition is dropped when the consumer sought, paused or lost the partition meanwhile.
 3. An error is kept until the consumer wants the records: it comes out of that poll.
-4. There is a thread only while something is fetched, so a consumer that is forgotten leaves none behind.
+4. A thread exists only while something is fetched, so a forgotten consumer leaves none behind.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tidelog.types.record import TopicPartition
 from tidelog.worker_thread import WorkerThread
 
 Found = Sequence[Fetched | FetchFailed] | Exception
-"""Answers by partition, or why there are none."""
+"""Answers by partition, or the error."""
 
 
 class FetchOrder:
-    """One request for records, and what it was about when it was made."""
+    """One request for records, and the partitions' state when it was made."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class FetchOrder:
         self._turns = {place: (progress, progress.turn) for place, progress in wanted}
 
     def fetch(self, deadline: Deadline) -> None:
-        """Ask the gateways; what they answer, errors too, is ``found``."""
+        """Ask the gateways; their answer, or error, becomes ``found``."""
         try:
             if self._as_arrow:
                 self.found = [self._fetch_arrow(deadline)]
@@ -94,7 +94,7 @@ class FetchAhead:
         self._thread.start()
 
     def take(self, assignment: Assignment) -> FetchOrder | None:
-        """The order, fetched, waiting for that; None when there is none that is still wanted."""
+        """Wait for the order, and return it fetched; None when none is wanted any more."""
         order, self._order = self._order, None
         if order is None or self._thread is None or not order.wanted(assignment):
             return None

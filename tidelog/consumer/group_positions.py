@@ -32,22 +32,22 @@ class GroupPositions(Positions):
         self._group_assigns = group is not None and group.is_member
 
     def positions(self) -> dict[TopicPartition, int]:
-        """The offset of the next record that a poll returns, of each partition of which that is known."""
+        """The offset of the next record that a poll returns, of each partition where it is known."""
         with self._alone():
             return self._assignment.positions()
 
     def commit(self, offsets: Mapping[TopicPartition, int] | None = None, *, metadata: str | None = None) -> None:
-        """Return when these are committed for the group, all or none; the next member goes on there. None: ``positions``.
+        """Commit these for the group, all or none; the partitions' next member goes on there. None: ``positions``.
 
-        ``offsets``: the next to read of each partition. ``metadata``: up to 4 KiB of text that is kept with them. Repeated
-        by itself, which changes nothing. Raises ``StaleGeneration``, ``UnknownMember``, ``FencedMember`` when the partitions went
-        to others meanwhile, and other ``GatewayError``s: nothing is committed then, unless it is ``OutcomeUnknown``.
+        ``offsets``: the next to read of each partition. ``metadata``: up to 4 KiB of text that is kept with them. Repeated by
+        itself, which changes nothing. Raises ``StaleGeneration``, ``UnknownMember``, ``FencedMember`` when the partitions went
+        to other members meanwhile, and other ``GatewayError``s. Nothing is committed then, unless it is ``OutcomeUnknown``.
         """
         with self._alone():
             self._in_group().committing.commit(self.positions() if offsets is None else offsets, metadata)
 
     def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
-        """What the group has committed for these partitions (none named: for the assigned ones); None: nothing."""
+        """The group's committed offsets of these partitions (none named: of the assigned ones); None: it has none."""
         check_partitions(partitions, "committed({})")
         with self._alone():
             group = self._in_group()
@@ -56,7 +56,7 @@ class GroupPositions(Positions):
             return {place: known.get(place) for place in places}
 
     def seek_to_committed(self, *partitions: TopicPartition) -> None:
-        """Go on at what the group has committed, else as for a new partition; none named: in all that are assigned."""
+        """Go on at the committed offsets, else as for a new partition; none named: in all assigned partitions."""
         check_partitions(partitions, "seek_to_committed({})")
         with self._alone():
             self._in_group()
@@ -65,14 +65,14 @@ class GroupPositions(Positions):
                 self._assignment[place].is_looked_up = False
 
     def lag(self) -> dict[TopicPartition, int]:
-        """By assigned partition of which the position is known: how many offsets are before its end now."""
+        """How many offsets are before the end now, by assigned partition with a known position."""
         with self._alone():
             positions = self.positions()
             ends = self._reader.offsets(positions)
             return {place: max(0, ends[place].high_watermark - position) for place, position in positions.items()}
 
     def group_metadata(self) -> GroupMetadata:
-        """Who this consumer is in its group, for ``Producer.send_offsets_to_transaction``."""
+        """This consumer's group and member, for ``Producer.send_offsets_to_transaction``."""
         return self._in_group().metadata
 
     def _in_group(self) -> GroupReading:

@@ -2,13 +2,13 @@
 
 All of it happens in the consumer's thread, while it asks for records:
 
-1. What the member lost is read no more; its positions are committed under the old generation, ``on_revoked`` is told; only then
-   the new generation is acknowledged, and with that the partitions may go to others. So no other member reads a partition
-   while its records are handed out here.
-2. What it gained is read from the committed offset, else by the reset policy. A position found by that policy is committed at
-   once where it is the end: a consumer that dies before its first commit has skipped nothing.
-3. Who is out (silent for too long, or replaced) has lost everything: nothing is committed, ``on_lost`` is told, and it joins
-   again; unless another consumer took its ``instance_id``, which is an error.
+1. What the member lost is read no more. Its positions are committed under the old generation, and ``on_revoked`` is told. Only
+   then the member acknowledges the new generation, which lets the partitions go to other members. So no other member reads a
+   partition while its records are handed out here.
+2. What it gained is read from the committed offset, else by the reset policy. A position that the policy sets to the end is
+   committed at once: a consumer that dies before its first commit has skipped nothing.
+3. A member that is out (silent for too long, or replaced) has lost everything: nothing is committed, ``on_lost`` is told, and
+   it joins again. If another consumer took its ``instance_id``, that is an error instead.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _logger = logging.getLogger("tidelog.consumer")
 
 
 class GroupSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a consumer is in its group. ``auto_commit_interval_ms`` None: it commits only when it is told to."""
+    """A consumer's part in its group. ``auto_commit_interval_ms`` None: it commits only when the caller asks."""
 
     subscription: Mapping[str, Any]
-    """The body of a join; empty: it is no member, and only commits."""
+    """The body of a join; empty: the consumer is no member, and only commits."""
     session_timeout_ms: int
     auto_commit_interval_ms: float | None
     api_timeout_ms: float
@@ -49,7 +49,7 @@ class GroupSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupReading:
-    """Keeps an assignment as the group has it. For one thread at a time; ``stop`` from any."""
+    """Keeps the assignment as the group decides it. For one thread at a time; ``stop`` from any."""
 
     def __init__(self, calls: GroupCalls, assignment: Assignment, settings: GroupSettings) -> None:
         self.membership = Membership(calls, settings.subscription, session_timeout_ms=settings.session_timeout_ms)
@@ -72,7 +72,7 @@ class GroupReading:
 
     @property
     def metadata(self) -> GroupMetadata:
-        """Who commits."""
+        """The group and the member that commits."""
         return self.membership.metadata
 
     @property
@@ -86,7 +86,7 @@ class GroupReading:
         return not self.membership.is_out
 
     def serve(self, deadline: Deadline) -> None:
-        """Do what the group wants of its member, and commit what is due. Raises ``GatewayError``, and what callbacks raise."""
+        """Do what the group asks of its member, and commit what is due. Raises ``GatewayError``, and what callbacks raise."""
         if self._in_callback:
             raise RuntimeError("a callback of a rebalance can't ask for records")
         if self._is_closed:
@@ -97,17 +97,17 @@ class GroupReading:
             self.committing.start(self._assignment.positions())
 
     def committed(self, places: Iterable[TopicPartition], deadline: Deadline) -> dict[TopicPartition, int]:
-        """Where the group goes on, of those of which it has committed something. Raises ``GatewayError``."""
+        """The committed offsets, of the partitions that have one. Raises ``GatewayError``."""
         known = self._calls.offsets(deadline)
         return {place: known[place].offset for place in places if place in known}
 
     def reset_to(self, positions: Mapping[TopicPartition, int]) -> None:
-        """The group had committed nothing for these, and begins here. Raises ``GatewayError``."""
+        """Commit where the group begins in these, for which it had committed nothing. Raises ``GatewayError``."""
         if self._settings.reset == "latest":
             self.committing.commit(positions)
 
     def refuse_reset(self, places: Sequence[TopicPartition]) -> None:
-        """Raise ``NoCommittedOffset`` for places that have none, where there is no other way to begin."""
+        """Raise ``NoCommittedOffset`` for partitions that have none, where there is no other way to begin."""
         if places and self._settings.reset == "none":
             where = f"{places[0].topic}/{places[0].partition}"
             raise NoCommittedOffset(
@@ -130,7 +130,7 @@ class GroupReading:
                     _logger.info("the group was not told that its member leaves: %s: %s", error.code, error.detail)
 
     def stop(self) -> None:
-        """No further poll, and no heartbeat."""
+        """End polls and heartbeats."""
         self._is_closed = True
         self.membership.stop()
 
@@ -151,7 +151,7 @@ class GroupReading:
             finally:
                 self._drop(lost)
         if told.generation != self.membership.metadata.generation:
-            # What was gained is read once it is told in answer to this.
+            # Gained partitions are read once the answer to this names them.
             self.membership.acknowledge(told.generation)
             return
         gained = sorted(wanted - self.membership.held)

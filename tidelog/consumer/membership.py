@@ -1,10 +1,10 @@
 """One member of a consumer group: its id, what it may read, and the thread that keeps it alive.
 
-1. The thread only listens: what heartbeats tell is kept until the consumer's own thread acts on it. Nothing is acknowledged
-   before that, so no partition goes to another member while its records are still handed out here.
-2. One call about the member at a time: answers are taken in in the order in which they were given.
-3. A member counts itself out when no heartbeat was answered for a session time-out, counted from when the last answered one
-   was sent: the group may have counted it out since.
+1. The thread only listens: the consumer's own thread acts on what heartbeats tell. Nothing is acknowledged before that, so no
+   partition goes to another member while its records are still handed out here.
+2. Calls about the member go one at a time: their answers are taken in the order in which they were given.
+3. A member counts itself out when no heartbeat was answered for a session time-out, counted from the sending of the last
+   answered one. The group may have counted it out since.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Membership:
 
     @property
     def metadata(self) -> GroupMetadata:
-        """By which commits are judged: the member and the generation that it acknowledged."""
+        """The member and the generation that it acknowledged; the gateway judges commits by them."""
         return GroupMetadata(self._calls.group, self._member_id, self._generation)
 
     @property
@@ -61,7 +61,7 @@ class Membership:
 
     @property
     def is_out(self) -> bool:
-        """Whether others may read its partitions."""
+        """Whether other members may read its partitions."""
         return self._lost is not None or time.monotonic() >= self._alive_until
 
     @property
@@ -71,11 +71,11 @@ class Membership:
 
     @property
     def told(self) -> Told | None:
-        """What was told and is not done yet."""
+        """The news that the consumer has not acted on yet."""
         return self._told
 
     def wait(self, timeout_ms: float) -> None:
-        """Until there are news, or it is stopped."""
+        """Wait until there are news, or it is stopped."""
         if not self._stopped.is_set() and not self.needs_attention:
             self._news.clear()
             if not self.needs_attention:
@@ -90,30 +90,30 @@ class Membership:
             self._member_id, self._generation = joined.member_id, joined.generation
             self._take_in(joined, began)
         if self._thread is None or not self._thread.is_alive():
-            # A defect may have ended it: then the member was counted out, and this is its next life.
+            # A defect may have ended the thread. The member was counted out then, and joins anew.
             self._thread = WorkerThread(self._run, name="tidelog-heartbeat")
             self._thread.start()
 
     def acknowledge(self, generation: int) -> None:
-        """What the generation took away is not read any more. Raises ``GatewayError``: it is not acknowledged."""
+        """Acknowledge: what the generation took away is not read any more. On ``GatewayError`` it is not acknowledged."""
         with self._call_lock:
             self._heartbeat(generation)
 
     def adopt(self, held: frozenset[TopicPartition]) -> None:
-        """These are read from now on."""
+        """Note that these are read from now on."""
         self.held = held
         told = self._told
         if told is not None and told.generation == self._generation and held == frozenset(told.assignment):
             self._told = None
 
     def lose(self, error: TidelogError) -> None:
-        """It was told so by the answer to a commit."""
+        """Count the member out, as the answer to a commit said."""
         if isinstance(error, UnknownMember | FencedMember):
             self._lost = error
             self._news.set()
 
     def forget(self) -> TidelogError:
-        """It is no member any more. Returns why."""
+        """End the membership. Returns why."""
         silent = UnknownMember("No heartbeat was answered for a session time-out.")
         with self._call_lock:
             why = self._lost or silent
@@ -123,7 +123,7 @@ class Membership:
         return why
 
     def leave(self, deadline: Deadline) -> None:
-        """Give the partitions to others, now. Raises ``GatewayError``: the session's time-out does it then."""
+        """Give the partitions to other members now. On ``GatewayError`` the session's time-out does it."""
         if self._member_id is not None and not self.is_out:
             self._calls.leave(self._member_id, deadline)
 
@@ -152,7 +152,7 @@ class Membership:
             raise UnknownMember("The consumer is no member of the group.")
         began = time.monotonic()
         try:
-            # A third of the session, so that a gateway that hangs leaves time to ask another.
+            # A third of the session, so that a hanging gateway leaves time to ask another.
             told = self._calls.heartbeat(self._member_id, generation, Deadline(self._session_timeout_ms / 3))
         except _OUT as error:
             self._lost = error

@@ -1,4 +1,4 @@
-"""Where a consumer is in its partitions, and how it is moved."""
+"""A consumer's positions in its partitions, and how the caller moves them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidelog.types.record import TopicPartition
 
 
 class Positions:
-    """For one thread at a time: a second one that comes in meanwhile gets a ``RuntimeError``."""
+    """For one thread at a time: a call by a second thread meanwhile raises ``RuntimeError``."""
 
     _group_assigns = False
 
@@ -41,7 +41,7 @@ class Positions:
             self._assignment.replace(places)
 
     def assignment(self) -> set[TopicPartition]:
-        """The partitions that are read; in a group those that a poll was given last."""
+        """The partitions that are read; in a group those that the last poll got."""
         with self._alone():
             self._reader.refresh_topics()
             return set(self._assignment)
@@ -55,7 +55,7 @@ class Positions:
         return {topic.name for topic in list_topics(self._transport, self._api_timeout_ms)}
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on at ``offset`` (0 and up), which is looked for in the log by the next poll."""
+        """Go on at ``offset`` (0 and up). The next poll looks for it in the log."""
         check_partitions([partition], "seek({}, 0)")
         if offset < 0:
             raise ValueError(f"offset is {offset}, below 0")

@@ -1,4 +1,4 @@
-"""What a consumer asks of the gateways: partitions, positions, records; and what it does when they fail."""
+"""A consumer's requests for partitions, positions and records, and what it does when gateways fail."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Reader:
         api_timeout_ms: float,
         group: GroupReading | None = None,
     ) -> None:
-        """``group``: its committed offsets are asked for before the reset policy."""
+        """``group``: its committed offsets come before the reset policy."""
         self._group = group
         self._transport = transport
         self._assignment = assignment
@@ -66,7 +66,7 @@ class Reader:
         self._topics = {}
 
     def describe(self, topic: str, deadline: Deadline | None = None) -> Topic:
-        """The topic as the gateway sees it."""
+        """The topic as the gateway describes it."""
         described = describe_topic(self._transport, topic, deadline or Deadline(self._api_timeout_ms), patient=True)
         self._owner_counts[topic] = int(described.config.get("owners", 1))
         return described
@@ -90,7 +90,7 @@ class Reader:
         return found
 
     def refresh_topics(self, deadline: Deadline | None = None) -> None:
-        """Assign the partitions of the topics, and those that they got since, which are read from their beginning."""
+        """Assign the partitions of the topics. Those that a topic got since are read from their beginning."""
         now = time.monotonic()
         for topic, looked_at in self._topics.items():
             if looked_at is not None and (now - looked_at) * 1000 < limits.METADATA_AGE_MS_MAX:
@@ -125,7 +125,7 @@ class Reader:
             self._assignment[place].high_watermark = ends[place].high_watermark
 
     def _look_up(self, group: GroupReading, places: list[TopicPartition], deadline: Deadline) -> list[TopicPartition]:
-        """Those that have no position after that."""
+        """The partitions that have no position after that."""
         unasked = [place for place in places if not self._assignment[place].is_looked_up]
         known = group.committed(unasked, deadline) if unasked else {}
         for place in unasked:
@@ -136,7 +136,7 @@ class Reader:
         return [place for place in places if place not in known]
 
     def fill(self, deadline: Deadline) -> bool:
-        """Have a chunk of a partition that is not paused. False: ``deadline`` came first. Raises ``GatewayError``."""
+        """Get a chunk of a partition that is not paused. False: ``deadline`` came first. Raises ``GatewayError``."""
         while True:
             if self._filled():
                 return True
@@ -164,7 +164,7 @@ class Reader:
             return False
         behind = [(place, progress) for place, progress in active if progress.behind]
         if behind and not self._ahead.busy:
-            # One try: what fails passes, or shows again in the poll that wants it.
+            # One try: a failure passes, or shows again in the poll that wants the records.
             self._ahead.start(self._order(behind, wait_ms=0), Deadline(0))
         return True
 
@@ -207,7 +207,7 @@ class Reader:
         )
 
     def _about(self, places: Sequence[TopicPartition]) -> Owned:
-        """Of one partition its owner, of several the best gateway of the topic with most of them."""
+        """For one partition its owner; for several the best gateway of the topic with most of them."""
         if len(places) == 1:
             (place,) = places
             return Owned(place.topic, place.partition, self._owner_counts.get(place.topic, 1))
@@ -220,11 +220,11 @@ class Reader:
         self._assignment[place].seek(None)
 
     def recover(self) -> None:
-        """The gateways do what they are asked."""
+        """Note a success."""
         self._failing_since = None
 
     def bear(self, error: GatewayError) -> None:
-        """Raise what does not pass by itself, or has not for too long."""
+        """Raise an error that does not pass by itself, or that has not for too long."""
         now = time.monotonic()
         if self._failing_since is None:
             self._failing_since = now

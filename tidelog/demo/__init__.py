@@ -12,7 +12,7 @@
 ``lag``          acknowledgements and micro-batches -> how long Spark took to see a record
 ``picture``      mean delay by hour of day and carrier as a PNG
 ``result``       what a run found out, also as JSON
-``report``       what a person sees of it
+``report``       what the user sees of it
 ``run``          one run, from the first process to the verdict
 ===============  ==================================================================================
 

@@ -1,4 +1,4 @@
-"""How long Spark took to see a record after its producer had the acknowledgement."""
+"""How long Spark took to see a record after the producer got its acknowledgement."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Acknowledgements:
     partition: npt.NDArray[np.int64]
     offset: npt.NDArray[np.int64]
     at_ms: npt.NDArray[np.float64]
-    """When the producer knew, milliseconds since the epoch."""
+    """When the producer got the acknowledgement, milliseconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """Milliseconds over all records; 0 where Spark was done before the producer knew."""
+    """Milliseconds over all records; 0 where Spark was done before the producer got the acknowledgement."""
 
     p50_ms: float
     p99_ms: float

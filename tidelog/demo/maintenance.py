@@ -1,4 +1,4 @@
-"""Maintenance of the demo's store, as it runs beside gateways elsewhere, and what it did."""
+"""Maintenance of the demo's store, as it runs beside gateways in any installation, and what it did."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Child processes that never outlive the demo, however it ends (short of being killed itself).
 
-Each is the leader of a process group of its own: a Ctrl-C in the terminal reaches the demo only, which then ends its children in
-order, and what a child started (Spark's Java) ends with it.
+Each is the leader of a process group of its own. A Ctrl-C in the terminal reaches the demo only, which then ends its children
+in order. What a child started (Spark's Java) ends with it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LOG_LINES_SHOWN: Final = 15
 """How much of a child's log an error quotes."""
 
 POLL_SECONDS: Final = 0.05
-"""How often it is looked whether a child is gone."""
+"""How often the demo looks whether a child has ended."""
 
 
 class ChildFailed(RuntimeError):

@@ -15,7 +15,7 @@ from tidelog.consumer.consumer import Consumer
 from tidelog.demo.summary import Summary, summarize
 
 SILENCE_SECONDS_MAX: Final = 60
-"""How long the gateway may give nothing although there is more to read."""
+"""How long the gateway may return nothing although there is more to read."""
 
 POLL_MS: Final = 1_000
 

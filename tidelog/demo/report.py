@@ -1,4 +1,4 @@
-"""What a person sees of a run."""
+"""What the user sees of a run."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ TOPIC_CONFIG: Final = {"retention.ms": -1}
 """The flights are of 2013, and retention goes by the records' timestamps."""
 
 JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a Java that lives a minute and shares two cores with a gateway: compiling well costs it more than it ever gets back."""
+"""For a Java that lives a minute and shares two cores with a gateway: thorough compilation would never pay off."""
 
 SPARK_START_SECONDS_MAX: Final = 1_200
 """Until the query runs: fifteen seconds, but the first time its jars are fetched."""
@@ -146,7 +146,7 @@ class Watch:
         self._looked = 0.0
 
     def acknowledged(self, count: int) -> None:
-        """So many records are. Raises ``ChildFailed``."""
+        """Note that so many records are acknowledged. Raises ``ChildFailed``."""
         self._bars.update(self._sent, completed=count)
         if time.monotonic() - self._looked > LOOK_SECONDS:
             self._looked = time.monotonic()

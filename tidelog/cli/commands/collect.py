@@ -170,7 +170,7 @@ def _state_directory() -> Path:
 
 @contextlib.contextmanager
 def _status(terminal: Console, *, shown: bool) -> Iterator[tuple[Journal, Callable[[Counts], None]]]:
-    """Where events go, and what is called now and then to show how things are."""
+    """The sink of events, and the function that is called now and then to show the agent's state."""
     from tidelog.collect.journal import JsonJournal, TextJournal  # noqa: PLC0415
 
     if not shown:
@@ -191,7 +191,7 @@ def _write_line(line: str) -> None:
 
 @contextlib.contextmanager
 def _stopping_on_signals(agent: Agent) -> Iterator[list[int]]:
-    """SIGTERM and Ctrl-C end it in order; which of them came."""
+    """SIGTERM and Ctrl-C stop the agent in order; yields which of them came."""
     received: list[int] = []
 
     def stop(number: int, _: FrameType | None) -> None:

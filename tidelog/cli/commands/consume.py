@@ -183,7 +183,7 @@ def _consumer(topic: str, group: str | None, copying: GroupCopy, url: str | None
 
 @contextlib.contextmanager
 def _last_commit(copying: GroupCopy, consumer: Consumer, group: str | None) -> Iterator[None]:
-    """The group goes on behind what was written, however this ended, if that lasts."""
+    """Commit what was written, if that lasts, however the command ended."""
     try:
         yield
     finally:
@@ -230,7 +230,7 @@ def _is_parquet(output: Path | None) -> bool:
 
 @contextlib.contextmanager
 def _kept(sink: Sink, copied: Copied, output: Path | None, *, as_json: bool, group: str | None) -> Iterator[None]:
-    """At the end, by whatever: what was written is kept where that is worth something, and it is said how far it came."""
+    """At every end: keep what was written where it is of use, and report how far it came."""
     began = time.monotonic()
     try:
         yield

@@ -14,7 +14,7 @@ from tidelog.programs import become
 
 
 class Workers(StrEnum):
-    """Who rewrites segments."""
+    """The engine that rewrites segments."""
 
     SPARK = "spark"
     LOCAL = "local"

@@ -1,4 +1,4 @@
-"""``tidelog pipeline``: become the process that keeps a topic's tables."""
+"""``tidelog pipeline``: become the process that maintains a topic's tables."""
 
 from __future__ import annotations
 

@@ -231,7 +231,7 @@ def _show(topic: Topic, as_json: bool) -> None:
 
 
 def _differences(topic: Topic, partitions: int, settings: Mapping[str, int | str]) -> str:
-    """What a topic has, and was asked for."""
+    """The settings that the user asked for and that the topic has."""
     has = {"partitions": topic.partition_count, **topic.config}
     asked = {"partitions": partitions, **settings}
     found = [

@@ -18,7 +18,7 @@ _WAIT_MS = 10_000
 
 @dataclass(slots=True, kw_only=True)
 class Copied:
-    """How many records were written, and by partition the offset to go on at. True after every step, also a failed one."""
+    """How many records were written, and by partition the offset to go on at. Holds after every step, also a failed one."""
 
     record_count: int = 0
     positions: dict[TopicPartition, int] = field(default_factory=dict)
@@ -43,7 +43,7 @@ def copy(
 ) -> None:
     """Write records until the range's end (``follow``: for ever), or until ``records_max`` are written.
 
-    Raises ``KeyboardInterrupt``, and what polls and the sink raise; ``copied`` says then how far it came.
+    Raises ``KeyboardInterrupt``, and what polls and the sink raise. ``copied`` then says how far it came.
     """
     ends: Mapping[TopicPartition, int] | None = None if follow else range_.end
     copied.positions.update(range_.begin)

@@ -1,6 +1,6 @@
 """From a member of a group to a sink.
 
-What is committed was written before, so after a crash the last records come again, and none is missing.
+Records are written before their offsets are committed. So after a crash the last records come again, and none is missing.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from tidelog.types.record import TopicPartition
 
 _WAIT_MS: Final = 1_000
 _COMMIT_EVERY_S: Final = 1.0
-"""What is written again after a crash is about so much; a commit may take a good part of it."""
+"""About so much is written again after a crash. A commit may take a good part of it."""
 
 
 class GroupCopy:
-    """``copied`` is true after every step. Without ``commits_on_the_way``, as for a file, only ``commit`` commits."""
+    """``copied`` holds after every step. Without ``commits_on_the_way``, as for a file, only ``commit`` commits."""
 
     def __init__(self, copied: Copied, *, commits_on_the_way: bool) -> None:
         self._copied = copied
@@ -33,12 +33,12 @@ class GroupCopy:
         self._committed_at = time.monotonic()
 
     def revoked(self, consumer: Consumer) -> None:
-        """Partitions go to others: commit for them while that is possible."""
+        """Commit for partitions that go to other members, while the group still takes it."""
         if self._commits_on_the_way:
             self.commit(consumer)
 
     def commit(self, consumer: Consumer) -> None:
-        """What was written, if it lasts, of the partitions that are still held. Raises ``GatewayError``."""
+        """Commit what was written, if it lasts, of the partitions that are still held. Raises ``GatewayError``."""
         if not (self._commits_on_the_way or self._copied.lasts):
             return
         held = consumer.assignment()
@@ -76,7 +76,7 @@ class GroupCopy:
 
 
 class GroupEnd:
-    """What there was in a topic when the command began, and whether the group, with all its members, has read it."""
+    """What a topic held when the command began, and whether the group's members together have read it."""
 
     def __init__(self, admin: Admin, group: str, range_: Range) -> None:
         """``range_``: from the log starts to what is there now."""
@@ -86,7 +86,7 @@ class GroupEnd:
         self._unread = {place for place, end in range_.end.items() if range_.begin[place] < end}
 
     def is_reached(self, consumer: Consumer, found_count: int) -> bool:
-        """Whether nothing is left. The others' progress is asked for when there is nothing to do here."""
+        """Whether nothing is left. Other members' progress is asked for when there is nothing to read here."""
         positions = consumer.positions()
         left = {place for place in self._unread if positions.get(place, -1) < self.ends[place]}
         if not left or found_count:

@@ -1,6 +1,6 @@
 """Files that are whole or not there: written under another name beside their own, and renamed when all is in them.
 
-With ``append`` a file grows by whole lines instead; what a killed process left half written is found and refused.
+With ``append`` a file grows by whole lines instead; a half line that a killed process left is found and refused.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tidelog.cli.terminal.console import CommandFailed
 
 
 class OutputFile:
-    """Bytes into ``path``. ``close`` makes them last, under that name; ``discard`` leaves nothing of a new file."""
+    """Writes bytes for ``path``. ``close`` makes them durable under that name; ``discard`` leaves nothing of a new file."""
 
     def __init__(self, path: Path, *, append: bool, may_grow: bool = True) -> None:
         """Raises ``CommandFailed`` when the file is there and not to be appended to, or ends within a line.
@@ -36,7 +36,7 @@ class OutputFile:
                 raise CommandFailed(f"{path} does not end with a line break: its last line is not whole")
 
     def close(self) -> None:
-        """Everything is on the disk, and under the file's own name."""
+        """Put everything on the disk, under the file's own name."""
         if not self.file.closed:
             self.file.flush()
             os.fsync(self.file.fileno())
@@ -45,7 +45,7 @@ class OutputFile:
             self._written.rename(self._path)
 
     def discard(self) -> None:
-        """Nothing of it is to stay; what was appended does."""
+        """Remove a new file. What was appended stays."""
         self.file.close()
         if not self._append:
             self._written.unlink(missing_ok=True)

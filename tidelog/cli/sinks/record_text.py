@@ -40,7 +40,7 @@ def value_writer(
 ) -> Writer:
     """The value, perhaps with its headers and its key before it, and ``delimiter`` behind it.
 
-    text: what is no UTF-8 is escaped, and so are control characters but tab, which could do anything to a terminal.
+    text: bytes that are no UTF-8 are escaped. So are control characters but tab: a terminal might act upon them.
     """
 
     def write(record: Record) -> bytes:

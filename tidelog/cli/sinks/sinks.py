@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 _BATCH_RECORDS = 5_000
 _TABLE_BYTES = 8 * 1024 * 1024
 _ROW_GROUP_BYTES = 32 * 1024 * 1024
-"""Of records in memory: small enough for any machine, large enough that readers are fast."""
+"""Bytes of records in memory: small enough for any machine, large enough that readers are fast."""
 
 
 class Sink(Protocol):
     """What ``copy`` needs."""
 
     def fetch(self, consumer: Consumer, wait_ms: float, records_max: int | None) -> int:
-        """Take the next records from the consumer; how many came."""
+        """Take the next records from the consumer; returns how many came."""
 
     def write(self, ends: Mapping[TopicPartition, int] | None) -> dict[TopicPartition, tuple[int, int]]:
         """Write those below ``ends``; by partition how many, and the offset behind the last."""
 
     def close(self) -> None:
-        """What was written lasts."""
+        """Make what was written last."""
 
     def discard(self) -> None:
-        """It failed: leave nothing that looks whole."""
+        """After a failure: leave nothing that looks whole."""
 
 
 class StreamSink:

@@ -16,8 +16,8 @@ from tidelog.cli.terminal.console import CommandFailed
 def read_csv(groups: Iterable[Lines], fields: Fields, *, delimiter: str) -> Iterator[Rows]:
     """The rows, as many at a time as came together. A row's value is a JSON object of text.
 
-    Raises ``CommandFailed`` for a row with more or fewer fields than names, for what is no UTF-8, and for quotes that don't
-    close, behind the rows before it.
+    Raises ``CommandFailed`` for a row with more or fewer fields than names, for bytes that are no UTF-8, and for quotes that
+    don't close. The rows before it come first.
     """
     require_arrow("--format csv")
     csv.field_size_limit(REQUEST_BYTES_MAX)

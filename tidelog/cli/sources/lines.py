@@ -1,4 +1,4 @@
-"""Lines from files and pipes, as soon as they are there, with the place of each."""
+"""Lines from files and pipes, as soon as they are there, each with its file and line number."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Place:
     unit: str = "line"
 
     def __str__(self) -> str:
-        """As people find it: standard input has no name."""
+        """As the user finds it: standard input has no name."""
         return (
             f"{self.unit} {self.number}" if self.path == STANDARD_STREAM else f"{self.path}, {self.unit} {self.number}"
         )

@@ -1,4 +1,4 @@
-"""NDJSON records as they are: the gateway knows best what a record may be, and its errors are given the input's line numbers."""
+"""NDJSON records, sent as they are: the gateway judges what a record may be. Its errors get the input's line numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LINE = re.compile(r"line ([0-9]+)")
 
 
 def send_ndjson(tally: Tally, groups: Iterable[Lines], destination: Destination, interrupts: Interrupts) -> None:
-    """One request after another. Raises its error, ``KeyboardInterrupt`` when its answer is there."""
+    """Send one request after another. Raises a request's error, and ``KeyboardInterrupt`` once its answer is there."""
     transport = Transport(destination.url)
     try:
         for group in groups:
@@ -65,7 +65,7 @@ def _parts(group: Lines) -> Iterator[Lines]:
 
 
 def _place_errors(error: GatewayError, part: Lines) -> None:
-    """The gateway counts the lines of a request; people count those of their files."""
+    """The gateway counts the lines of a request; users count those of their files."""
     found = error.fields.get("errors")
     if not isinstance(found, list) or not found:
         return

@@ -1,8 +1,8 @@
 """Parquet files as rows, read a batch at a time.
 
-A file with a binary column ``value`` and no columns but those of records, as ``tidelog consume --output`` and Spark's Kafka
-source have them, holds records: they are sent as they are, each to the partition that it names. Any other row becomes a JSON
-object. Parquet files have their directory at the end, so they can't come from a pipe.
+A file holds records when it has a binary column ``value`` and otherwise only columns of records. ``tidelog consume --output``
+and Spark's Kafka source write such files. Their records are sent as they are, each to the partition that it names. Rows of any
+other file become JSON objects. Parquet files have their directory at the end, so they can't come from a pipe.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whole lines read in one thread while another sends those before them: the slower the sending, the more go together."""
+"""Whole lines, read in one thread while another sends those before them. The slower the sending, the more lines go together."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Lines and rows through the SDK's producer, with the place of each until it is known what became of it.
+"""Lines and rows through the SDK's producer. Each one's file and line number is kept until its outcome is known.
 
-Ctrl-C waits until the lines at hand are with the producer; then no more are read, what the producer has gets a few seconds, and
-the tally is complete: what is not in it was not acknowledged.
+Ctrl-C waits until the lines at hand are with the producer. Then no more lines are read, and what the producer has gets a few
+seconds. The tally is complete: what is not in it was not acknowledged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tidelog.producer.producer import Producer
 from tidelog.types.record import ProduceResult, RecordMetadata
 
 _GRACE_S: Final = 5.0
-"""What is on its way gets so long after Ctrl-C."""
+"""Seconds that records on their way get after Ctrl-C."""
 _WAITING_MAX: Final = 64
 """Tables with the producer: together below its buffer, where a further one would have to wait anyhow."""
 _ROW = re.compile(r"/records/([0-9]+)(?:/(.+))?")
@@ -162,7 +162,7 @@ def _addressed(rows: Rows, destination: Destination) -> Any:
 
 
 def _failed_place(error: TidelogError, rows: Rows) -> Place:
-    """Where the first bad row stands; the gateway's pointers into the request are turned into places of the input."""
+    """Where the first bad row stands: the gateway's pointers into the request become line numbers of the input."""
     failed = rows.place(0)
     found = error.fields.get("errors")
     for index, each in enumerate(found if isinstance(found, list) else ()):

@@ -14,7 +14,7 @@ _SHOWN_EVERY_S: Final = 0.1
 
 
 class Tally:
-    """Counts, offsets by partition, the first error and its place, and how far the input is stored without a gap.
+    """Counts, offsets by partition, the first error and its line of input, and how far the input is stored without a gap.
 
     ``show`` is told the count now and then. For one thread.
     """
@@ -32,7 +32,7 @@ class Tally:
         self._stored: dict[int, list[int]] = {}
 
     def store(self, stored: Iterable[PartitionRange], last: Place) -> None:
-        """These were acknowledged; ``last`` is where the last of them stood."""
+        """Note that these were acknowledged; ``last`` is where the last of them stood in the input."""
         for each in stored:
             self._add(each.partition, each.base_offset, each.last_offset, each.count)
         self._reach(last)
@@ -43,7 +43,7 @@ class Tally:
         self._reach(place)
 
     def fail(self, error: TidelogError, place: Place, count: int = 1) -> None:
-        """So many records, the first of them at ``place``, were not acknowledged."""
+        """Note that so many records, the first of them at line ``place``, were not acknowledged."""
         self.failed_count += count
         if self.first_error is None:
             self.first_error, self.failed_at = error, place

@@ -1,4 +1,4 @@
-"""Where output goes: results to standard output, everything for people besides to standard error.
+"""Where output goes: results to standard output, everything else for the user to standard error.
 
 Progress is shown on a terminal only. With ``--json`` results are one JSON value, and errors one JSON object a line.
 """
@@ -42,7 +42,7 @@ TimeoutOption = Annotated[
     ),
 ]
 ADMIN_TIMEOUT_S = 10.0
-"""A person waits for the answer."""
+"""Short, since the user waits for the answer."""
 STREAM_TIMEOUT_S = 30.0
 """Long enough for a gateway to be started again."""
 
@@ -65,9 +65,9 @@ def reading_a_store() -> Iterator[None]:
 
 @contextlib.contextmanager
 def reporting(*, as_json: bool, tells_waiting: bool = True) -> Iterator[None]:
-    """Turn what goes wrong inside into a message on standard error and an exit code.
+    """Turn an error of the block into a message on standard error and an exit code.
 
-    ``tells_waiting``: people are told as soon as there is nothing left but to wait for a gateway.
+    ``tells_waiting``: the user is told as soon as there is nothing left but to wait for a gateway.
     """
     try:
         with _waiting_told() if tells_waiting and not as_json else contextlib.nullcontext():
@@ -79,7 +79,7 @@ def reporting(*, as_json: bool, tells_waiting: bool = True) -> Iterator[None]:
         _report(str(error), as_json, {"error": {"detail": str(error)}})
         raise typer.Exit(ExitCode.USAGE) from None
     except BrokenPipeError:
-        # The reader of our output has enough. Nothing may be written behind it, not even by the interpreter's end.
+        # The reader of our output has closed it. Nothing more may be written, not even by the interpreter's end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(ExitCode.OK) from None
     except (CommandFailed, OSError) as error:
@@ -114,7 +114,7 @@ class _Notes(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """In the thread that says it."""
         said = record.getMessage()
-        # Each connection has its own time left; to people that is the same.
+        # Each connection names its own time left; to the user the messages are the same.
         about = said.partition(" for up to ")[0]
         if about != self._last:
             self._last = about
@@ -132,12 +132,12 @@ def note_json(value: object) -> None:
 
 
 def output() -> Console:
-    """For results that people read."""
+    """For results that the user reads."""
     return Console(soft_wrap=True, highlight=False)
 
 
 def note(message: str) -> None:
-    """Something for people that is no result."""
+    """Something for the user that is no result."""
     Console(stderr=True, soft_wrap=True, highlight=False).print(message, markup=False)
 
 

@@ -23,10 +23,10 @@ def sentence(error: TidelogError) -> str:
 
 
 def places(error: TidelogError) -> list[str]:
-    """Each thing that is wrong with where it is, unless it is one setting, of which the sentence speaks."""
+    """Each error with where it is, unless it is one setting, which the sentence names already."""
     found = error.fields.get("errors")
     given = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
-    # Without a place it is the whole request, of which the sentence speaks.
+    # Without a field it is the whole request, which the sentence names already.
     shown = [each for each in given if each.get("where")]
     if len(shown) == 1 and _is_setting(shown[0]) and str(shown[0].get("what")) in error.detail:
         return []

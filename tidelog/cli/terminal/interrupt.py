@@ -1,7 +1,7 @@
 """Ctrl-C and SIGTERM, where a command can bear them.
 
-What is read from a gateway and half written must be neither lost nor written twice, so a signal that comes while something
-is written waits until it is done. A second one does not wait: the output may be a pipe that no program reads.
+Records that are half written must be neither lost nor written twice. So a signal that comes during a write waits until the
+write is done. A second signal does not wait: the output may be a pipe that no program reads.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Interrupts:
 
     @contextlib.contextmanager
     def caught(self) -> Iterator[None]:
-        """While inside, both signals raise. In another thread than the main one nothing changes."""
+        """Inside, both signals raise. In a thread other than the main one nothing changes."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

@@ -1,6 +1,6 @@
 """Arguments that name topics and groups, which shells complete by asking the gateway.
 
-A shell waits while it asks: for ``COMPLETION_TIMEOUT_MS`` at most, and whatever goes wrong is no name and no word.
+The shell waits for the answer: ``COMPLETION_TIMEOUT_MS`` at most. On any error no names are offered, and nothing is written.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tidelog.cli.terminal.settings_file import default_path
 
 COMPLETION_TIMEOUT_MS: Final = 500
 NAMES_MAX: Final = 200
-"""More than a person reads."""
+"""More than a user reads."""
 
 
 def complete_topics(context: typer.Context, incomplete: str) -> list[str]:
@@ -51,7 +51,7 @@ def _asked(context: typer.Context, ask: Callable[[Admin], list[str]], incomplete
 
 
 def _configured_url() -> Any:
-    """What the settings file says, which is not read as such while a shell completes."""
+    """What the settings file says: nothing else reads it while a shell completes."""
     chosen = os.environ.get("TIDELOG_CONFIG")
     path = Path(chosen) if chosen else default_path()
     return tomllib.loads(path.read_text(encoding="utf-8")).get("url") if path.is_file() else None

@@ -38,8 +38,8 @@ def default_path(environment: Mapping[str, str] = os.environ) -> Path:
 def load(context: typer.Context, path: Path | None, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
     """The defaults of every command below ``context``, as its ``default_map`` wants them.
 
-    Raises ``typer.BadParameter`` for a file that is not there though it was named, is no TOML, or has a name or a value in
-    it that no option takes.
+    Raises ``typer.BadParameter`` for a named file that is not there, for one that is no TOML, and for a name or value that no
+    option takes.
     """
     chosen = path or default_path(environment)
     settings: dict[str, Any] = {}

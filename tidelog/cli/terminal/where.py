@@ -24,7 +24,9 @@ class Range:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
-    """A place in every partition. One of: a word, an offset, a time, ``positions`` by partition, the last few records."""
+    """Where to begin in every partition. One of: a word, an offset, a time, ``positions`` by partition, the last few
+    records.
+    """
 
     word: str = ""
     offset: int | None = None
