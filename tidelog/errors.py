@@ -2,16 +2,15 @@
 
 Three roots, by what went wrong:
 
-* ``GatewayError``: a gateway's error answer, or the lack of an answer. It carries the contract's fields: ``code``,
-  ``detail``, ``status``, ``retryable``, ``may_have_happened`` (false is a promise that nothing changed), ``fields`` (the
-  further members of the problem, such as ``limit_bytes``) and ``request_id``, by which the gateway's log has it.
-* ``TidelogError`` beside it: what the client itself refuses or gives up (``BufferFull``, ``DeliveryTimeout``, …), with the
-  same fields.
+* ``GatewayError``: a gateway's error answer, or the lack of an answer. It carries the contract's fields: ``code``, ``detail``,
+  ``status``, ``retryable``, ``may_have_happened`` (false: a promise that nothing changed), ``fields`` (further members of the
+  problem, such as ``limit_bytes``) and ``request_id``, which the gateway's log names.
+* ``TidelogError`` beside it: what the client itself refuses or gives up (``BufferFull``, ``DeliveryTimeout``, …). Same fields.
 * ``ValueError``, ``TypeError``, ``RuntimeError``: a call that is wrong in itself.
 
 The middle classes are ``log_format.errors``' and say what to do next: ``RequestRefused`` (mend the request), ``BackOff``
-(later), ``OutcomeUnknown`` (read back), ``CorruptData``. ``CLASSES`` maps a contract's code to its class; a code that this
-version does not know gets the middle class that its status stands for.
+(later), ``OutcomeUnknown`` (read back), ``CorruptData``. ``CLASSES`` maps a contract's code to its class. A code that this
+version does not know gets the middle class of its status.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class GatewayError(TidelogError):
 
     request_id: str | None = None
     after_doubt: bool = False
-    """It speaks of the last try only: an earlier one of the same request may have happened."""
+    """The error is the last try's only: an earlier try of the same request may have happened."""
 
 
 class RequestRefused(GatewayError, errors.RequestRefused):
@@ -57,7 +56,7 @@ class InvalidRecord(RequestRefused):
 
 
 class InvalidTopicName(RequestRefused):
-    """No topic may be called so."""
+    """No topic may have this name."""
 
     default_code = ErrorCode.INVALID_TOPIC_NAME
 
@@ -81,7 +80,7 @@ class UnknownPartition(RequestRefused):
 
 
 class TopicAlreadyExists(RequestRefused):
-    """A topic of that name is there."""
+    """A topic of that name exists."""
 
     default_code = ErrorCode.TOPIC_ALREADY_EXISTS
 
@@ -93,13 +92,13 @@ class OffsetOutOfRange(RequestRefused):
 
 
 class ExpectedOffsetMismatch(RequestRefused):
-    """The partition's next offset is another one than was expected."""
+    """The partition's next offset is not the expected one."""
 
     default_code = ErrorCode.EXPECTED_OFFSET_MISMATCH
 
 
 class UnknownProducer(RequestRefused):
-    """The producer id was never issued, or is forgotten since it was not used for a day."""
+    """The producer id was never issued, or was not used for a day and is forgotten."""
 
     default_code = ErrorCode.UNKNOWN_PRODUCER
 
@@ -123,7 +122,7 @@ class UnknownTransaction(RequestRefused):
 
 
 class TransactionNotOpen(RequestRefused):
-    """The transaction was aborted, by its time-out perhaps; from an abort: it was committed before."""
+    """The transaction was aborted, perhaps by its time-out; from an abort: it was committed before."""
 
     default_code = ErrorCode.TRANSACTION_NOT_OPEN
 
@@ -141,7 +140,7 @@ class UnknownMember(RequestRefused):
 
 
 class FencedMember(RequestRefused):
-    """Another consumer took this one's place under the same ``instance_id``."""
+    """Another consumer with the same ``instance_id`` replaced this one."""
 
     default_code = ErrorCode.FENCED_MEMBER
 
@@ -153,7 +152,7 @@ class StaleGeneration(RequestRefused):
 
 
 class GroupNotEmpty(RequestRefused):
-    """The group has live members, and this is only done without any."""
+    """The group has live members; the request needs a group without."""
 
     default_code = ErrorCode.GROUP_NOT_EMPTY
 
@@ -225,11 +224,11 @@ class InternalError(GatewayError):
 
 
 class GatewayUnreachable(BackOff):
-    """No address answered within the time. What was asked did not happen, or changes nothing."""
+    """No address answered within the time. The request did not happen, or changes nothing."""
 
 
 class UnexpectedAnswer(InternalError):
-    """What answered does not speak the contract: a proxy in between, or a gateway of another version."""
+    """The answer does not follow the contract: a proxy in between sent it, or a gateway of another version."""
 
 
 class BufferFull(TidelogError):
@@ -239,13 +238,13 @@ class BufferFull(TidelogError):
 
 
 class DeliveryTimeout(TidelogError):
-    """``delivery_timeout_ms`` passed before the record was stored. It was not; the cause is the last error met, if any."""
+    """``delivery_timeout_ms`` passed, and the record was not stored. The cause is the last error met, if any."""
 
     default_code = ErrorCode.UNAVAILABLE
 
 
 class ClientClosed(TidelogError):
-    """The client was closed before this could be done. It was not done."""
+    """The client was closed first. The call did nothing."""
 
     default_code = ErrorCode.UNAVAILABLE
 

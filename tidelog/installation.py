@@ -1,6 +1,6 @@
 """Whether the packages that are imported here are the installed ones.
 
-Python looks beside the user's own script first. A file ``log_format.py`` there is imported in place of ours (decision 019).
+Python looks beside the user's own script first, and imports a file ``log_format.py`` there instead of ours (decision 019).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ def check_log_format() -> None:
     """Raise ``ImportError`` when ``log_format`` is not the one beside ``tidelog``. To be called before that is imported."""
     try:
         spec = find_spec("log_format")
-    except ValueError:  # a module without a spec was put there by hand
+    except ValueError:  # a module without a spec was put there by code
         return
     if spec is None or spec.origin is None:
         return

@@ -19,8 +19,11 @@ CONNECT_TIMEOUT_MS: Final = 5_000
 """How long one address may take to accept a connection before the next is tried."""
 
 IDLE_CONNECTION_MS_MAX: Final = 3_000
-"""A connection idle for longer is not used again: servers close idle ones (often after 5 s), and a request that meets the
-closing end is lost without anybody knowing whether it was read."""
+"""A connection idle for longer is not used again.
+
+Servers close idle ones (often after 5 s); a request that meets the close is lost, and the client can't know whether the server
+read it.
+"""
 
 IDLE_CONNECTIONS_MAX: Final = 8
 """Connections kept open per address."""
@@ -35,7 +38,7 @@ LATE_MS_MAX: Final = 100
 """A request that changes something is not begun with less time left: cut off, its outcome would be unknown."""
 
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
-"""An answer without records that is above this, as it comes or decompressed, is given up: a page of topics has some megabytes."""
+"""An answer without records above this, as it comes or decompressed, is given up: a page of topics has some megabytes."""
 
 FETCHED_RECORD_BYTES: Final = 512
 """What a fetched record takes in an answer besides its bytes, at most, with eight short headers."""
@@ -44,16 +47,16 @@ JSON_ESCAPED_BYTES: Final = 6
 """What a byte takes in JSON at worst."""
 
 ZSTD_WINDOW_BYTES_MAX: Final = 8 * 1024 * 1024
-"""What answers may make a decoder remember (RFC 9659)."""
+"""The largest window that an answer may ask of a decoder (RFC 9659)."""
 
 READ_BYTES: Final = 256 * 1024
 """Taken from the socket at a time; the deadline is looked at between two."""
 
 OWNERS_AGE_MS_MAX: Final = 30_000
-"""Which gateways there are is asked for again after this."""
+"""The client asks again after this which gateways there are."""
 
 OWNERS_DOUBT_MS: Final = 1_000
-"""And this long after an address failed."""
+"""It asks again this long after an address failed."""
 
 OWNERS_ASKED_MAX: Final = 3
 """Gateways that are asked one after the other until one answers."""
@@ -84,8 +87,10 @@ RECORD_OVERHEAD_BYTES: Final = 96
 """Counted for each record besides its key, value and headers: what it costs in JSON, and more than it costs in Arrow."""
 
 REQUEST_TARGET_BYTES: Final = 8 * 1024 * 1024
-"""A batch that waits for the one before it grows up to this: the default ``flush.bytes`` of a topic, at which the gateway
-writes at once, and half of what a request may bring."""
+"""A batch that waits for the one before it grows up to this.
+
+It is the default ``flush.bytes`` of a topic, at which the gateway writes at once, and half of what a request may bring.
+"""
 
 ARROW_RECORDS_MIN: Final = 64
 """Below so many records a request is smaller and sooner made as JSON."""
@@ -101,7 +106,7 @@ POLL_RECORDS_MAX: Final = 500
 FETCH_BYTES: Final = 8 * 1024 * 1024
 
 JSON_FETCH_RECORDS_MAX: Final = 20_000
-"""As JSON a record takes several times the memory, and becomes an object at once."""
+"""In JSON a record takes several times the memory, and becomes an object at once."""
 
 
 def fetched_bytes_max(bytes_max: int, records_max: int, *, as_json: bool) -> int:
@@ -116,16 +121,16 @@ ITERATION_WAIT_MS: Final = 10_000
 AUTO_COMMIT_INTERVAL_MS: Final = 5_000
 
 GROUP_WAIT_MS: Final = 1_000
-"""How long one fetch of a group's member waits for records: the next moment to hand partitions over comes after it."""
+"""How long one fetch of a group's member waits for records: the member can hand partitions over only after it."""
 
 CLOSE_MS: Final = 5_000
-"""How long closing a consumer waits for its last words in the group."""
+"""How long closing a consumer waits for its last commit and leave."""
 
 PREFETCH_END_MS: Final = 1_000
 """How long closing a consumer waits for the thread that fetches ahead, whose connection is cut."""
 
 AIO_SLICE_MS: Final = 1_000
-"""What an async call waits in a thread at a time: an abandoned one is over after this."""
+"""How long an async call waits in a thread at a time: after this an abandoned thread ends."""
 
 assert 2 * REQUEST_TARGET_BYTES <= REQUEST_BYTES_MAX
 assert BATCH_BYTES <= REQUEST_TARGET_BYTES

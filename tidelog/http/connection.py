@@ -1,10 +1,10 @@
 """HTTP/1.1 exchanges with one address over kept-alive connections.
 
-What a caller may conclude from a failure is the point of this module:
+This module says what a caller may conclude from a failure:
 
 1. ``NeverSent``: no byte of the request left this machine. It may be sent again, anywhere.
-2. ``AnswerLost``: the request may have been read and done; its answer did not come, or not whole.
-3. An ``Answer`` is whole: as long as its Content-Length or its chunks say, decompressed without a fault. What would be longer
+2. ``AnswerLost``: the gateway may have read and done the request; its answer did not come, or not whole.
+3. An ``Answer`` is whole: as long as its Content-Length or its chunks say, decompressed without a fault. One that is longer
    than the caller allows is given up at that length, compressed or not (``AnswerTooLarge``).
 
 A connection is used again only when it has been idle for a moment and nothing waits to be read on it. ``abort`` cuts every
@@ -41,7 +41,7 @@ class AnswerLost(Exception):
 
 
 class AnswerTooLarge(AnswerLost):
-    """An answer was sent, and is larger than any that the request may have, as it came or decompressed."""
+    """An answer came that is larger than the caller allows, as it came or decompressed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +185,7 @@ _EXCHANGE_ERRORS = (OSError, urllib3.exceptions.HTTPError, http.client.HTTPExcep
 
 
 def _send(connection: HTTPConnection, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> bool:
-    """Whether all of it was sent: a server may refuse a body and close before it has read it; its answer can be read then."""
+    """Whether all of it was sent. A server may refuse a body and close before reading it; its answer can be read then."""
     try:
         connection.request(method, target, body=body, headers=headers, preload_content=False, decode_content=False)
     except (BrokenPipeError, ConnectionResetError):

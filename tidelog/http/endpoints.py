@@ -1,4 +1,4 @@
-"""The addresses of a client, which of them to ask next, and how long one that failed is left alone."""
+"""The addresses of a client, which of them to ask next, and how long one rests after a failure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidelog.http.connection import Address
 
 
 class Endpoint:
-    """An address and its rest. Safe from any thread: the worst of a race is a pause too short or too long by one failure."""
+    """An address and its rest. Safe from any thread: a race makes a pause too short or too long by one failure at worst."""
 
     __slots__ = ("_failures", "_rests_until_s", "address")
 
@@ -33,28 +33,28 @@ class Endpoint:
         return max(0.0, (self._rests_until_s - time.monotonic()) * 1000)
 
     def rest(self, at_least_ms: float = 0.0) -> None:
-        """It failed: leave it alone for a while."""
+        """Note a failure: the address rests for a while."""
         longest_ms = min(limits.BACKOFF_FIRST_MS * 2.0**self._failures, limits.BACKOFF_LAST_MS)
         self._failures = min(self._failures + 1, 16)
-        # Half of it by chance, so that clients which failed together don't come back together.
+        # Half of the rest is jitter, so that clients that failed together don't come back together.
         pause_ms = max(at_least_ms, longest_ms * random.uniform(0.5, 1.0))  # noqa: S311
         self._rests_until_s = time.monotonic() + pause_ms / 1000
 
     def recover(self) -> None:
-        """It answered."""
+        """Note an answer."""
         self._failures = 0
 
 
 class Endpoints:
-    """One address or more, any of which may be dead. The one that answers is kept to."""
+    """One address or more, any of which may be dead. The client keeps to the one that answers."""
 
     def __init__(self, bootstrap_servers: str | Sequence[str] | None, ca_file: str | None = None) -> None:
         """A URL, several separated by commas, or a sequence of them; None: ``TIDELOG_URL``, else ``DEFAULT_URL``.
 
         ``ca_file`` as ``Address`` takes it; None: ``TIDELOG_CA_FILE``, if that is set.
 
-        Raises ``ValueError`` for what is no ``http`` or ``https`` URL; a missing scheme is taken for ``http``. ``TypeError`` for
-        what is no address at all.
+        Raises ``ValueError`` for what is no ``http`` or ``https`` URL; a missing scheme means ``http``. Raises ``TypeError``
+        for what is no address at all.
         """
         check_servers(bootstrap_servers)
         if bootstrap_servers is None:
@@ -78,7 +78,7 @@ class Endpoints:
         return next((endpoint for endpoint in self._endpoints if endpoint.url == url), None)
 
     def choose(self) -> Endpoint:
-        """The current address while it is well, else the next that is, else the one whose rest ends first."""
+        """The current address unless it rests, else the next that does not, else the one whose rest ends first."""
         with self._lock:
             count = len(self._endpoints)
             order = [(self._current + step) % count for step in range(count)]

@@ -1,15 +1,15 @@
 """Which gateway requests about a topic or a group should be sent to, learned from ``GET /v1/cluster`` beside the requests.
 
-1. It saves a hop and conflicts: any gateway takes any request, so nothing ever waits for what is learned here. And it outlives
-   the bootstrap addresses: as long as one gateway that was learned is there, the client goes on, and learns of others from it.
-2. An address that a gateway advertises is used only after the gateway of that id answered there for the same store: behind a load
-   balancer it may lead nowhere, or to another server. Then the bootstrap addresses are kept to, quietly.
-3. What is known is asked for again after ``OWNERS_AGE_MS_MAX``, and soon after an address failed.
-4. Records for a topic go to the topic's best gateway: they name no partition, and their numbers are the topic's. A fetch goes to
-   the partition's owner, which has the newest records in memory; one of several partitions, to the topic's with most of them.
-   Calls about a group go to its coordinator.
-5. A question has a connection of its own, which closing cuts: nothing that is asked here outlives the client by more than the
-   time-out of a connection that is being made.
+1. Owners save a hop and conflicts. Any gateway takes any request, so no request waits for what is learned here. What is learned
+   outlives the bootstrap addresses: one live gateway among the learned ones keeps the client going, and names the others.
+2. An advertised address is used only after the gateway of that id answered there for the same store. Behind a load balancer the
+   address may lead nowhere, or to another server. The client then keeps to the bootstrap addresses, quietly.
+3. The client asks again after ``OWNERS_AGE_MS_MAX``, and soon after an address failed.
+4. Records for a topic go to the topic's best gateway: they name no partition, and their numbers are the topic's. A fetch goes
+   to the partition's owner, which has the newest records in memory. A fetch of several partitions goes to the best gateway of
+   the topic with most of them. Calls about a group go to its coordinator.
+5. A question has a connection of its own, which closing cuts. So a question outlives the client by the time-out of connecting
+   at most.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tidelog.http.endpoints import Endpoint, Endpoints
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """What a request is about, as far as it says who is preferred for it: the gateways rank themselves by the same."""
+    """What a request is about, as far as it decides the preferred gateway. The gateways rank themselves by the same."""
 
     name: str
     partition: int | None = None
@@ -64,7 +64,7 @@ class Owners:
         self._learn_at_s = 0.0
 
     def endpoint_for(self, about: Owned) -> Endpoint | None:
-        """The preferred gateway, if it can be reached from here and is well; None: any will do."""
+        """The preferred gateway, if it can be reached from here and does not rest; None: any will do."""
         self._learn_when_old()
         known = self._known
         best = preferred(about.name, known, owners=about.owners, partition=about.partition)
@@ -72,17 +72,17 @@ class Owners:
         return endpoint if endpoint is not None and endpoint.resting_ms() == 0 else None
 
     def another(self) -> Endpoint | None:
-        """A gateway that is well, for when the bootstrap addresses are not."""
+        """A gateway that does not rest, for when all bootstrap addresses do."""
         well = (one for one in self._known.values() if one is not None and one.resting_ms() == 0)
         return next(well, None)
 
     def doubt(self) -> None:
-        """An address failed: ask again soon."""
+        """Note that an address failed: ask again soon."""
         with self._lock:
             self._learn_at_s = min(self._learn_at_s, time.monotonic() + limits.OWNERS_DOUBT_MS / 1000)
 
     def close(self, *, abort: bool) -> None:
-        """Learn no more, cut the question that is under way, and close the connections."""
+        """Learn no more, cut the question under way, and close the connections."""
         with self._lock:
             self._closed = True
             known, self._known = self._known, {}
@@ -109,7 +109,7 @@ class Owners:
                 cluster = self._ask(asked.url)
                 if cluster is not None:
                     gateways = cluster.gateways[: limits.GATEWAYS_KNOWN_MAX]
-                    # The only one needs no choice, as long as it is at an address that was given.
+                    # A single gateway needs no choice, as long as it is at an address that was given.
                     is_only = len(gateways) == 1 and self._endpoints.of_url(asked.url) is not None
                     known = {} if is_only else {one.id: self._reached(one, cluster) for one in gateways}
                     break
@@ -117,7 +117,9 @@ class Owners:
             self._take_in(known)
 
     def _to_ask(self) -> list[Endpoint]:
-        """Who may know: a bootstrap address, and where that fails the gateways that were learned, which may outlive them all."""
+        """The addresses to ask: a bootstrap address, and after it the learned gateways, which may outlive all bootstrap
+        addresses.
+        """
         given = self._endpoints.choose()
         learned = [one for one in self._known.values() if one is not None and one is not given]
         return sorted([given, *learned], key=Endpoint.resting_ms)[: limits.OWNERS_ASKED_MAX]
@@ -137,7 +139,7 @@ class Owners:
                 _close(endpoint, abort=False)
 
     def _reached(self, gateway: _Gateway, cluster: _Cluster) -> Endpoint | None:
-        """An endpoint for the gateway, known already or proved now."""
+        """An endpoint for the gateway, proved before or now."""
         url = gateway.url.rstrip("/")
         bootstrap = self._endpoints.of_url(url)
         if bootstrap is not None:
@@ -156,7 +158,7 @@ class Owners:
         return None
 
     def _ask(self, url: str) -> _Cluster | None:
-        """What the gateway there says; None: nothing, or this client was closed."""
+        """The answer of the gateway there; None: it gave none, or this client was closed."""
         address = Address(url, self._endpoints.ca_file)
         with self._lock:
             if self._closed:

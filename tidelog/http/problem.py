@@ -1,4 +1,4 @@
-"""An error answer -> an exception. The contract's problem+json is believed; anything else is judged by its status."""
+"""An error answer -> an exception. The client believes the contract's problem+json, and judges anything else by its status."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def error_from_answer(status: int, body: bytes, *, request_id: str | None, url: 
         return error_from_problem(problem, request_id=request_id)
     shown = body[:_BODY_CHARACTERS_SHOWN].decode("utf-8", "backslashreplace")
     error = UnexpectedAnswer(f"{url} answered {status} without a problem document: {shown!r}", status=status)
-    # A refusal changed nothing, a proxy's as well; 502, 503 and 504 of a proxy say nothing about the gateway behind it.
+    # A refusal changed nothing, also a proxy's. A proxy's 502, 503 and 504 say nothing about the gateway behind it.
     error.may_have_happened = error.retryable = status >= 500
     error.request_id = request_id
     return error

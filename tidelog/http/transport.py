@@ -1,16 +1,16 @@
-"""Requests to whichever gateway answers, repeated exactly where the contract says that this is safe.
+"""Requests to any gateway that answers, repeated exactly where the contract says that this is safe.
 
 1. A request that was never sent goes to the next address.
-2. An error answer is followed by another try when it says ``retryable`` and not ``may_have_happened``; ``Retry-After`` is
-   kept to.
-3. A lost answer, and an error that may have happened, is followed by another try only for requests that say of
-   themselves that they are ``repeatable``: reading, and writing what the gateway recognises. Otherwise ``OutcomeUnknown``.
-4. No try but the first begins after the deadline, and none outlives it unless the caller is patient. A request that changes
-   something is not begun shortly before it either, since it would end in doubt.
-5. What fails rests: an address that failed is asked again after a pause that doubles with each failure in a row.
-6. When nothing is left but to wait, that is logged at once (info, logger ``tidelog.transport``), and so is the end of the wait.
+2. Another try follows an error answer that says ``retryable`` and not ``may_have_happened``, after its ``Retry-After``.
+3. After a lost answer, or an error that may have happened, only a ``repeatable`` request is tried again: a read, or a write
+   that the gateway recognises. Any other raises ``OutcomeUnknown``.
+4. No try but the first begins after the deadline, and none outlives it unless the caller is patient. Nor does a change begin
+   shortly before the deadline, since it would end in doubt.
+5. An address that failed rests: the pause until it is asked again doubles with each failure in a row.
+6. When nothing is left but to wait, the transport logs that at once (info, logger ``tidelog.transport``), and the end of the
+   wait.
 
-Safe from any thread. Unusable in a forked child, which would share the parent's connections: it says so there.
+Safe from any thread. Not in a forked child, which would share the parent's connections: calls raise ``RuntimeError`` there.
 """
 
 from __future__ import annotations
@@ -59,17 +59,17 @@ class Request:
     content_type: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     repeatable: bool
-    """Done twice it is as if done once, so a lost answer may be asked for again."""
+    """Done twice it is as if done once, so it may be tried again after a lost answer."""
     reads: bool = False
     """It changes nothing, so a lost answer leaves nothing in doubt."""
     is_final: Callable[[GatewayError], bool] = lambda _error: False
-    """Which errors are raised although they could be followed by another try."""
+    """Errors that are raised although another try could follow."""
     about: Owned | None = None
-    """It goes to the gateway that is preferred for this, where that is known and well."""
+    """The subject that decides the preferred gateway, which gets the request if it is known and does not rest."""
     answer_bytes_max: int = limits.ANSWER_BYTES_MAX
-    """A longer answer, as it comes or decompressed, is none."""
+    """A longer answer, as it comes or decompressed, is given up."""
     wait_ms: float = 0
-    """How long the gateway was asked to wait before it answers, on top of ``request_timeout_ms``."""
+    """How long the request lets the gateway wait before it answers, on top of ``request_timeout_ms``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +127,7 @@ class Transport:
         return self._endpoints.urls
 
     def ask(self, request: Request, deadline: Deadline, read: Callable[[Reply], _T], *, patient: bool = False) -> _T:
-        """What ``read`` makes of the reply. While that raises ``UnexpectedAnswer``, a repeatable request is repeated.
+        """What ``read`` makes of the reply. While ``read`` raises ``UnexpectedAnswer``, a repeatable request is repeated.
 
         Raises as ``call``, and that ``UnexpectedAnswer``.
         """
@@ -147,8 +147,8 @@ class Transport:
     ) -> Reply:
         """The reply to ``request``, tried until ``deadline`` where trying again is safe.
 
-        ``patient``: a try that began before the deadline has its whole ``request_timeout_ms``. ``doubt``: how an earlier try
-        ended that may have happened.
+        ``patient``: a try that began before the deadline has its whole ``request_timeout_ms``. ``doubt``: the error of an
+        earlier try that may have happened.
 
         Raises the ``GatewayError`` of the contract's error, ``OutcomeUnknown`` when the answer to a request that changes
         something is lost, ``GatewayUnreachable`` when no address took it, ``ClientClosed`` after ``close``.
@@ -158,7 +158,7 @@ class Transport:
         while True:
             endpoint = self._choose(request)
             pause_ms = endpoint.resting_ms()
-            # The first try is made in any case: how else would a call with a short deadline ever learn anything?
+            # The first try is made in any case: otherwise a call with a short deadline would learn nothing.
             if last is not None and pause_ms >= deadline.remaining_ms():
                 raise self._give_up(request, last, doubt)
             if pause_ms > 0:
@@ -248,7 +248,7 @@ class Transport:
             error.__cause__ = failure
         except AnswerTooLarge as failure:
             endpoint.rest()
-            # The next gateway would say the same, so that who reads need not wait to learn it.
+            # The next gateway would say the same, so a reader need not wait to learn it.
             error = (
                 UnexpectedAnswer(str(failure)) if request.reads else OutcomeUnknown(f"The answer was lost: {failure}")
             )

@@ -1,11 +1,11 @@
-"""Records on their way, and the futures that tell how it went.
+"""Records on their way, and the futures of their outcomes.
 
-A future per record is dear: a ``concurrent.futures.Future`` has a lock, a queue and two lists of its own, a kilobyte and
-more. So the futures of a batch share the batch's state and hold nothing but their index; they still are
-``concurrent.futures.Future``, and ``concurrent.futures.wait``, ``as_completed`` and ``asyncio.wrap_future`` take them.
+A future per record is dear: a ``concurrent.futures.Future`` has a lock, a queue and two lists of its own, a kilobyte and more.
+So the futures of a batch share the batch's state and hold only their index. They still are ``concurrent.futures.Future``:
+``concurrent.futures.wait``, ``as_completed`` and ``asyncio.wrap_future`` take them.
 
-All futures share one condition, which is held only to set or to look at a batch's outcome: ``concurrent.futures.wait``
-takes the conditions of all futures at once, in no order that two callers would agree on if there were several.
+All futures share one condition, which is held only to set or to read a batch's outcome. With several conditions two callers
+could deadlock: ``concurrent.futures.wait`` takes those of all its futures at once, in no fixed order.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class RecordFuture(Future[RecordMetadata]):
         self._index = index
 
     def __repr__(self) -> str:
-        """What it waits for, or what came of it."""
+        """Its state, or its outcome."""
         return f"<RecordFuture {self._batch.topic}: {'finished' if self.done() else 'pending'}>"
 
     def cancel(self) -> bool:
@@ -140,11 +140,11 @@ class RecordBatch:
 
     @property
     def record_count(self) -> int:
-        """How many records it has, also when it holds them no more."""
+        """How many records it has, also after it dropped them."""
         return len(self.columns.timestamps_ms)
 
     def drop_records(self) -> None:
-        """They are sent: hold on to what their outcome is made of, and to nothing else."""
+        """The records are sent: keep what their outcome is made of, and drop the rest."""
         self.columns.keys, self.columns.values, self.columns.headers = [], [], {}
 
     def wait(self, timeout_s: float | None) -> list[Outcome]:
@@ -166,7 +166,7 @@ class RecordBatch:
         return self.finish([error] * self.record_count, on_delivery)
 
     def finish(self, outcomes: list[Outcome], on_delivery: OnDelivery | None) -> int:
-        """Tell the outcomes, once: futures first, then ``on_delivery``. Returns how many records failed."""
+        """Report the outcomes, once: futures first, then ``on_delivery``. Returns how many records failed."""
         assert len(outcomes) == self.record_count
         assert self.outcomes is None
         with _finished:
@@ -206,5 +206,5 @@ class RecordBatch:
 def _call(fn: Callable[..., object], *arguments: object) -> None:
     try:
         fn(*arguments)
-    except Exception:  # the user's code, called from our thread, which has more to deliver
+    except Exception:  # the user's code, in our thread, which has more to deliver
         _logger.exception("a delivery callback raised an exception")

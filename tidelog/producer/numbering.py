@@ -1,15 +1,15 @@
-"""Numbers a producer's requests to each topic, so that the gateway knows one again and keeps them in order.
+"""Numbers a producer's requests to each topic, so that the gateway recognises each and keeps them in order.
 
-What the gateway promises (docs/http-api.md section 4.3): requests of one producer id to one topic are taken in the order of their
-sequences, without gaps; the same sequence again appends nothing; a refused request uses none up. What follows, and is all
-that is used here:
+The gateway promises (docs/http-api.md section 4.3) to take requests of one producer id to one topic in the order of their
+sequences, without gaps. The same sequence again appends nothing; a refused request uses no sequence up. This module relies only
+on what follows from that:
 
-1. Several requests may be on their way, numbered in the order of the batches; each is repeated until it is known.
-2. When a request is refused and others behind it are on their way, its number stays a gap for ever: none of those can be in
-   the log, whatever became of their answers. They are sent again, in order, under a new producer id.
-3. When a request is given up in doubt, those behind it go on under their numbers; one that is told that it is ahead, and of
+1. Several requests may be on their way, numbered in the order of the batches. Each is repeated until its outcome is known.
+2. When a request is refused while others behind it are on their way, its number stays a gap for ever. None of the others can be
+   in the log, whatever became of their answers. They are sent again, in order, under a new producer id.
+3. When a request is given up in doubt, those behind it go on under their numbers. One that the gateway refuses as ahead, and of
    which no try is in doubt, is not in the log either. Any other one is in doubt, too.
-4. A new producer id is begun only when everything before has come to its end, so the order holds across ids.
+4. A new producer id begins only when every request before has its outcome, so the order holds across ids.
 
 Safe from any thread; each batch is one thread's.
 """
@@ -30,7 +30,7 @@ from tidelog.errors import DeliveryTimeout, GatewayError, OutcomeUnknown
 _T = TypeVar("_T")
 
 TIMES_NUMBERED_MAX = 8
-"""How often one request gets a new number: each time something was refused, forgotten or deleted under it."""
+"""How often one request gets a new number: after a refusal, a forgotten producer or a deleted topic voids the old one."""
 
 _FORGOTTEN = (ErrorCode.UNKNOWN_PRODUCER, ErrorCode.SEQUENCE_OUT_OF_ORDER, ErrorCode.FENCED_PRODUCER)
 
@@ -42,13 +42,13 @@ class _Identity:
     producer: ProducerIdentity
     next_sequence: int = 0
     acknowledged: int = 0
-    """How many of its requests the gateway has taken, as far as it is known."""
+    """How many of its requests the gateway has taken, as far as is known."""
     gap_at: int | None = None
     """The smallest sequence that will never be in the log."""
     retired: bool = False
 
     def never(self, sequence: int) -> bool:
-        """Whether a request of this sequence can't be in the log, nor ever come into it."""
+        """Whether a request of this sequence is not in the log and never will be."""
         return self.gap_at is not None and self.gap_at < sequence
 
 
@@ -72,7 +72,7 @@ class _Number:
 
 
 Post = Callable[[Stamp, Callable[[GatewayError], bool]], _T]
-"""Sends one request with this stamp, repeated where that may help and the error is not final."""
+"""Sends one request with this stamp, and repeats it where that may help and the error is not final."""
 
 
 @dataclass(eq=False, slots=True)
@@ -96,7 +96,7 @@ class Numbering:
     def __init__(self, issue: Callable[[str, Deadline], ProducerIdentity], *, renews: bool) -> None:
         """``issue`` gives the producer for a topic's requests, until a deadline.
 
-        ``renews``: it gives another one each time, so a request that is refused or forgotten is numbered anew.
+        ``renews``: each call issues another one, so that a refused or forgotten request can be numbered anew.
         """
         self._issue = issue
         self._renews = renews
@@ -104,12 +104,12 @@ class Numbering:
         self._changed = threading.Condition()
 
     def enter(self, topic: str, batch: int) -> None:
-        """A batch is on its way, behind all that entered before."""
+        """Note that a batch is on its way, behind all that entered before."""
         with self._changed:
             self._lanes.setdefault(topic, _Lane()).batches.append(batch)
 
     def leave(self, topic: str, batch: int) -> None:
-        """The batch has its outcome."""
+        """Note that the batch has its outcome."""
         with self._changed:
             lane = self._lanes[topic]
             lane.batches.remove(batch)
@@ -117,7 +117,7 @@ class Numbering:
             self._changed.notify_all()
 
     def start_over(self) -> None:
-        """Every topic begins under another producer id. Nothing may be on its way."""
+        """Begin every topic under another producer id. Nothing may be on its way."""
         with self._changed:
             assert not any(lane.batches for lane in self._lanes.values())
             self._lanes = {}
@@ -147,14 +147,14 @@ class Numbering:
         )
 
     def _take(self, topic: str, batch: int, deadline: Deadline, *, is_last: bool) -> _Number:
-        """The batch's next number, when those before it have theirs."""
+        """The batch's next number. Waits until the batches before it have theirs."""
         lane = self._lanes[topic]
         with self._changed:
             if not self._changed.wait_for(lambda: self._may_take(lane, batch), deadline.remaining_s()):
                 raise DeliveryTimeout("Records before these took all the time for delivery. These were not sent.")
             if lane.identity is not None and not lane.identity.retired:
                 return self._next(lane, lane.identity, batch, is_last=is_last)
-        # No other batch does the same: this one is the first, and the others wait until it has a number.
+        # No other batch does the same: this one is the first, and the others wait for its number.
         identity = _Identity(self._issue(topic, deadline))
         with self._changed:
             lane.identity = identity

@@ -1,8 +1,8 @@
 """Sending records: ``Producer``.
 
-What a record goes through: ``send`` puts it into its topic's open batch (``send_buffer``); a sending thread takes the batch
-when it is ready (``sending_threads``), gives each record its partition and makes the request (``sender``); the answer
-finishes the records' futures (``delivery``).
+The way of a record: ``send`` puts it into its topic's open batch (``send_buffer``). A sending thread takes the batch when it is
+ready (``sending_threads``), gives each record its partition and makes the request (``sender``). The answer finishes the
+records' futures (``delivery``).
 """
 
 from __future__ import annotations
@@ -52,31 +52,29 @@ class Producer:
             future = producer.send("orders", "a value", key="user-7")
             print(future.result().offset)
 
-    Promises: an acknowledged record (its future has a result) is durable and has this offset, and it is in the log once:
-    requests are numbered, so that one whose answer was lost is repeated, by any gateway, until its outcome is known, and
-    never doubled. One producer's records keep their order in each partition; different topics don't wait for each other.
-    Only when ``delivery_timeout_ms`` is over and no gateway could say, a record fails with ``OutcomeUnknown``: then it may or
-    may not be in the log. Every other error says that it is not.
+    Promises: an acknowledged record (its future has a result) is durable, has this offset, and is in the log once. Requests are
+    numbered: after a lost answer the producer repeats one, by any gateway, until its outcome is known, and doubles nothing. One
+    producer's records keep their order in each partition; different topics don't wait for each other. A record fails with
+    ``OutcomeUnknown`` only when ``delivery_timeout_ms`` is over and no gateway could say: it may or may not be in the log.
+    Every other error says that it is not.
 
     Safe from any thread. A forked child must make its own; the parent's raises ``RuntimeError`` there.
 
     ``bootstrap_servers``: a gateway's URL, several separated by commas, or a sequence of them, any of which may be dead;
     None: the environment's ``TIDELOG_URL``, else ``http://127.0.0.1:8080``.
 
-    ``linger_ms`` (0 and up): how long a batch waits for more records before it is sent, unless it reaches
-    ``batch_bytes`` (1 and up) first. ``buffer_bytes``: what may be taken in and not acknowledged, about 100 bytes per
-    record included; beyond it ``send`` blocks, up to ``max_block_ms``. ``max_in_flight`` (1 and up): requests on their
-    way at once, at most 5 of one topic. ``enable_idempotence``: False sends requests without numbers, one of a topic at a
-    time, and never repeats one that may have happened. ``delivery_timeout_ms``: when it has passed since a record was
-    sent, the record is acknowledged or its future has an exception; ``request_timeout_ms``: how long one answer is waited
-    for. ``compression``: of request bodies, ``"gzip"``, ``"zstd"`` or None.
-    ``key_serializer``, ``value_serializer``: called with what ``send`` gets, return bytes, text or None.
-    ``on_delivery``: called as ``on_delivery(error, record)`` for each record, from the sending thread; with it
-    ``flush`` and ``close`` don't raise ``DeliveryFailed``. It must not wait for other records.
-    ``transactional_id``: everything is sent in transactions, under this name, of which only the newest holder goes on;
-    ``transaction_timeout_ms`` (1 s to 15 min): after so long the gateways abort one.
-    ``ca_file``: PEM file of the authorities that https gateways' certificates must come from; None: the environment's
-    ``TIDELOG_CA_FILE``, else the system's.
+    ``linger_ms`` (0 and up): how long a batch waits for more records before it is sent, unless it reaches ``batch_bytes`` (1
+    and up) first. ``buffer_bytes``: what may be taken in and not acknowledged, about 100 bytes per record included; beyond it
+    ``send`` blocks, up to ``max_block_ms``. ``max_in_flight`` (1 and up): requests on their way at once, at most 5 of one
+    topic. ``enable_idempotence``: False sends requests without numbers, one of a topic at a time, and never repeats one that
+    may have happened. ``delivery_timeout_ms``: when it has passed since a record was sent, the record is acknowledged or its
+    future has an exception; ``request_timeout_ms``: how long one answer is waited for. ``compression``: of request bodies,
+    ``"gzip"``, ``"zstd"`` or None. ``key_serializer``, ``value_serializer``: called with what ``send`` gets, return bytes, text
+    or None. ``on_delivery``: called as ``on_delivery(error, record)`` for each record, from the sending thread; with it
+    ``flush`` and ``close`` don't raise ``DeliveryFailed``. It must not wait for other records. ``transactional_id``: everything
+    is sent in transactions under this name; only its newest producer goes on. ``transaction_timeout_ms`` (1 s to 15 min): after
+    so long the gateways abort a transaction. ``ca_file``: PEM file of the authorities for https gateways' certificates; None:
+    the environment's ``TIDELOG_CA_FILE``, else the system's.
     """
 
     def __init__(
@@ -140,7 +138,7 @@ class Producer:
         self._delivery_timeout_ms = delivery_timeout_ms
         self._process_id = os.getpid()
         self._closed = False
-        # Forgotten, or still open when the interpreter ends: what was taken in is delivered all the same.
+        # Also when the producer is forgotten, or open at the interpreter's end, what was taken in is delivered.
         self._finalizer = weakref.finalize(self, self._threads.close_forgotten)
 
     def send(
@@ -153,7 +151,7 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> Future[RecordMetadata]:
-        """Take one record in and return the future of its place in the log.
+        """Take one record in, and return the future of its place.
 
         ``value`` and ``key``: bytes, text (sent as UTF-8) or None, after their serializers; a None value is a tombstone.
         ``headers``: pairs, or a mapping, of text to bytes, text or None. ``partition``: None chooses it by the key as Kafka
@@ -197,12 +195,12 @@ class Producer:
     def send_table(self, topic: str, table: ArrowStream, *, max_block_ms: float | None = None) -> Future[ProduceResult]:
         """Take an Arrow table in and return the future of its ranges of offsets.
 
-        ``table``: of pyarrow, or whatever has the Arrow interface ``__arrow_c_stream__``, as DataFrames of pandas and polars.
+        ``table``: of pyarrow, or any object with Arrow's ``__arrow_c_stream__``, such as DataFrames of pandas and polars.
         Columns: ``value`` and, where wanted, ``key``, ``headers``, ``timestamp``, ``partition``, as the HTTP API names them;
-        the gateway chooses partitions that are null or absent. A table of more than 8 MiB goes as several requests, in
-        order; when one fails those behind it are not sent, and the exception has a note that says how many rows are stored.
-        It goes behind what was sent to the topic before. Blocks, up to ``max_block_ms`` (None: the producer's) for each
-        request, and raises as ``send``; ``TypeError`` also for what is no table.
+        the gateway chooses partitions that are null or absent. A table of more than 8 MiB goes as several requests, in order.
+        When one fails those behind it are not sent, and a note on the exception says how many rows are stored. The table goes
+        behind what was sent to the topic before. Blocks up to ``max_block_ms`` (None: the producer's) for each request. Raises
+        as ``send``; ``TypeError`` also for what is no table.
         """
         if self._closed or os.getpid() != self._process_id:
             self._refuse()
@@ -235,13 +233,13 @@ class Producer:
     def init_transactions(self) -> None:
         """Fence every earlier producer of the transactional id: nothing that it left open can be committed after this.
 
-        Call it before you read where to go on from what they committed. Otherwise it may be left out: beginning a transaction
-        does the same. Raises as ``begin_transaction``.
+        Call it before you read what they committed to find where to go on. Otherwise it may be left out: beginning a
+        transaction does the same. Raises as ``begin_transaction``.
         """
         self._transactional().initialize()
 
     def begin_transaction(self) -> None:
-        """What is sent from now on belongs to a new transaction.
+        """Begin a transaction: what is sent from now on belongs to it.
 
         Raises ``FencedProducer`` when another producer took the transactional id, now and from then on; ``GatewayError`` when no
         transaction could be begun; ``RuntimeError`` while one is open, and without a ``transactional_id``.
@@ -249,30 +247,30 @@ class Producer:
         self._transactional().begin()
 
     def commit_transaction(self) -> None:
-        """Return when everything sent in the transaction is in the log and visible to every reader, with the offsets of groups.
+        """Commit: return when everything sent in the transaction is in the log and visible, with the offsets of groups.
 
-        Repeated by itself until the outcome is known. Raises ``OutcomeUnknown`` when ``delivery_timeout_ms`` is over before
-        that: call it again. Any other error says that the transaction is aborted and nothing of it will ever appear:
-        ``DeliveryFailed`` when something that was sent in it was refused, ``FencedProducer``, ``TransactionNotOpen`` (its
-        time-out was over), ``StaleGeneration`` (the group's partitions went to others), ``GatewayError``.
+        Repeated by itself until the outcome is known. Raises ``OutcomeUnknown`` when ``delivery_timeout_ms`` ends first: call
+        it again. After any other error the transaction is aborted, and nothing of it will ever appear: ``DeliveryFailed`` when
+        a record sent in it was refused, ``FencedProducer``, ``TransactionNotOpen`` (its time-out was over), ``StaleGeneration``
+        (the group's partitions went to others), ``GatewayError``.
         """
         self._transactional().commit()
 
     def abort_transaction(self) -> None:
-        """Nothing that was sent in the transaction will ever appear. The futures of its records raise ``TransactionAborted``.
+        """Abort: nothing sent in the transaction will ever appear. The futures of its records raise ``TransactionAborted``.
 
-        A gateway that can't be reached does the same when the transaction's time-out is over, so that raises nothing. Raises
-        ``FencedProducer``, and after a commit in doubt ``TransactionNotOpen``: it was committed.
+        An unreachable gateway raises nothing: gateways abort the transaction after its time-out. Raises ``FencedProducer``, and
+        after a commit in doubt ``TransactionNotOpen``: it was committed.
         """
         self._transactional().abort()
 
     def send_offsets_to_transaction(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata | str) -> None:
         """Commit a group's offsets with the transaction: all or nothing, together with the records.
 
-        ``offsets``: the next to read, as ``Consumer.positions`` has them. ``group``: ``Consumer.group_metadata()``, by which a
-        consumer that lost its partitions is refused; or a group's name, when the group has no members.
+        ``offsets``: the next to read, as ``Consumer.positions`` has them. ``group``: ``Consumer.group_metadata()``, by which
+        the gateway refuses a consumer that lost its partitions; or the name of a group without members.
 
-        Raises ``StaleGeneration``, ``UnknownMember``, ``FencedMember``: the transaction can only be aborted then.
+        After ``StaleGeneration``, ``UnknownMember`` or ``FencedMember`` the transaction can only be aborted.
         """
         self._transactional().add_offsets(offsets, group)
 
@@ -298,15 +296,15 @@ class Producer:
             self._threads.ensure()
 
     def wait_for_room(self, size_bytes: int, max_block_ms: float) -> None:
-        """Return when the buffer has room for so many bytes; others may take it. Raises ``BufferFull`` as ``send``."""
+        """Return when the buffer has room for so many bytes; other threads may take it. Raises ``BufferFull`` as ``send``."""
         self._refuse_fork()
         self._buffer.wait_for_room(size_bytes, max_block_ms)
 
     def flush(self, timeout: float | None = None) -> None:
         """Return when every record sent before this call is acknowledged.
 
-        Raises ``DeliveryFailed`` when some were not (unless there is an ``on_delivery``, which was told), and
-        ``TimeoutError`` after ``timeout`` seconds.
+        Raises ``DeliveryFailed`` when some were not, unless there is an ``on_delivery``. Raises ``TimeoutError`` after
+        ``timeout`` seconds.
         """
         self._refuse_fork()
         self._threads.flush(Deadline(None if timeout is None else timeout * 1000))

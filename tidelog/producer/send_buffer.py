@@ -1,8 +1,7 @@
-"""What waits to be sent, in order, and the bound on its memory.
+"""Records that wait to be sent, in order, and the bound on their memory.
 
-1. Batches of one topic leave in the order in which they were filled, at most ``in_flight_per_topic`` unfinished ones at a
-   time: one where requests are not numbered, since two of them on the way could be committed in either order. Topics don't
-   wait for each other.
+1. Batches of one topic leave in the order in which they were filled, at most ``in_flight_per_topic`` unfinished at a time.
+   Without numbers that is one: two on their way could be committed in either order. Topics don't wait for each other.
 2. Bytes that are taken in and not finished are at most ``buffer_bytes``; a caller that would add more waits.
 3. A batch is ready when it is full, has lingered, or a caller waits: for a flush, for room, or for the end.
 4. While a topic's batch is on its way the next one goes on growing, up to ``REQUEST_TARGET_BYTES``: the slower the
@@ -56,7 +55,7 @@ class SendBuffer:
         in_flight_per_topic: int = 1,
         on_taken: Callable[[Sendable], None] = lambda _batch: None,
     ) -> None:
-        """``on_taken`` is told of each batch that leaves, in their order; it must not call the buffer."""
+        """``on_taken`` is called with each batch that leaves, in order. It must not call the buffer."""
         self._in_flight_per_topic = in_flight_per_topic
         self._on_taken = on_taken
         self._linger_s = linger_ms / 1000
@@ -87,7 +86,7 @@ class SendBuffer:
 
     @property
     def sendable_count(self) -> int:
-        """At most so many batches can be on their way now."""
+        """The most batches that can be on their way now."""
         return min(len(self._lanes) * self._in_flight_per_topic, len(self._unfinished))
 
     def append(  # noqa: PLR0917 - names cost time, and this is done for each record
@@ -155,7 +154,7 @@ class SendBuffer:
             self._wait_for_room(size_bytes, max_block_ms)
 
     def finished(self, batch: Sendable) -> None:
-        """The batch that ``take`` gave has its outcome."""
+        """Note that the batch that ``take`` returned has its outcome."""
         with self._lock:
             lane = self._lanes[batch.topic]
             lane.in_flight -= 1

@@ -2,11 +2,11 @@
 
 1. Every record gets its partition here, so that its offset follows from the answer: a request's records for one partition
    get consecutive offsets in the order of the request.
-2. What can be refused before it is sent is refused record by record (too large, no such partition), so that one bad record
-   does not take its batch down with it.
+2. What the client can refuse itself (too large, no such partition) it refuses record by record, so that one bad record does not
+   fail its batch.
 3. A request above the gateway's limit is halved until it fits.
-4. Only a refusal that changed nothing leads to another request for the same records, unless requests are numbered: then the
-   gateway knows one again, and it is repeated until its outcome is known.
+4. Without numbers only a refusal that changed nothing leads to another request for the same records. A numbered request is
+   repeated until its outcome is known: the gateway recognises it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from tidelog.producer.topic_facts import TopicFacts, TopicFactsCache
 from tidelog.types.record import ProduceResult
 
 _STAGED: Outcome = 0
-"""Of a record whose offset is known when its transaction is committed."""
+"""Stands for the offset of a record until its transaction is committed."""
 
 
 class Sender:
@@ -60,11 +60,11 @@ class Sender:
 
     @property
     def in_flight_per_topic(self) -> int:
-        """How many batches of a topic may be on their way: where none is numbered two could be committed in either order."""
+        """How many batches of a topic may be on their way. Two without numbers could be committed in either order."""
         return 1 if self._numbering is None else PRODUCER_REQUESTS_REMEMBERED
 
     def enter(self, batch: RecordBatch | TableChunk) -> None:
-        """The batch is on its way, behind all of its topic that entered before. To be called before it is delivered."""
+        """Note that the batch is on its way, behind all of its topic that entered before. Call it before delivery."""
         if self._numbering is not None:
             self._numbering.enter(batch.topic, batch.number)
 
@@ -74,7 +74,7 @@ class Sender:
             self._numbering.leave(batch.topic, batch.number)
 
     def fail(self, error: TidelogError) -> None:
-        """Records were not stored, or will not be."""
+        """Note that records were not stored, or will not be."""
 
     def deliver(self, batch: RecordBatch) -> list[Outcome] | None:
         """The outcome of each record, in order; None: it comes later, with the transaction's end."""
@@ -86,7 +86,7 @@ class Sender:
         return self._send(batch, batch.columns, next(self._round_robin), asked_after=0.0)
 
     def deliver_chunk(self, chunk: TableChunk) -> None:
-        """Send the rows and tell the table's delivery. Raises the first ``TidelogError``; nothing is sent after it."""
+        """Send the rows and tell the table's delivery. Raises the first ``TidelogError``, after which nothing is sent."""
         waiting = [chunk.table]
         while waiting:
             if chunk.deadline.near:
@@ -122,7 +122,7 @@ class Sender:
         if not refused:
             return self._post(batch, columns, round_, facts)
         if facts.asked_at < batch.opened_at:
-            # The topic may have been changed since: nothing is refused by what was known before the record came.
+            # The topic may have changed since: only facts that were asked for after the batch opened refuse a record.
             return self._send(batch, columns, round_, asked_after=batch.opened_at)
         kept = [index for index in range(len(columns)) if index not in refused]
         rest = columns.select(kept)
@@ -148,7 +148,7 @@ class Sender:
         except (UnknownPartition, RecordTooLarge, InvalidRecord) as error:
             if facts.asked_at >= batch.opened_at:
                 return [error] * len(columns)
-            # What was known of the topic is old, and the refusal changed nothing.
+            # The facts of the topic are old, and the refusal changed nothing.
             return self._send(batch, columns, round_, asked_after=max(batch.opened_at, time.monotonic()))
         except GatewayError as error:
             return [_final(error)] * len(columns)
@@ -168,7 +168,7 @@ class Sender:
     ) -> ProduceResult | None:
         """One request, under the batch's next number where requests are numbered.
 
-        None: the records are staged, and where they are is known when their transaction is committed.
+        None: the records are staged, and get their places when their transaction is committed.
         """
 
         def post(
@@ -201,7 +201,7 @@ class Sender:
             raise RequestTooLarge(f"The request has {body_bytes} bytes, the limit is {limit}.", limit_bytes=limit)
 
     def _smaller(self, error: RequestTooLarge, record_count: int) -> bool:
-        """Keep the limit that the gateway names in mind; whether the request can be cut."""
+        """Remember the limit that the gateway names; returns whether the request can be cut."""
         limit = error.fields.get("limit_bytes")
         if isinstance(limit, int) and limit > 0:
             self._request_bytes_max = min(self._request_bytes_max, limit)
@@ -247,7 +247,7 @@ def _miscounted(record_count: int, result: ProduceResult) -> UnexpectedAnswer:
 
 
 def _final(error: GatewayError) -> TidelogError:
-    """An error that could have been retried comes out of the transport only when there was no more time for it."""
+    """A retryable error comes out of the transport only when no time was left for another try."""
     if not error.retryable or error.may_have_happened:
         return error
     timeout = DeliveryTimeout(f"The time for delivery is over; the last error: {error.detail}", code=error.code)

@@ -1,8 +1,7 @@
 """The threads that carry batches from the send buffer to the gateways, and the end of them.
 
-There are as many as there are batches that can be on their way, at most ``max_in_flight``; they begin with the first record
-and end with ``close``. The ``Producer`` that a user holds is not referenced from here, so it can be collected as garbage,
-which closes them too.
+There are as many as batches can be on their way, at most ``max_in_flight``. They begin with the first record and end with
+``close``. They hold no reference to the user's ``Producer``, so it can be collected as garbage, which closes them too.
 """
 
 from __future__ import annotations
@@ -52,13 +51,13 @@ class SendingThreads:
         self._process_id = os.getpid()
 
     def ensure(self) -> None:
-        """See to it that there are threads enough for what is in the buffer."""
+        """Start threads until there are enough for what is in the buffer."""
         with self._lock:
             wanted = min(self._buffer.sendable_count, self._max_in_flight)
             while len(self._threads) < wanted and not self._closed:
                 name = f"tidelog-producer-{len(self._threads)}"
                 thread = WorkerThread(self._run, name=name)
-                # In this order: an interrupt in between leaves one thread too many, and never one that is only believed in.
+                # In this order: an interrupt in between leaves one thread too many, and never counts one that does not run.
                 thread.start()
                 self._threads.append(thread)
 
@@ -83,7 +82,7 @@ class SendingThreads:
         if os.getpid() != self._process_id:
             return
         self.refuse_own_thread()
-        self.ensure()  # an interrupt may have come instead
+        self.ensure()  # an interrupt may have come first
         with self._lock:
             first, self._closed = not self._closed, True
         if not first:
@@ -100,7 +99,7 @@ class SendingThreads:
         self._raise_failures()
 
     def close_forgotten(self) -> None:
-        """Close what its user forgot; failures are in the log, since no caller is there to raise them to."""
+        """Close what the user forgot. Failures are logged, since there is no caller to raise them to."""
         if threading.current_thread() in self._threads:
             self._buffer.close()
             return

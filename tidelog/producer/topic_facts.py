@@ -33,14 +33,14 @@ class TopicFactsCache:
         self._lock = threading.Lock()
 
     def learn(self, topic: str, partition_count: int) -> None:
-        """A gateway said how many partitions the topic has: facts that know fewer are not used again."""
+        """Note the partition count that a gateway named: facts with fewer partitions are not used again."""
         with self._lock:
             facts = self._facts.get(topic)
             if facts is not None and facts.partition_count < partition_count:
                 del self._facts[topic]
 
     def get(self, topic: str, deadline: Deadline, *, asked_after: float = 0.0) -> TopicFacts:
-        """What is known, if it was asked for after ``asked_after`` (monotonic seconds), else what the gateway says now.
+        """The known facts, if they were asked for after ``asked_after`` (monotonic seconds), else what the gateway says now.
 
         Raises what ``describe_topic`` raises.
         """

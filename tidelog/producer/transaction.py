@@ -1,8 +1,8 @@
-"""One transaction of a producer: what is staged in it, and where it is when the transaction is committed.
+"""One transaction of a producer: what is staged in it, and its places once the transaction is committed.
 
-A staged record has no offset yet. The commit's answer says where each topic's records begin in each partition, and a
-topic's records keep the order in which its batches were sent; every record's partition is chosen before it is sent. So the
-place of each follows from the answer.
+A staged record has no offset yet. The commit's answer says where each topic's records begin in each partition. A topic's
+records keep the order in which its batches were sent, and the producer chooses each one's partition before. So each record's
+place follows from the answer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Transaction:
         self.transaction_id = transaction_id
         self.producer = producer
         self.failure: TidelogError | None = None
-        """Why it can't be committed any more: something that was sent in it is not part of it."""
+        """Why it can't be committed any more: a record sent in it is not part of it."""
         self._topics: set[str] = set()
         self._held: list[Sendable] = []
         self._lock = threading.Lock()
@@ -42,18 +42,18 @@ class Transaction:
         return self.producer
 
     def check_whole(self) -> None:
-        """Raise ``TransactionAborted`` when something has failed: what comes behind it is not worth sending."""
+        """Raise ``TransactionAborted`` when a request has failed: what follows is not worth sending."""
         with self._lock:
             if self.failure is not None:
                 raise self._not_sent()
 
     def fail(self, error: TidelogError) -> None:
-        """Something is missing in it. The first error is kept."""
+        """Note that a record is missing in it. The first error is kept."""
         with self._lock:
             self.failure = self.failure or error
 
     def hold(self, batch: Sendable) -> None:
-        """All of it is staged; its outcome comes with the transaction's."""
+        """Hold what is staged; its outcome comes with the transaction's."""
         with self._lock:
             self._held.append(batch)
 

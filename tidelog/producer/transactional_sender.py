@@ -1,4 +1,4 @@
-"""Sending within transactions: requests stage records, and the gateway says where they are when all is committed."""
+"""Sending within transactions: requests stage records, and the answer to the commit says where they are."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class TransactionalSender(Sender):
         self._transaction = transaction
 
     def fail(self, error: TidelogError) -> None:
-        """Something that was sent is not in the transaction."""
-        if not isinstance(error, TransactionAborted):  # that only follows from another error, which is told as well
+        """Note that something sent is not in the transaction."""
+        if not isinstance(error, TransactionAborted):  # that only follows from another error, which is noted as well
             self._current().fail(error)
 
     def deliver(self, batch: RecordBatch) -> list[Outcome] | None:
-        """None: all records are staged, and held by the transaction. Else something failed: the outcomes, all errors."""
+        """None: all records are staged, and the transaction holds them. Else a request failed: the outcomes, all errors."""
         transaction = self._current()
         transaction.check_whole()
         outcomes = super().deliver(batch)
@@ -58,7 +58,7 @@ class TransactionalSender(Sender):
         return [aborted if isinstance(outcome, int) else outcome for outcome in outcomes]
 
     def deliver_chunk(self, chunk: TableChunk) -> None:
-        """As ``Sender.deliver_chunk``, but held by the transaction. Every row gets its partition here."""
+        """As ``Sender.deliver_chunk``, but the transaction holds the chunk. Every row gets its partition here."""
         transaction = self._current()
         transaction.check_whole()
         facts = self._facts.get(chunk.topic, chunk.deadline)
@@ -76,7 +76,7 @@ class TransactionalSender(Sender):
     def _request(
         self, batch: RecordBatch | TableChunk, record_count: int, body: bytes, content_type: str, *, is_last: bool
     ) -> None:
-        """Stage the records. They have no place before the commit."""
+        """Stage the records. They get their places at the commit."""
         transaction_id = self._current().transaction_id
 
         def post(stamp: Stamp, is_final: Callable[[GatewayError], bool]) -> int:
@@ -105,7 +105,10 @@ class TransactionalSender(Sender):
 
 
 def _with_partitions(table: pa.Table, partition_count: int, keyless_partition: int) -> tuple[pa.Table, list[int]]:
-    """The table with a partition in every row, and those; as it is where its columns are for the gateway to refuse."""
+    """The table with a partition in every row, and the partitions.
+
+    A table with bad columns stays as it is: the gateway refuses it.
+    """
     import pyarrow as pa  # noqa: PLC0415 - only who got a table is here
 
     keys = table.column("key").to_pylist() if "key" in table.column_names else [None] * table.num_rows

@@ -1,11 +1,12 @@
 """A producer's transactions, one after the other: begun, committed, aborted.
 
-1. A call that ends a transaction leaves it at its end, whatever it raises, with one exception: ``OutcomeUnknown`` from a commit
-   leaves it in doubt, and the same commit again clears that up. Every other error of a commit says that nothing appeared.
-2. A commit is repeated until its outcome is known: the gateway answers the same commit the same way.
-3. Of two processes with one transactional id the one that began last goes on. The other one is told so by its next call, and
-   refuses everything from then on. One that finds at a beginning that another was there meanwhile refuses everything, too:
-   what it knows may be old. (The other one is fenced by that beginning: the gateways can't tell who is the newer.)
+1. A call that ends a transaction ends it, whatever the call raises, with one exception: ``OutcomeUnknown`` from a commit leaves
+   it in doubt, until the same commit is called again. Every other error of a commit says that nothing appeared.
+2. A commit is repeated until its outcome is known: the gateway answers a repeated commit the same way.
+3. Of two processes with one transactional id the one that began last goes on. The other learns so from its next call, and
+   refuses everything from then on. A process that finds, when it begins a transaction, that another one began meanwhile,
+   refuses everything, too: what it knows may be old. (That beginning fences the other process: the gateways can't tell which
+   one is newer.)
 
 Source: docs/http-api.md section 5; the states are those of Kafka's transactional producer (KIP-98).
 """
@@ -90,7 +91,7 @@ class Transactions:
         self._take_epoch(lambda deadline: raise_epoch(self._transport, self._transactional_id, deadline))
 
     def begin(self) -> None:
-        """Open one. Raises ``RuntimeError`` while another one is open, ``FencedProducer``, ``GatewayError``."""
+        """Open a transaction. Raises ``RuntimeError`` while another one is open, ``FencedProducer``, ``GatewayError``."""
         with self._changed:
             self._check_none()
         begun = self._take_epoch(self._begin_once)
@@ -103,7 +104,7 @@ class Transactions:
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[Transaction]:
-        """Inside, the open transaction does not end. Raises ``RuntimeError`` where there is none, ``FencedProducer``."""
+        """Inside, the open transaction does not end. Raises ``RuntimeError`` when none is open, ``FencedProducer``."""
         with self._changed:
             transaction = self._open_one()
             self._entered_count += 1
@@ -168,7 +169,7 @@ class Transactions:
             calls.abort(self._transport, transaction.transaction_id, self._deadline())
             state_after = _State.NONE
         except TransactionNotOpen as error:
-            if was_in_doubt:  # what was in doubt is decided: it was committed
+            if was_in_doubt:  # the commit in doubt has its outcome: it happened
                 raise
             _logger.info("the transaction was over before it was aborted: %s", error.detail)
         except GatewayError as error:
@@ -183,7 +184,7 @@ class Transactions:
             self._ended(state_after)
 
     def close(self) -> None:
-        """Abort what is open; what is in doubt stays so, and its records' futures say it. Nothing else is called after it."""
+        """Abort an open transaction. One in doubt stays so, and its records' futures say it. The last call to this object."""
         with self._changed:
             state, transaction = self._state, self._transaction
         if state is _State.OPEN:
@@ -208,7 +209,7 @@ class Transactions:
         return self._transaction
 
     def _end(self) -> Transaction:
-        """From now on nothing enters the transaction; wait for what has."""
+        """Let nothing more enter the transaction; wait for what has."""
         with self._changed:
             self._check_fenced()
             if self._state not in {_State.OPEN, _State.IN_DOUBT} or self._transaction is None:
@@ -227,11 +228,11 @@ class Transactions:
         return calls.begin(self._transport, self._transactional_id, self._timeout_ms, deadline, repeatable=False)
 
     def _take_epoch(self, take: Callable[[Deadline], _T]) -> _T:
-        """Raise the epoch, and see that no other producer did meanwhile. Raises ``FencedProducer``, ``GatewayError``."""
+        """Raise the epoch, and check that no other producer did meanwhile. Raises ``FencedProducer``, ``GatewayError``."""
         doubtful_count = 0
         deadline = self._deadline()
         while True:
-            # One try each: whether a lost one has raised the epoch, too, must be known when the epoch is judged.
+            # One try each: to judge the epoch, it must be known whether a lost try raised it, too.
             try:
                 taken = take(deadline)
                 break
@@ -259,7 +260,7 @@ class Transactions:
             raise
 
     def _give_up(self, transaction: Transaction, failure: TidelogError) -> None:
-        """It can't be committed: tell the gateway, if it listens, and every future of its records."""
+        """The transaction can't be committed: tell the gateway, if it answers, and every future of its records."""
         try:
             calls.abort(self._transport, transaction.transaction_id, self._deadline())
         except GatewayError as error:
@@ -273,7 +274,7 @@ class Transactions:
         transaction.abort(aborted, self._on_delivery)
 
     def _typed(self, first: TidelogError, failure: TidelogError) -> TidelogError:
-        """Fencing and the like as what they are, anything else as failed deliveries."""
+        """Fencing and its like stay as they are; any other error becomes a failed delivery."""
         return first if isinstance(first, FencedProducer) else failure
 
     def _note_fencing(self, error: TidelogError) -> None:

@@ -9,7 +9,7 @@ from tidelog.types.record import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
-    """Who commits: a group and, when it is a member that does, which one in which generation."""
+    """The source of a commit: a group and, when one of its members commits, that member and its generation."""
 
     group: str
     member_id: str | None = None

@@ -37,7 +37,7 @@ class RecordMetadata(msgspec.Struct, frozen=True, gc=False):
 class Record(msgspec.Struct, frozen=True):
     """A record as it is in the log. A null value is a tombstone.
 
-    ``key`` and ``value`` are ``bytes | None``, unless the consumer has deserializers, which may make anything of bytes.
+    ``key`` and ``value`` are ``bytes | None``, unless the consumer has deserializers.
     """
 
     topic: str
@@ -50,8 +50,10 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class SentRecord(msgspec.Struct, frozen=True):
-    """What ``on_delivery`` is told of. ``offset`` is None when the record was not acknowledged; ``partition`` is then None
-    too, unless it was chosen already."""
+    """What ``on_delivery`` gets.
+
+    ``offset`` is None when the record was not acknowledged. ``partition`` is then None too, unless it was chosen already.
+    """
 
     topic: str
     partition: int | None
@@ -72,7 +74,7 @@ class PartitionRange(msgspec.Struct, frozen=True):
 
 
 class ProduceResult(msgspec.Struct, frozen=True):
-    """What became of a request, or of a table sent as several: its ranges in the order of sending."""
+    """The result of a request, or of a table sent as several: its ranges in the order of sending."""
 
     topic: str
     partitions: tuple[PartitionRange, ...]

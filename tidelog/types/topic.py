@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """``[log_start_offset, high_watermark)`` is what there is to read; ``size_bytes`` is stored, compressed."""
+    """``[log_start_offset, high_watermark)`` can be read; ``size_bytes`` is the stored, compressed size."""
 
     partition: int
     log_start_offset: int
@@ -32,7 +32,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionOffsets:
-    """Where a partition's log begins and ends; ``offset``: the first at or after the time asked for, None: none that late."""
+    """Where a partition's log begins and ends. ``offset``: the first at or after the requested time; None: there is none."""
 
     log_start_offset: int
     high_watermark: int
