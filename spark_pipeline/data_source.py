@@ -1,4 +1,4 @@
-"""What Spark knows by the name ``tidelog``."""
+"""The data source that Spark knows by the name ``tidelog``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TidelogDataSource(DataSource):
     def schema(self) -> StructType:
         """Kafka's columns; ``headers`` only with ``includeHeaders``. A narrower one may be given by ``.schema(…)``.
 
-        Options are looked at here already, so that one which is wrong is refused by ``load``. Raises ``OptionRefused``.
+        Options are checked here already, so that ``load`` refuses a wrong one. Raises ``OptionRefused``.
         """
         fields = [field for field in KAFKA_SOURCE if field.name != "headers"]
         return KAFKA_SOURCE if includes_headers(self.options) else StructType(fields)
@@ -46,7 +46,7 @@ class TidelogDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """For ``df.write``. Raises ``OptionRefused``."""
-        # Spark starts a Python process for each query, some for each step of it: those that read need not load what writes.
+        # Spark starts a Python process for each query, some for each step of it: readers need not load the writing code.
         from spark_pipeline.sink.writers import BatchWriter  # noqa: PLC0415
 
         return BatchWriter(self._sink(schema, overwrite, streaming=False))

@@ -1,8 +1,8 @@
-"""The store in the driver's own Python process, for what is decided before Spark is asked to do anything.
+"""The store in the driver's own Python process, for what the driver decides before Spark runs anything.
 
-Spark's Python processes have their environment from Spark's configuration (``registration``); this process may not even have the
-variables that the Java process was started with. So the store is opened with what they have: S3A's settings first, then this
-process's environment, then Java's. For that moment they are in this process's environment, and nowhere else.
+Spark's Python processes have their environment from Spark's configuration (``registration``); this process may not even have
+the variables that the Java process was started with. So the driver opens the store with what they have: S3A's settings first,
+then this process's environment, then Java's. For that moment the settings are in this process's environment, and nowhere else.
 """
 
 from __future__ import annotations

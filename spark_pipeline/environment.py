@@ -1,7 +1,7 @@
-"""This process's environment, changed for a moment: what it starts, or opens, meanwhile finds more there.
+"""This process's environment, changed for a moment, for what it starts or opens meanwhile.
 
-1. Before and after, the environment is what it was, whatever raises.
-2. One change at a time. Other threads see it, too; it is for what cannot be told in another way.
+1. Afterwards the environment is what it was, whatever raises.
+2. One change at a time. Other threads see it, too; it is only for what can't be passed in another way.
 """
 
 from __future__ import annotations

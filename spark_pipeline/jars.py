@@ -1,12 +1,12 @@
 """The jars that Spark needs beside its own: ``python -m spark_pipeline.jars``.
 
-Spark's ``spark.jars.packages`` resolves on every start, asks the machine's Maven cache first (and fails where that holds a
-pom without its jar), and would fetch 600 MB for S3. So the list is pinned in ``jars.lock``, each jar with its SHA-256,
-and fetched once by the Ivy that pyspark ships, from its default repository, with an Ivy cache of its own.
+Spark's ``spark.jars.packages`` resolves on every start and would fetch 600 MB for S3. It asks the machine's Maven cache first,
+and fails where that holds a pom without its jar. So ``jars.lock`` pins the list, each jar with its SHA-256. The Ivy that
+pyspark ships fetches it once, from its default repository, with an Ivy cache of its own.
 
-1. A directory ``<cache>/jars/<hash of the list>`` is complete and verified, or it is not there: it is filled under another
-   name and then renamed. Processes that fetch at the same time each fill their own; the first rename wins.
-2. A fetch that finds the directory does nothing, not even start Java.
+1. A directory ``<cache>/jars/<hash of the list>`` is complete and verified, or not there: it is filled under another name and
+   then renamed. Of processes that fetch at the same time each fills its own; the first rename wins.
+2. A fetch that finds the directory does nothing; it does not even start Java.
 3. Poms are never asked for: the list is the whole closure already.
 
 ``<cache>`` is ``$TIDELOG_CACHE``, or ``~/.cache/tidelog``.
@@ -35,7 +35,7 @@ FETCH_SECONDS_MAX: Final = 900
 """How long a fetch of about 26 MB may take before it counts as failed."""
 
 FETCH_ATTEMPTS_MAX: Final = 3
-"""A repository that answers 40 requests well may fail the next; what an attempt brought is kept for the one after it."""
+"""A repository may answer 40 requests and fail the next. What an attempt fetched is kept for the next one."""
 
 ERROR_LINES_MAX: Final = 12
 """How much of Ivy's output an error quotes: its summary of what failed is at the end."""
@@ -45,7 +45,7 @@ LINE_CHARACTERS_MAX: Final = 300
 
 
 class JarsUnavailable(RuntimeError):
-    """Look at the network, or at ``jars.lock``: the jars could not be fetched, or are not what the list says."""
+    """The jars could not be fetched, or are not what the list says: check the network, or ``jars.lock``."""
 
 
 class JarSet(StrEnum):
@@ -106,13 +106,13 @@ def cache_root() -> Path:
 
 
 def jars_directory(jars: Iterable[Jar], root: Path) -> Path:
-    """Where these very jars are, or will be: another list is another directory."""
+    """Where exactly these jars are, or will be: another list is another directory."""
     text = "".join(sorted(f"{jar.group}:{jar.artifact}:{jar.version} {jar.sha256}\n" for jar in jars))
     return root / "jars" / hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def ensure_jars(jar_set: JarSet, *, root: Path | None = None, progress: TextIO | None = None) -> tuple[Path, ...]:
-    """The paths of the set's jars, fetched when they are not in the cache yet.
+    """The paths of the set's jars. Fetches those that are not in the cache yet.
 
     ``root`` is the cache (default: ``cache_root()``); progress is written to ``progress`` (default: standard error).
     Raises ``JavaMissing``, ``JarsUnavailable``.
@@ -199,7 +199,7 @@ def _run_ivy(java: Path, jars: tuple[Jar, ...], work: Path, progress: TextIO) ->
 
 
 def _follow(process: subprocess.Popen[str], jar_count: int, progress: TextIO) -> list[str]:
-    """Ivy's output without what only says that it goes on, while a count of the jars is written to ``progress``."""
+    """Ivy's output without its progress lines. Writes a count of the jars to ``progress`` meanwhile."""
     assert process.stdout is not None
     with process.stdout as output:
         redraw = progress.isatty()

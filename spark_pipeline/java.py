@@ -1,7 +1,7 @@
 """The Java that Spark runs on.
 
-Spark starts ``$JAVA_HOME/bin/java`` when that variable is set, else the ``java`` on the path. When there is none, or one that is
-too old, Spark fails with a page of stack trace; here it is one sentence that says what to install.
+Spark starts ``$JAVA_HOME/bin/java`` when that variable is set, else the ``java`` on the path. When there is none, or it is too
+old, Spark fails with a page of stack trace. Here one sentence says what to install.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HOW_TO_INSTALL: Final = (
 
 
 class JavaMissing(RuntimeError):
-    """Install Java, or point JAVA_HOME at it: there is none that Spark could use."""
+    """Spark finds no Java that it can use: install one, or point JAVA_HOME at it."""
 
 
 def java_executable() -> Path:

@@ -1,4 +1,4 @@
-"""How far a streaming query is behind, from what Spark reports of it."""
+"""How far a streaming query is behind, from Spark's report."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 
 def lag(query: StreamingQuery) -> dict[str, dict[int, int]]:
-    """Records that the query's topics had when it last looked and its last micro-batch did not reach, by topic and partition.
+    """Records that the topics had at the query's last look and that its last micro-batch did not reach, by topic and partition.
 
-    Empty before the first micro-batch. Covers every source whose offsets are those of topics: ``format("tidelog")``, and Kafka's.
-    Costs no request; what was committed after the query's last look is not in it.
+    Empty before the first micro-batch. Covers every source whose offsets are those of topics: ``format("tidelog")``, and
+    Kafka's. Costs no request. Records committed after the query's last look are not counted.
     """
     progress = query.lastProgress
     if progress is None:

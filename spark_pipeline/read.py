@@ -1,18 +1,18 @@
 """A topic as a DataFrame, with the columns of Spark's Kafka source.
 
-Batches are read by whichever is expected to be faster (``way``): ``format("tidelog")``, or Spark's own Delta reader, which is
-native Parquet with column pruning, and filters on ``partition``, ``offset`` and ``timestamp`` that skip whole segments by their
-statistics. Both give the same records. By hand there is a third (``Way.PARQUET``), for what is there at the call. Streams are
-Delta's here.
+Batches are read by the reader that is expected to be faster (``way``): ``format("tidelog")``, or Spark's own Delta reader. The
+latter is native Parquet with column pruning; filters on ``partition``, ``offset`` and ``timestamp`` skip whole segments by
+their statistics. Both give the same records. The caller can choose a third (``Way.PARQUET``), for the records that are there at
+the call. Streams are Delta's here.
 
 1. Nothing is committed to the topic's table, ever.
 2. A stream sees each record once per checkpoint, also across compaction, which moves records without changing data.
 3. A stream does not end when retention deletes old segments (``ignoreDeletes``).
-4. A deleted topic is unknown here, too. A stream that was reading it when it was made anew goes on with the new one.
-5. Records of one partition arrive in offset order between micro-batches; within one, order them by ``offset``.
+4. A deleted topic is unknown here, too. A stream that was reading a topic that is re-created goes on with the new one.
+5. Records of one partition arrive in offset order from micro-batch to micro-batch; within one, order them by ``offset``.
 
-Absent: log starts, in streams and in older versions. Records that were deleted from a partition's beginning
-(``:delete-records``) are gone from there when their segment is, which may hold later records still.
+Absent: log starts, in streams and in older versions. Records deleted from a partition's beginning (``:delete-records``) are
+gone there only with their segment, which may still hold later records.
 """
 
 from __future__ import annotations
@@ -56,14 +56,13 @@ def table_path(store: str, topic: str) -> str:
 def read_topic(
     spark: SparkSession, store: str, topic: str, *, version: int | None = None, way: Way | None = None
 ) -> DataFrame:
-    """The topic's records that are there when a query runs, or all of ``version`` of its table (``table_version`` of the API).
+    """The topic's records at the time of a query, or all of ``version`` of its table (``table_version`` of the API).
 
-    ``way`` names the reader; by default it is the one that is expected to be faster for all of the topic. A version can only
-    be read by Delta's. Log starts are those of this call or later ones. The session is one of ``session``, or was given to
-    ``register``.
+    ``way`` names the reader; the default is the one expected to be faster for all of the topic. Only Delta's can read a
+    version. Log starts are those of this call or later ones. The session is one of ``session``, or was given to ``register``.
 
-    ``Way.PARQUET`` is the fastest: Spark's Parquet reader on the segments that the log names at this call, with no table log for
-    a query to replay. Its records are those of this call, whenever a query runs, and as long as the segments are there (at least
+    ``Way.PARQUET`` is the fastest: Spark's Parquet reader on the segments that the log names at this call, with no table log
+    for a query to replay. A query at any later time gives the records of this call, as long as the segments exist (at least
     ``deleted.file.retention.ms``).
 
     Columns: ``schemas.KAFKA_SOURCE``. Raises ``UnknownTopic``, ``ValueError`` for a version by another way than ``Way.DELTA``,
@@ -95,7 +94,7 @@ def read_topic(
     records = _segments(spark, path, state.manifest) if by_name else spark.read.format("delta").load(path)
     if any(starts):
         by_partition = ", ".join(f"{start}L" for start in starts)
-        # A partition that was added since the look above is not among them.
+        # A partition added since the look above is not among them.
         records = records.where(f"offset >= coalesce(try_element_at(array({by_partition}), partition + 1), 0L)")
     return with_kafka_columns(records, topic, timestamp_type(state))
 
@@ -110,9 +109,9 @@ def stream_topic(
 ) -> DataFrame:
     """The topic's records as a stream: those that are there, then each commit as it is made.
 
-    ``max_files_per_trigger`` (1 and up; Delta's default is 1000) bounds a micro-batch in segments. With
-    ``starting_version`` only the commits from that version of the table on are read. Both only say where a query without a
-    checkpoint begins and how fast it goes; a restarted query goes on where its checkpoint ends.
+    ``max_files_per_trigger`` (1 and up; Delta's default is 1000) bounds a micro-batch in segments. With ``starting_version``
+    only commits from that version of the table on are read, by a query without a checkpoint; a restarted query goes on where
+    its checkpoint ends.
 
     Columns: ``schemas.KAFKA_SOURCE``. Raises ``UnknownTopic``.
     """
@@ -138,7 +137,7 @@ def _segments(spark: SparkSession, path: str, manifest: Manifest) -> DataFrame:
     paths = [f"{path}/{segment.path}" for segment in manifest.segments()]
     if not paths:
         return spark.createDataFrame([], TOPIC_TABLE)
-    # The names are whole: a bracket in one is no pattern.
+    # The names are taken literally: a bracket in one is no pattern.
     return spark.read.schema(TOPIC_TABLE).option("__globPaths__", "false").parquet(*paths)
 
 

@@ -1,10 +1,10 @@
 """A checksum of records that does not depend on their order, and that every reader can compute.
 
-A record's canonical bytes are the text ``partition/offset/timestamp/key length/value length/`` (decimal numbers, the timestamp
-in milliseconds since the epoch, -1 as the length of a null) in ASCII, followed by the key's and the value's bytes; its
-checksum is the CRC-32 of those, as zlib and Parquet have it. A set of records is summed up by ``count``, by ``checksum_sum``
-(the checksums' sum) and by ``checksum_xor`` (their exclusive or): equal for equal sets, and a lost, repeated, moved or changed
-record changes them. Headers are not covered.
+A record's canonical bytes are the ASCII text ``partition/offset/timestamp/key length/value length/``, followed by the key's and
+the value's bytes. Its numbers are decimal, the timestamp in milliseconds since the epoch, -1 the length of a null. The checksum
+is the CRC-32 of those bytes, as in zlib and Parquet. A set of records is summed up by ``count``, ``checksum_sum`` (the
+checksums' sum) and ``checksum_xor`` (their exclusive or). These are equal for equal sets, and a lost, repeated, moved or
+changed record changes them. Headers are not covered.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Making ``format("tidelog")`` known to a session.
 
-What Spark's Python processes need to reach the store goes with the source into their environment, on the driver and on
-executors: it is part of no plan, no option and no log. It is taken from Spark's own configuration: S3A's settings
-(``spark.hadoop.fs.s3a.access.key`` and its like) and ``spark.executorEnv.*``; where neither says anything the processes look
+Registration puts what Spark's Python processes need to reach the store into their environment, on the driver and on executors.
+It is part of no plan, no option and no log. It comes from Spark's own configuration: S3A's settings
+(``spark.hadoop.fs.s3a.access.key`` and its like) and ``spark.executorEnv.*``. Where neither says anything the processes look
 where AWS's tools do (environment, profile, web identity, container, instance).
 """
 
@@ -24,9 +24,9 @@ from spark_pipeline.source.planning import PARALLELISM_VARIABLE
 FILTERS_SETTING: Final = "spark.sql.python.filterPushdown.enabled"
 
 SAFE_PATH: Final = {"PYTHONSAFEPATH": "1"}
-"""Spark starts its Python processes as modules: a file of the working directory would be taken for one that they import."""
+"""Spark starts its Python processes as modules: a file of the working directory could shadow a module that they import."""
 LOOK_SECONDS_MAX: Final = 60
-"""For a Python to start: a moment on an idle machine."""
+"""How long a Python may take to start: a moment on an idle machine."""
 
 _OF_S3A: Final = {
     "fs.s3a.access.key": "AWS_ACCESS_KEY_ID",
@@ -38,13 +38,13 @@ _OF_S3A: Final = {
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("tidelog")`` known to the session; again, it takes the settings as they are now.
+    """Make ``format("tidelog")`` known to the session. A second call takes the settings as they are then.
 
-    ``spark_pipeline.session`` has done it. Switches ``spark.sql.python.filterPushdown.enabled`` on for the session, without
+    ``spark_pipeline.session`` does it already. Switches ``spark.sql.python.filterPushdown.enabled`` on for the session, without
     which Spark refuses sources that can skip what a filter excludes.
 
-    On a local master Spark's Python processes are this Python from now on, unless ``PYSPARK_PYTHON`` says otherwise: Spark would
-    take some ``python3``. Raises ``PackageMissing`` when the one that it takes on this machine has nothing of ours.
+    On a local master Spark's Python processes are this Python from now on, unless ``PYSPARK_PYTHON`` says otherwise: Spark
+    would take some ``python3``. Raises ``PackageMissing`` when the Python that it takes on this machine lacks this package.
     """
     context = spark.sparkContext
     if str(context.master).startswith("local") and "PYSPARK_PYTHON" not in os.environ:
@@ -67,11 +67,11 @@ def register(spark: SparkSession) -> None:
 
 
 class PackageMissing(RuntimeError):
-    """Tell Spark of a Python that has this package: the one that it starts has not."""
+    """The Python that Spark starts lacks this package: name one that has it."""
 
 
 def check_python(program: str, paths: str) -> None:
-    """Raises ``PackageMissing``. A program that is not on this machine is for Spark to look for."""
+    """Raises ``PackageMissing``. A Python that is not on this machine is left to Spark."""
     found = shutil.which(program)
     if found is None or found == sys.executable:
         return
@@ -85,9 +85,9 @@ def check_python(program: str, paths: str) -> None:
 
 
 def python_path(environment: Mapping[str, str]) -> str:
-    """What else the Python processes find: how they start, and with ``--py-files`` our archive.
+    """Further environment of the Python processes: how they start, and with ``--py-files`` our archive.
 
-    Spark gives the archive to all of its driver's but those that plan streams. Where a path does not exist it is passed over.
+    Spark gives the archive to all of its driver's processes but those that plan streams. A path that does not exist is ignored.
     """
     package = Path(__file__).parent
     paths = [str(package / "python_start")]
@@ -98,7 +98,7 @@ def python_path(environment: Mapping[str, str]) -> str:
 
 
 def store_environment(setting: Callable[[str], str | None]) -> Mapping[str, str]:
-    """The ``AWS_*`` variables that say what S3A's settings say; none where those say nothing."""
+    """The ``AWS_*`` variables for S3A's settings; none where there are no settings."""
     found = {variable: value for name, variable in _OF_S3A.items() if (value := setting(name))}
     endpoint = found.get("AWS_ENDPOINT_URL_S3")
     if endpoint is not None and "://" not in endpoint:

@@ -1,12 +1,12 @@
 """A ``SparkSession`` for a store.
 
-1. The jars are exactly those of ``jars.lock``; no repository and no Maven cache is asked when a session starts.
+1. The jars are exactly those of ``jars.lock``; a starting session asks no repository and no Maven cache.
 2. Credentials never pass through here. S3A takes them from Hadoop's own settings where ``config`` has them, else from AWS's
    default chain (environment, profile, web identity, container, instance), which the Java process reads by itself.
 3. Everything listens on the loopback address when the master is a local one, and the session's time zone is UTC.
 
-With ``spark-submit`` the Java process is there before this code runs, so its class path can't be changed from here and no jar
-is fetched: give it the jars with ``--jars "$(python -m spark_pipeline.jars --paths)"``, and the memory with ``--driver-memory``.
+With ``spark-submit`` the Java process runs before this code, so its class path is fixed and no jar is fetched. Give it the jars
+with ``--jars "$(python -m spark_pipeline.jars --paths)"``, and the memory with ``--driver-memory``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LOCAL_SHUFFLE_PARTITIONS: Final = 4
 """Spark's 200 are for clusters; on one machine each costs some milliseconds in every micro-batch."""
 
 LOCAL_LISTING_TASKS: Final = 4
-"""Tasks that look at files which are read by name; Spark would start one for each file, and most of its cost is the task's."""
+"""Tasks that look at files that are read by name. Spark would start one for each file, and most of its cost is the task's."""
 
 SNAPSHOT_PARTITIONS: Final = 2
 """Tasks in which Delta replays a log; its default of 50 makes the first look at a small table ten seconds long."""
@@ -45,7 +45,7 @@ LOCAL_CHECKPOINTS: Final = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     )
 }
-"""For checkpoints in a directory: through FileContext a rename there starts a process, several times in each micro-batch."""
+"""For checkpoints in a directory: with FileContext a rename there starts a process, several times in each micro-batch."""
 
 _S3_SCHEMES: Final = ("s3", "s3a")
 
@@ -65,11 +65,11 @@ def session(
 
     ``store`` is ``s3://bucket/prefix`` (``s3a://`` too), ``file:///directory`` or a directory's path. ``master`` is a Spark
     master; None means the one that spark-submit was given, else ``local[*]``. ``config`` has Spark settings that win over all
-    that is set here. An endpoint other than AWS's is taken from ``AWS_ENDPOINT_URL_S3`` or ``AWS_ENDPOINT_URL``, the region
-    from ``AWS_REGION`` or ``AWS_DEFAULT_REGION``.
+    set here. An endpoint other than AWS's comes from ``AWS_ENDPOINT_URL_S3`` or ``AWS_ENDPOINT_URL``, the region from
+    ``AWS_REGION`` or ``AWS_DEFAULT_REGION``.
 
-    As with every ``getOrCreate``, a session that already runs in this process is returned with the settings that can still
-    be changed; a session made for S3 serves directories as well.
+    As with every ``getOrCreate``, a session that already runs in this process is returned, with those settings changed that
+    still can be. A session made for S3 serves directories as well.
 
     Raises ``JavaMissing``, ``JarsUnavailable`` (also under spark-submit, without ``--jars``), ``PackageMissing``, and
     ``ValueError`` for a store of another scheme.
@@ -95,7 +95,7 @@ def session(
     environment = {"PYTHONPATH": python_path(os.environ)}
     if master is not None and master.startswith("local"):
         settings |= _local_settings()
-        # On this machine what runs here runs there; Spark would look for some "python3", which may have nothing of ours.
+        # On this machine workers run this Python; Spark would look for some "python3", which may lack this package.
         environment["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
         if scheme not in _S3_SCHEMES:
             settings |= LOCAL_CHECKPOINTS
@@ -105,7 +105,7 @@ def session(
         builder = builder.master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    # Java begins here, unless it is there, and what it finds in its environment all its Python processes find.
+    # Java starts here, unless it runs already, and all its Python processes inherit its environment.
     with variables(environment):
         started = builder.getOrCreate()
     register(started)
@@ -113,7 +113,7 @@ def session(
 
 
 def _check_jars() -> None:
-    """Under spark-submit Java runs already, and finds Delta or not. Raises ``JarsUnavailable``."""
+    """Under spark-submit Java runs already: check that it finds Delta. Raises ``JarsUnavailable``."""
     from spark_pipeline.jars import JarsUnavailable  # noqa: PLC0415 - as above
 
     SparkContext._ensure_initialized()

@@ -28,12 +28,12 @@ def opened(uri: str) -> ObjectStore:
 @functools.lru_cache(maxsize=_STORES_MAX)
 def segment_reader(uri: str) -> SegmentReader:
     """The reader of the store's segments, with its cache of footers. Raises as ``opened``."""
-    # Spark's worker collects garbage after every task; what is imported by now will never be any.
+    # Spark's worker collects garbage after every task; what is imported by now never becomes garbage.
     gc.freeze()
     return SegmentReader(opened(uri))
 
 
 @functools.lru_cache(maxsize=_STORES_MAX)
 def topic_log(uri: str, topic: str) -> TopicLog:
-    """The topic's log, for executors that have to look where a segment went; not looked at yet. Raises as ``opened``."""
+    """The topic's log, not looked at yet, for executors that must find where records went. Raises as ``opened``."""
     return TopicLog(opened(uri), topic, SystemClock())

@@ -1,11 +1,11 @@
-"""The readers of a topic for a batch, and which of those that look when the query runs is faster: an estimate from the log.
+"""The readers of a topic for a batch, and an estimate from the log of the faster one of those that look when the query runs.
 
-``format("tidelog")`` begins at once and sends each record through Python. Delta's reader first plans by the table's log in Spark
-jobs of its own, of which it lists all that is kept, then reads with the JVM's Parquet reader, and pays more for each file. So few
-records, many small segments and a busy topic's log are the first one's, long ranges in large segments the other's. The costs are
-those that ``python -m benchmarks spark`` prints, and for a commit of the log what a day of them adds to a query in
-``python -m benchmarks maintenance``: 100-byte records, a warm JVM, two cores, a directory (a bucket lists slower). That both
-readers gain alike by more cores is assumed.
+``format("tidelog")`` begins at once and sends each record through Python. Delta's reader first plans in Spark jobs of its own,
+for which it lists all of the table's log that is kept. It then reads with the JVM's Parquet reader, and pays more for each
+file. So ``format("tidelog")`` is faster for few records, many small segments and a busy topic's log, Delta's reader for long
+ranges in large segments. The costs are those that ``python -m benchmarks spark`` prints. The cost of a commit of the log is
+what a day of commits adds to a query in ``python -m benchmarks maintenance``. Both were measured with 100-byte records, a warm
+JVM, two cores, and a directory (a bucket lists slower). The estimate assumes that both readers gain alike from more cores.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Of one reader, in seconds of a core: of a query, of each commit that the log keeps, of each segment, of each record."""
+    """Costs of one reader, in seconds of a core: of a query, of each commit that the log keeps, of each segment, of each
+    record.
+    """
 
     query: float
     commit: float
@@ -35,7 +37,7 @@ class Cost:
     record: float
 
     def of(self, commit_count: int, segment_count: int, record_count: int) -> float:
-        """An estimate for one query of so much."""
+        """An estimate for one query over so much."""
         return self.query + commit_count * self.commit + segment_count * self.segment + record_count * self.record
 
 
@@ -48,8 +50,8 @@ COSTS: Final[Mapping[Way, Cost]] = MappingProxyType(
 
 
 def faster_way(*, commit_count: int, segment_count: int, record_count: int) -> Way:
-    """The reader that is expected to take less for a batch of all columns; ``format("tidelog")`` of equals.
+    """The reader expected to be faster for a batch of all columns; ``format("tidelog")`` when they are equal.
 
-    Never ``PARQUET``: what it reads is not what is there when the query runs.
+    Never ``PARQUET``: it does not read what is there when the query runs.
     """
     return min(COSTS, key=lambda way: COSTS[way].of(commit_count, segment_count, record_count))

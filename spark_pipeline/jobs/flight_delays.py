@@ -8,17 +8,17 @@
         --store s3://bucket/prefix --topic flights --output out/delays --checkpoint s3://bucket/checkpoints/delays
 
 The values are JSON objects with at least ``hour`` (scheduled hour of departure, local time), ``carrier`` and ``dep_delay``
-(minutes; null when the flight was cancelled). The job runs until it has seen ``--records`` records or until the file
-``stop`` appears in the output directory. There it writes, each file whole or not at all:
+(minutes; null when the flight was cancelled). The job runs until it has seen ``--records`` records, or until the file ``stop``
+appears in the output directory. It writes there, each file whole or not at all:
 
 ``ready.json``                 the query runs and has looked at the topic once
 ``batches/<batch id>.json``    ``{"batch_id", "done_at_ms", "count", "checksum_sum", "checksum_xor", "next_offsets": {"0": n}}``:
                                what has been seen in all, as ``record_checksum`` defines it, when this micro-batch was done
 ``result.json``                ``[{"hour", "carrier", "flights", "departed", "mean_delay_minutes"}]``: newest result, sorted
 
-1. The state is Structured Streaming's own: a restart goes on from the checkpoint and counts nothing twice. Output directory
-   and checkpoint belong together.
-2. A value that is not such an object counts as a record and is in the checksum, but in no mean.
+1. The state is Structured Streaming's own: a restarted job goes on from the checkpoint and counts nothing twice. Output
+   directory and checkpoint belong together.
+2. A value that is no such object counts as a record and is in the checksum, but in no mean.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ FLIGHT: Final = StructType(
 """What the job reads of a value; everything else in it is skipped."""
 
 STATE_PARTITIONS: Final = 2
-"""The state is some thousand rows; each further partition would be a task and some files more in every micro-batch."""
+"""The state is some thousand rows. Each further partition would add a task and some files to every micro-batch."""
 
 POLL_SECONDS: Final = 0.1
-"""How often the job looks whether it may end."""
+"""How often the job checks whether it may end."""
 
 WAITING: Final = "Waiting for data to arrive"
-"""What Spark says of a query that looked and found nothing new."""
+"""What Spark reports of a query that looked and found nothing new."""
 
 
 def parse_flights(records: DataFrame) -> DataFrame:
@@ -162,7 +162,7 @@ class Output:
 
 
 def wait(query: StreamingQuery, output: Output) -> None:
-    """Return when the output is complete, a stop was asked for, or the query ended; raises what ended it."""
+    """Return when the output is complete, the file ``stop`` appeared, or the query ended; raises what ended it."""
     said_ready = False
     while not output.stop_asked() and not output.complete.wait(POLL_SECONDS):
         if not query.isActive:

@@ -1,14 +1,14 @@
 """Spark's Python processes take pyspark from where pip put it, not from the archive that Spark puts before it.
 
-Spark has ``$SPARK_HOME/python/lib/pyspark.zip`` first on their path. Python keeps no compiled code of what is in an archive, so
-each process compiles the pyspark that it needs anew, which takes it longer than all else before its first answer; and each start
-of a stream is a new process. Where pip installed pyspark, the archive lies within it and the same files are beside it, compiled.
+Spark has ``$SPARK_HOME/python/lib/pyspark.zip`` first on their path. Python keeps no compiled code for an archive, so each
+process compiles its pyspark anew. That takes longer than all else before its first answer, and each start of a stream is a new
+process. Where pip installed pyspark, the archive lies within it, and the same files are beside it, compiled.
 
 1. Nothing changes where the archive is not within a pyspark on the path, as in Spark's own distribution.
-2. Where that pyspark and py4j are installed the archives go from the path: what looks through all of it, as Spark's search for
-   data sources does, fails at archives in Python 3.13 (CPython issue 121342).
-3. The ``sitecustomize`` that would have run without this one runs.
-4. A worker that Java has closed the connection to, because its task or the session is over, ends without a stack trace.
+2. Where that pyspark and py4j are installed the archives leave the path. Code that searches the whole path, as Spark does for
+   data sources, fails at archives in Python 3.13 (CPython issue 121342).
+3. The ``sitecustomize`` that this one shadows runs, too.
+4. A worker whose connection Java closed, because its task or the session is over, ends without a stack trace.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ARCHIVES = f"{os.sep}pyspark{os.sep}python{os.sep}lib{os.sep}"
 
 
 def _without_archives(path: list[str]) -> list[str]:
-    """The path without the archives within its own pyspark, but with them at its end where py4j is nowhere else."""
+    """The path without the archives within its own pyspark; they go to its end when py4j is nowhere else."""
     within = {entry for entry in path if _ARCHIVES in entry and entry.partition(_ARCHIVES)[0] in path}
     others = [entry for entry in path if entry not in within]
     is_installed = all(PathFinder.find_spec(name, others) is not None for name in ("pyspark", "py4j"))

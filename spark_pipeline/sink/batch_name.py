@@ -1,7 +1,7 @@
-"""What a batch is called, so that it is written once: the query and the batch's number, or what a job says of itself.
+"""The name of a batch, by which it is written once: the query and the batch's number, or the name that a job gives itself.
 
-It is a transactional id and the number of one of its transactions, on the store and through gateways alike: a query that goes
-the other way after a restart still knows what it has written.
+It is a transactional id and the number of one of its transactions, on the store and through gateways alike. So a query that
+writes the other way after a restart still knows what it has written.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class BatchRefused(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class BatchName:
-    """``number``: of a query's batch, which grow; one that is repeated keeps it."""
+    """``number``: numbers of a query's batches grow; a repeated batch keeps its number."""
 
     writer: str
     number: int
@@ -44,9 +44,9 @@ def name_in_stream() -> BatchName | None:
 
 
 def name_of_job(options: SinkOptions) -> BatchName | None:
-    """The name that a batch write was given; None: it appends whenever it is run.
+    """The name that a batch write was given; None: it appends at every run.
 
-    As Delta's, which counts for one table, it counts for one topic where the option says which.
+    Delta's name counts for one table; so this one counts for one topic when the option names the topic.
     """
     if options.app_id is None or options.version is None:
         return None

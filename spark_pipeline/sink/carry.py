@@ -1,7 +1,7 @@
-"""One task of a write through gateways: its records on their way to the driver, which sends them all inside one transaction.
+"""One task of a write through gateways: it hands its records to the driver, which sends them all in one transaction.
 
-Executors can't stage there themselves: a gateway's transaction takes whatever is staged in it, also what a failed or a second
-try of a task staged, and only the driver hears from Spark which tries count. A transaction is at most 64 MiB, so the driver can
+Executors can't stage at a gateway themselves. A gateway's transaction takes everything staged in it, also by a failed or a
+second try of a task. Only the driver learns from Spark which tries count. A transaction is at most 64 MiB, so the driver can
 hold it.
 """
 
@@ -37,7 +37,7 @@ class CarriedTask(WriterCommitMessage):
 
 
 def carry(rows: Iterable[pa.RecordBatch], options: SinkOptions, batch: BatchName | None) -> CarriedTask:
-    """The rows, for the driver. Raises ``OptionRefused``, ``BatchRefused`` when they are more than a transaction takes."""
+    """The rows, for the driver. Raises ``OptionRefused``, and ``BatchRefused`` when they exceed a transaction."""
     tables: dict[str, list[pa.Table]] = {}
     size_bytes = 0
     for each in rows:

@@ -1,12 +1,11 @@
-"""The driver's part of a write to the store: everything that is staged for a batch, over all topics, as one transaction.
+"""The driver's part of a write to the store: it commits all that is staged for a batch, over all topics, in one transaction.
 
-1. The decision names the batch and exactly the objects of the tasks that Spark counts: before it nothing is in a topic, behind it
-   all of it will be. A batch that was decided before, by whichever process, is not decided again.
-2. The driver brings it to its end. Where it dies first, the next process does: the query when it is started again, any gateway,
-   maintenance.
+1. The decision names the batch and exactly the objects of the tasks that Spark counts. Before it nothing is in a topic, behind
+   it all of it will be. A batch that any process decided before is not decided again.
+2. The driver finishes the transaction. When it dies first another process does: the restarted query, any gateway, maintenance.
 
 Requests: two PUTs each for the decision and the end; for each topic a look at its log, the segment and the commit; for each
-staged object a GET and a DELETE. They don't grow with what was written before.
+staged object a GET and a DELETE. Their number does not grow with what was written before.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ _log = logging.getLogger("spark_pipeline.sink")
 
 _STORES_MAX: Final = 16
 STAGED_AGE_MS_MAX: Final = limits.ORPHAN_GRACE_MS // 2
-"""What was staged longer ago is not decided any more: collectors delete it at twice that age."""
+"""The driver does not decide what was staged longer ago: collectors delete it at twice that age."""
 
 
 def commit_staged(tasks: Sequence[StagedTask], options: SinkOptions) -> None:
     """Commit what the tasks staged; a batch with a name that was committed already changes nothing.
 
-    When it returns the records are in the store and visible. Raises ``BatchRefused``, ``TidelogError``, ``StoreError``: then the
-    batch may be repeated, whatever became of it.
+    When it returns the records are in the store and visible. After ``BatchRefused``, ``TidelogError`` or ``StoreError`` the
+    batch may be repeated, whatever its outcome.
     """
     objects = [each for task in tasks for each in task.objects]
     if not objects:
@@ -74,13 +73,13 @@ def commit_staged(tasks: Sequence[StagedTask], options: SinkOptions) -> None:
 
 
 def drop_staged(transaction_id: str, options: SinkOptions) -> None:
-    """Delete what was staged for a try that has failed."""
+    """Delete what was staged for a failed try."""
     transactions_of(options.store).delete_staged(transaction_id)
 
 
 @functools.lru_cache(maxsize=_STORES_MAX)
 def transactions_of(store: str) -> TransactionFinishing:
-    """The store's transactions, and the hand that brings them to their end; kept as long as the process."""
+    """The store's transactions, and what finishes them; kept as long as the process."""
     return TransactionFinishing(
         opened(store),
         SystemClock(),
@@ -98,7 +97,7 @@ def _decided(
     names: Sequence[str],
     options: SinkOptions,
 ) -> TransactionRow:
-    """The row of the decision, once the batch before this one is at its end."""
+    """The row of the decision, once the batch before this one is finished."""
     decision = CommitJob(
         transaction_id=transaction_id,
         staged=tuple(names),
@@ -114,7 +113,7 @@ def _decided(
 
 
 def _check_size(objects: Sequence[StagedObject]) -> None:
-    """Raise ``BatchRefused`` where one commit can't take what is staged for a topic."""
+    """Raise ``BatchRefused`` when one commit can't take what is staged for a topic."""
     sizes: dict[str, int] = {}
     for each in objects:
         sizes[each.topic] = sizes.get(each.topic, 0) + each.size_bytes

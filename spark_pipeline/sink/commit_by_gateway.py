@@ -1,9 +1,9 @@
-"""The driver's part of a write through gateways: one transaction for the batch, over all topics.
+"""The driver's part of a write through gateways: it sends the batch in one transaction, over all topics.
 
-1. To begin the transaction fences every other process of the query, and tells which batch was committed last. No other
-   process can commit one behind it. So a batch that is in the log already is known, and not sent again.
-2. Nothing is visible before the commit, all of it behind. Where the driver dies the transaction ends by its time-out, or gateways
-   finish it, and the next beginning waits for that.
+1. Beginning the transaction fences every other process of the query, and tells which batch was committed last. No other process
+   can commit one behind it. So the driver recognises a batch that is in the log, and does not send it again.
+2. Nothing is visible before the commit, everything after it. When the driver dies the transaction ends by its time-out, or
+   gateways finish it; the next beginning waits for that.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from tidelog.deadline import Deadline
 from tidelog.http.transport import Transport
 
 REQUEST_BYTES: Final = 4 * 1024 * 1024
-"""Records of one request, about: below the limit of gateways that were given a quarter of the default."""
+"""About the records of one request: below the limit of gateways with a quarter of the default."""
 RECORD_OVERHEAD_BYTES: Final = 32
 """What a record takes beside key, value and headers."""
 TIMEOUT_MS: Final = 300_000
-"""Of a transaction that its driver left behind."""
+"""Time-out of a transaction that its driver left behind."""
 CALL_MS_MAX: Final = 120_000
 """No try of a call begins later: a rolling restart of all gateways is over by then."""
 ANSWER_MS_MAX: Final = 60_000
@@ -45,8 +45,8 @@ _ARROW: Final = "application/vnd.apache.arrow.stream"
 def commit_carried(tasks: Sequence[CarriedTask], options: SinkOptions, *, call_ms_max: float = CALL_MS_MAX) -> None:
     """Commit what the tasks carry; a batch with a name that was committed already changes nothing.
 
-    When it returns the records are in the store and visible. Raises ``BatchRefused``, ``TidelogError``: then the batch may be
-    repeated, whatever became of it.
+    When it returns the records are in the store and visible. After ``BatchRefused`` or ``TidelogError`` the batch may be
+    repeated, whatever its outcome.
     """
     parts: dict[str, list[pa.Table]] = {}
     for task in tasks:
@@ -70,7 +70,7 @@ def _commit(transport: Transport, tables: Mapping[str, pa.Table], batch: BatchNa
         TIMEOUT_MS,
         Deadline(call_ms_max),
         number=None if batch is None else batch.number,
-        # The epoch is not judged here: a lost try was fenced by the next one.
+        # The epoch is not judged here: the next try fenced a lost one.
         repeatable=True,
     )
     if batch is not None:
@@ -101,7 +101,7 @@ def _commit(transport: Transport, tables: Mapping[str, pa.Table], batch: BatchNa
 
 
 def requests_of(table: pa.Table) -> Iterator[pa.Table]:
-    """The records in order, cut so that none but a single large record takes more than about ``REQUEST_BYTES``."""
+    """The records in order, in pieces of at most about ``REQUEST_BYTES``; a single large record may exceed that."""
     ends = np.cumsum(record_bytes(table) + RECORD_OVERHEAD_BYTES)
     start = 0
     while start < table.num_rows:
@@ -112,6 +112,6 @@ def requests_of(table: pa.Table) -> Iterator[pa.Table]:
 
 
 def _abort(transport: Transport, transaction_id: str, call_ms_max: float) -> None:
-    """Best effort: what is not aborted ends by its time-out, or by the next transaction of its transactional id."""
+    """Abort, best effort: a transaction left open ends by its time-out, or by the next one of its transactional id."""
     with contextlib.suppress(TidelogError):
         transactions.abort(transport, transaction_id, Deadline(call_ms_max))

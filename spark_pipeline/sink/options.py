@@ -13,14 +13,14 @@ from spark_pipeline.option_refused import OptionRefused
 
 _KNOWN: Final = ("store", "gateway", "topic", "txnAppId", "txnVersion", "includeHeaders")
 _SPARKS: Final = ("checkpointlocation", "queryname", "outputmode", "path")
-"""What Spark hands on of its own."""
+"""Options of its own that Spark hands on."""
 _APP_ID_BYTES_MAX: Final = 200
 _VERSION_MAX: Final = 2**53 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions:
-    """``topic``: where every record goes; None: where its column ``topic`` says. Exactly one of the first two is not empty."""
+    """``topic``: of every record; None: each record's column ``topic`` names it. Exactly one of the first two is not empty."""
 
     store: str = ""
     gateways: tuple[str, ...] = ()

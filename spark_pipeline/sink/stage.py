@@ -1,7 +1,7 @@
-"""One task of a write to the store: its records as objects beside the topics, which become records when the driver commits them.
+"""One task of a write to the store: it stages objects beside the topics, which become records when the driver commits them.
 
-They are the staged records of a transaction (``log_format.transactions.staged_records``) whose id every task of the write knows
-without a question: it follows from what the driver gave to all of them (``Attempt``) and from the batch. An object that the
+They are the staged records of a transaction (``log_format.transactions.staged_records``). Every task of the write knows its id
+without a request: the id follows from the driver's ``Attempt``, which all tasks have, and from the batch. An object that the
 driver does not name, since its task failed or ran twice, is deleted with the others when the transaction has ended.
 """
 
@@ -35,16 +35,16 @@ from spark_pipeline.sink.options import SinkOptions
 from spark_pipeline.store_access import opened
 
 OBJECT_BYTES: Final = 32 * 1024 * 1024
-"""Records of one staged object, at about which it is put: what a task holds in memory."""
+"""A staged object is put at about so many bytes of records: what a task holds in memory."""
 _LOGS_MAX: Final = 256
 _READS_AT_ONCE: Final = 8
 _NUMBERS: Final = 10**8
-"""Of staged objects' names; which is first is said by the decision."""
+"""Of staged objects' names; the decision gives their order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try of Spark to write a batch, as the driver began it. Another try is another transaction."""
+    """One try of Spark to write a batch, begun by the driver. Another try is another transaction."""
 
     token: str
     begun_ms: int
@@ -119,13 +119,13 @@ def topic_log(store: str, topic: str) -> TopicLog:
 
 @functools.lru_cache(maxsize=1)
 def commits_pool() -> ThreadPoolExecutor:
-    """Reads the commits of a log side by side when it is loaded."""
+    """Reads the commits of a log in parallel when it is loaded."""
     return ThreadPoolExecutor(_READS_AT_ONCE, thread_name_prefix="tidelog-sink")
 
 
 @functools.lru_cache(maxsize=_LOGS_MAX)
 def producer_key(store: str) -> bytes:
-    """What proves ids in this store. Raises ``StoreUnavailable``, ``CorruptData``."""
+    """The key that proves ids in this store. Raises ``StoreUnavailable``, ``CorruptData``."""
     return load_cluster(opened(store), lambda: uuid.uuid4().hex).producer_key
 
 

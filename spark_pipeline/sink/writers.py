@@ -22,7 +22,7 @@ Messages = Sequence[WriterCommitMessage | None]
 class BatchWriter(DataSourceArrowWriter):
     """One job: its records appear together when it ends, or not at all.
 
-    One that is run again appends again, unless ``txnAppId`` and ``txnVersion`` name it.
+    A job that runs again appends again, unless ``txnAppId`` and ``txnVersion`` name it.
     """
 
     def __init__(self, options: SinkOptions) -> None:
@@ -38,13 +38,13 @@ class BatchWriter(DataSourceArrowWriter):
         _commit(messages, self._options)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's
-        """Delete what was staged, by tasks that failed, too."""
+        """Delete what was staged, also by failed tasks."""
         if not self._options.gateways:
             drop_staged(transaction_id_of(self._attempt, name_of_job(self._options), self._options), self._options)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Micro-batches of one query: each is written once. Which query and batch it is executors learn from Spark."""
+    """Micro-batches of one query: each is written once. Executors learn query and batch from Spark."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -66,7 +66,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         _commit(messages, self._options)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        """Delete what was staged, as far as tasks have told: when the batch comes again it is staged anew."""
+        """Delete what tasks reported as staged: a repeated batch is staged anew."""
         for transaction_id in {message.transaction_id for message in messages if isinstance(message, StagedTask)}:
             drop_staged(transaction_id, self._options)
 

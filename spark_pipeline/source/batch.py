@@ -1,4 +1,4 @@
-"""``spark.read.format("tidelog")``: everything between two positions, planned when the query is."""
+"""``spark.read.format("tidelog")``: everything between two positions, planned with the query."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class BatchReader(DataSourceReader):
         self._wanted = Wanted()
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Take note of what can be left out; Spark applies every filter itself."""
+        """Note what can be left out; Spark applies every filter itself."""
         self._wanted = wanted(filters)
         return filters
 

@@ -1,6 +1,6 @@
 """What the plan can use of a query's filters: topics, partitions, offsets and timestamps.
 
-They only leave out what can't match. Spark applies every filter itself afterwards, so that one which is misjudged here
+They only leave out what can't match. Spark applies every filter itself afterwards, so a filter that is not understood here
 costs time and never a record.
 """
 
@@ -59,7 +59,7 @@ class Wanted:
 
 
 def wanted(filters: Iterable[Filter]) -> Wanted:
-    """What all filters together let through, as far as they are understood."""
+    """What may match all filters together, as far as they are understood."""
     found = Wanted()
     for each in filters:
         if isinstance(each, In):
@@ -93,7 +93,7 @@ def _by_offset(found: Wanted, each: _Comparison, offset: int) -> Wanted:
 
 
 def _by_timestamp(found: Wanted, each: _Comparison, moment: datetime) -> Wanted:
-    """Widened to whole milliseconds, and strict bounds taken as others: what is left out can't match."""
+    """Widened to whole milliseconds, with strict bounds taken as inclusive: what is left out can't match."""
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     since = aware - datetime(1970, 1, 1, tzinfo=UTC)
     floor_ms = (since.days * 86_400_000_000 + since.seconds * 1_000_000 + since.microseconds) // 1000

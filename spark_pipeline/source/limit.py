@@ -1,4 +1,4 @@
-"""How much a micro-batch takes of what is there: each partition's share of ``maxOffsetsPerTrigger``, as with Kafka."""
+"""How much of the backlog a micro-batch takes: each partition's share of ``maxOffsetsPerTrigger``, as with Kafka."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from spark_pipeline.source.offsets import Positions
 def limited(start: Positions, end: Positions, offsets_max: int) -> Positions:
     """Ends at most ``offsets_max`` (1 and up) offsets behind ``start``, each partition in proportion to what it has.
 
-    Every partition that has something gets at least one while the bound allows it, so that none starves; a partition that
+    Every partition with a backlog gets at least one offset while the bound allows it, so that none starves. A partition that
     ``start`` does not know begins at 0. Ends never go back.
     """
     spans = [

@@ -1,9 +1,8 @@
-"""Offsets that a query was to read and that are not there any more, and ``failOnDataLoss``.
+"""Offsets that a query was to read and that are gone, and ``failOnDataLoss``.
 
-Records are lost to a query when retention or a deletion moved the log start beyond where it stood, when the topic was deleted or
-made anew, and when a partition ends before where it stood. With ``failOnDataLoss`` (the default) the query fails and says so;
-without, it goes on with the first record that there is, and the log has a warning. Key compaction loses nothing that
-was to be kept, so its gaps are none of this.
+A query loses records when retention or a deletion moved the log start beyond its position, when the topic was deleted or
+re-created, and when a partition ends before its position. With ``failOnDataLoss`` (the default) the query fails and says so.
+Without, it goes on with the first record that there is, and logs a warning. The gaps of key compaction are no loss.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ _log = logging.getLogger("spark_pipeline.source")
 
 
 class DataLoss(RuntimeError):
-    """Records that the query was to read are not there any more; see the module."""
+    """Records that the query was to read are gone; see the module."""
 
 
 def readable_starts(start: Positions, view: TopicsView, *, fail: bool) -> Positions:
-    """Where reading goes on in each partition of ``view``: as ``start`` says, where that can be read.
+    """Where reading goes on in each partition of ``view``: at ``start``, where that can be read.
 
     A partition that ``start`` does not know, since it is new, begins at its first record. Raises ``DataLoss`` when ``fail``.
     """
@@ -45,7 +44,7 @@ def readable_starts(start: Positions, view: TopicsView, *, fail: bool) -> Positi
 
 
 def lost(what: str, *, fail: bool) -> None:
-    """Say that records are gone: raise ``DataLoss`` when ``fail``, else write it into the log and return."""
+    """Report that records are gone: raise ``DataLoss`` when ``fail``, else log a warning and return."""
     if fail:
         raise DataLoss(
             f"{what}: records may be lost to this query. To go on with what is there, set the option failOnDataLoss to false."

@@ -1,4 +1,4 @@
-"""Positions of a query, by topic and partition, and how a checkpoint has them.
+"""Positions of a query, by topic and partition, and their form in a checkpoint.
 
 Spark writes into the checkpoint what Kafka's source would: ``{"topic": {"0": 123}}``, the next offset to read of each
 partition. In options ``-2`` is the earliest and ``-1`` the latest offset, as with Kafka.
@@ -17,7 +17,7 @@ Positions = dict[str, dict[int, int]]
 
 
 def to_json(positions: Positions) -> dict[str, dict[str, int]]:
-    """What goes into the checkpoint; in order, so that equal positions are equal text."""
+    """The text for the checkpoint, sorted, so that equal positions are equal text."""
     return {
         topic: {str(partition): positions[topic][partition] for partition in sorted(positions[topic])}
         for topic in sorted(positions)

@@ -1,8 +1,8 @@
 """The options of ``format("tidelog")``, by the names and with the meaning of Spark's Kafka source.
 
-Options that are unknown, malformed or contradict each other are refused with their name; where Kafka's source documents that
-one option takes precedence over another it does so here. What Kafka's client is told (``kafka.*``) has no meaning here and
-is refused, so that no user relies on it.
+Options that are unknown, malformed or contradict each other are refused by name. Where Kafka's source documents a precedence of
+options, it holds here. Options for Kafka's client (``kafka.*``) mean nothing here and are refused, so that no user relies on
+them.
 
 Source: Spark's "Structured Streaming + Kafka Integration Guide", "Configuring the Kafka source".
 """
@@ -25,7 +25,7 @@ MAX_TRIGGER_DELAY_MS: Final = 15 * 60_000
 """Default of ``maxTriggerDelay``, Kafka's."""
 
 ROWS_PER_TASK: Final = 1_000_000
-"""Default of ``maxRecordsPerPartition``: some seconds of a core's work, and what is lost when an executor is."""
+"""Default of ``maxRecordsPerPartition``: some seconds of a core's work, which is lost with an executor."""
 
 _KNOWN: Final = (
     "store",

@@ -1,7 +1,7 @@
 """Offsets -> tasks: which ranges of which segments each task reads. Pure.
 
 1. Every offset in the ranges is in exactly one task, and within a task the records of a partition are in order.
-2. A segment is read by one task as far as its size allows, so that it is opened once; small segments share a task.
+2. One task reads a segment as far as its size allows, so that it is opened once; small segments share a task.
 3. The cost is that of the ranges, not of the topic's history: each run is found by binary search.
 """
 
@@ -42,7 +42,7 @@ def parts_of(
 ) -> list[SegmentPart]:
     """The parts of segments that hold the ranges (one for a partition), each partition's in order.
 
-    With ``first_timestamp_ms`` those before the first segment that may hold such a record are left out.
+    With ``first_timestamp_ms``, parts before the first segment that may hold such a record are left out.
     """
     segments: dict[str, SegmentRef] = {}
     found: dict[str, list[OffsetRange]] = {}
@@ -72,9 +72,9 @@ def parts_of(
 def tasks_of(
     parts: Sequence[SegmentPart], *, parallelism: int, tasks_min: int | None, rows_per_task_max: int
 ) -> list[tuple[SegmentPart, ...]]:
-    """The parts in tasks of about equal size: ``parallelism`` of them unless that makes them small; a multiple of it, not large.
+    """The parts in tasks of about equal size: ``parallelism`` tasks, fewer if small, a multiple of it if large.
 
-    So those that run at once end at once, and no core waits for a last task. ``tasks_min`` asks for at least about so many,
+    So tasks that start together end together, and no core waits for a last one. ``tasks_min`` asks for at least about so many,
     however small. No parts, no tasks.
     """
     total = sum(part.offset_count for part in parts)
@@ -92,7 +92,7 @@ def tasks_of(
 
 
 def _cut(parts: Iterable[SegmentPart], rows: int) -> Iterator[SegmentPart]:
-    """The parts, those of much more than ``rows`` offsets in pieces of that size."""
+    """The parts; those of much more than ``rows`` offsets in pieces of that size."""
     for part in parts:
         count = part.offset_count
         pieces = round(count / rows)

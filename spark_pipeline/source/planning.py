@@ -1,4 +1,4 @@
-"""From where a query stands and where it goes to the tasks, for batch queries and micro-batches alike."""
+"""From a query's start and end positions to its tasks, for batch queries and micro-batches alike."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spark_pipeline.source.task import ReadTask
 from spark_pipeline.source.topics import TopicsView
 
 PARALLELISM_VARIABLE: Final = "TIDELOG_SPARK_PARALLELISM"
-"""In the environment of Spark's Python processes: how many tasks the session runs at once, as ``register`` found it."""
+"""In the environment of Spark's Python processes: how many tasks the session runs at once, as ``register`` found."""
 
 
 def planned(
@@ -26,8 +26,8 @@ def planned(
 ) -> list[ReadTask]:
     """The tasks that read ``[start, end)`` of every partition of ``end``, as far as ``wanted`` may match.
 
-    ``start`` has every partition of ``end``. Raises ``DataLoss`` where the view does not reach to ``end`` and the query is to
-    fail then.
+    ``start`` has every partition of ``end``. Raises ``DataLoss`` when the view ends before ``end`` and the query is to fail
+    then.
     """
     parts: list[SegmentPart] = []
     timestamps = wanted.timestamps()

@@ -1,7 +1,7 @@
 """Where a query begins and ends, from its options and the topics as they are.
 
-A timestamp stands for the first offset whose record is at least so late. Where a partition has no such record, a start is
-refused or is the latest offset (``startingOffsetsByTimestampStrategy``), and an end is the latest offset: as with Kafka.
+A timestamp means the first offset whose record has at least that timestamp. Where a partition has no such record, an end is the
+latest offset; a start is refused or is the latest offset (``startingOffsetsByTimestampStrategy``). Both as with Kafka.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A query's progress as the committed offsets of a group (``groupId``), where the rest of the system looks for it.
+"""A query's progress as the committed offsets of a group (``groupId``), where other programs look for it.
 
-It is for people and alarms: the query itself goes by its checkpoint, and a commit that fails is tried with the next batch. It
-runs beside the query, so that it delays no batch; while one commit is under way only the newest position waits. The group must
-have no members: a member lets no other move its offsets.
+It is for operators and alarms: the query itself goes by its checkpoint. A failed commit is tried again with the next batch.
+Commits run beside the query and delay no batch; while one is under way only the newest position waits. The group must have no
+members: with members, only they may commit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One item ahead: what comes next is made while the one before is used.
+"""One item ahead: the next item is made while the one before is used.
 
 Both sides of a task wait mostly outside the interpreter's lock (store, Parquet, socket), so they overlap, with one item more in
 memory.
@@ -16,7 +16,7 @@ T = TypeVar("T")
 def read_ahead(items: Iterator[T]) -> Iterator[T]:
     """The same items in the same order, each taken from ``items`` in another thread while the one before is out.
 
-    What ``items`` raises comes in its place. When the iteration ends early, the item under way is waited for.
+    What ``items`` raises comes where its item would. When the iteration ends early, it waits for the item under way.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="tidelog-read-ahead") as pool:
         upcoming = pool.submit(_taken, items)

@@ -1,8 +1,8 @@
-"""Where records are now whose segment was there when the query was planned and is gone when its task runs.
+"""Where records are now whose segment was deleted between the planning of the query and the run of its task.
 
 Maintenance replaces segments and deletes the old ones after ``deleted.file.retention.ms``, which a long query or a short
-setting can outlast. The records are still in the table, elsewhere: the task looks at the log once more and reads on from
-there, behind the last record that it gave.
+setting can outlast. The records are still in the table, elsewhere. The task looks at the log once more and reads on there,
+behind the last record that it returned.
 
 1. Nothing of another incarnation of the topic is read.
 2. Offsets below the log start are data loss, as when a query is planned. Other gaps are key compaction's and none.
@@ -22,7 +22,7 @@ from spark_pipeline.source.plan import SegmentPart, parts_of
 def relocated(
     log: TopicLog, part: SegmentPart, ranges: Sequence[OffsetRange], *, fail_on_data_loss: bool
 ) -> list[SegmentPart] | None:
-    """The parts that hold ``ranges``, what is left of ``part``, at the head of ``log``; None: they are where they were.
+    """The parts that hold ``ranges``, the rest of ``part``, at the head of ``log``; None: they are where they were.
 
     Records that are gone raise ``DataLoss``, or are left out unless ``fail_on_data_loss``. Else raises as ``TopicLog.refresh``.
     """
@@ -44,7 +44,7 @@ def relocated(
 
 
 def behind(ranges: Sequence[OffsetRange], partition: int, offset: int) -> tuple[OffsetRange, ...]:
-    """What is left of ``ranges``, one for a partition, when they were read by partition and offset up to this record."""
+    """The rest of ``ranges``, one for a partition, after reading them by partition and offset up to this record."""
     left = [
         OffsetRange(partition, max(each.start_offset, offset + 1), each.end_offset)
         if each.partition == partition

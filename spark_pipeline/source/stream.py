@@ -1,7 +1,7 @@
 """``spark.readStream.format("tidelog")``: micro-batch by micro-batch, from the checkpoint on.
 
 1. A micro-batch costs the driver one look for each topic (a request each when nothing changed), whatever the log's length.
-2. What a micro-batch reads follows from its two positions and the log, so that one which is repeated reads the same.
+2. What a micro-batch reads follows from its two positions and the log, so a repeated one reads the same.
 3. Partitions and topics of a pattern that appear while the query runs are read from their first record.
 4. With Trigger.AvailableNow nothing is read that was committed after the query began.
 """
@@ -53,7 +53,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._progress: GroupProgress | None = None
         self._noted: Positions | None = None
         self._batch_at: float | None = None
-        """When (monotonic, seconds) a batch was let through last, for ``minOffsetsPerTrigger``."""
+        """When (monotonic, seconds) the last batch went ahead, for ``minOffsetsPerTrigger``."""
 
     def initialOffset(self) -> _Stored:  # noqa: N802 - Spark's names
         """Where a query without a checkpoint begins. Raises as ``starting_positions``, ``Topics.look``."""
@@ -114,7 +114,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Nothing is kept for a micro-batch. (Spark calls this when the next one begins, too late for ``groupId``.)"""
 
     def stop(self) -> None:
-        """End what runs beside."""
+        """End the threads beside the query."""
         if self._progress is not None:
             self._progress.close()
         if self._topics is not None:
@@ -127,11 +127,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._view
 
     def _note(self, position: Positions, view: TopicsView) -> None:
-        """With ``groupId``: tell the group where the query is. Every batch before has ended when Spark asks for the next one."""
+        """With ``groupId``: commit the query's position for the group.
+
+        Every batch before has ended when Spark asks for the next one.
+        """
         if self._options.group is None or position == self._noted:
             return
         if self._progress is None:
-            # Committing takes a third of all that a reading process would load.
+            # The imports for committing are a third of all that a reading process would load.
             from spark_pipeline.source.progress import GroupProgress  # noqa: PLC0415
 
             self._progress = GroupProgress(opened(self._options.store), self._options.group)

@@ -25,11 +25,11 @@ BATCH_ROWS: Final = 65_536
 """Records in one Arrow batch at most: enough that a batch costs nothing, few enough to be in memory twice."""
 
 LOOKS_MAX: Final = 5
-"""Times that the same records are looked for: more would mean that maintenance deletes what it has just written."""
+"""Times that a task looks for the same records: more would mean that maintenance deletes what it has just written."""
 
 
 class ReadTask(InputPartition):
-    """What a task reads; pickled with the plan, so it says where records are and nothing of how the store is opened."""
+    """What a task reads. Pickled with the plan, so it says where records are, and nothing of how to open the store."""
 
     def __init__(self, parts: tuple[SegmentPart, ...], timestamps: TimestampRange | None = None) -> None:
         super().__init__(None)
@@ -46,7 +46,7 @@ def read_task(
     ``StoreUnavailable`` while it is iterated.
     """
     if not isinstance(task, ReadTask):
-        return  # Spark makes up one for a plan without any
+        return  # Spark makes up a task for a plan without any
     columns = to_arrow_schema(schema, timezone="UTC")
     for records, part in read_ahead(_tables(task, store, columns.names, fail_on_data_loss=fail_on_data_loss)):
         yield from _batches(records, part, columns)
@@ -55,7 +55,10 @@ def read_task(
 def _tables(
     task: ReadTask, store: str, columns: Sequence[str], *, fail_on_data_loss: bool
 ) -> Iterator[tuple[pa.Table, SegmentPart]]:
-    """The task's records, span by span, each with the part it is of; a part whose segment is gone is looked for elsewhere."""
+    """The task's records, span by span, each with its part.
+
+    If a part's segment is gone, the task looks for the records elsewhere.
+    """
     reader = segment_reader(store)
     parts = deque((part, 0) for part in task.parts)
     while parts:

@@ -2,7 +2,7 @@
 
 1. A look costs one request for each topic when nothing changed, and one listing of the topics' names with a pattern; a
    topic's first look loads its newest checkpoint and the commits behind it.
-2. A topic that was made anew has nothing to do with the one that was read before: ``TopicsView.replaced`` names it.
+2. A re-created topic has nothing to do with the one that was read before: ``TopicsView.replaced`` names it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TopicsView:
     states: dict[str, TopicState]
     partitions: dict[str, tuple[int, ...]]
     replaced: frozenset[str] = frozenset()
-    """Topics that were deleted and made anew since this process looked first."""
+    """Topics that were deleted and re-created since this process's first look."""
 
     def ends(self) -> Positions:
         """The next offset of every partition that is read."""
@@ -70,8 +70,8 @@ class Topics:
     def look(self, also: Iterable[str] = ()) -> TopicsView:
         """The subscription's topics as they are now, and those of ``also`` that exist.
 
-        A topic named by the subscription that does not exist raises ``UnknownTopic``, a partition ``UnknownPartition``; with
-        a pattern there may be none. Raises ``StoreUnavailable``, ``CorruptData``.
+        Raises ``UnknownTopic`` for a topic that the subscription names and that does not exist, ``UnknownPartition`` for such a
+        partition. A pattern may match none. Raises ``StoreUnavailable``, ``CorruptData``.
         """
         wanted = dict.fromkeys([*self._names(), *also])
         logs = [self._log(topic) for topic in wanted]

@@ -1,8 +1,8 @@
 """A checksum of records that does not depend on their order: the Python side of ``spark_pipeline.record_checksum``.
 
-A record's canonical bytes are the text ``partition/offset/timestamp/key length/value length/`` (decimal numbers, the timestamp
-in milliseconds since the epoch, -1 as the length of a null) in ASCII, followed by the key's and the value's bytes; its
-checksum is the CRC-32 of those. Records are summed up by their count, the sum and the exclusive or of their checksums.
+A record's canonical bytes are the ASCII text ``partition/offset/timestamp/key length/value length/``, followed by the key's and
+the value's bytes. Its numbers are decimal, the timestamp in milliseconds since the epoch, -1 the length of a null. The checksum
+is the CRC-32 of those bytes. Records are summed up by their count, and the sum and exclusive or of their checksums.
 """
 
 from __future__ import annotations

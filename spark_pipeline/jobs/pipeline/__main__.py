@@ -22,7 +22,7 @@ from spark_pipeline.option_refused import OptionRefused
 from spark_pipeline.session import LOCAL_CHECKPOINTS, session
 
 MESSAGE_CHARACTERS_MAX: Final = 1_000
-"""How much of Spark's own words is told."""
+"""Level of Spark's own log that is shown."""
 
 _EXAMPLES: Final = """\
 examples:
@@ -38,7 +38,7 @@ Run it again, and it goes on where it was, however it ended. One run at a time f
 """
 
 QUIET: Final = {"spark.python.unix.domain.socket.enabled": "false"}
-"""With such sockets Spark's Python processes end with a stack trace on standard error, several in each micro-batch."""
+"""Over such sockets Spark's Python processes end with a stack trace on standard error, several in each micro-batch."""
 
 
 def main(arguments: list[str] | None = None) -> int:

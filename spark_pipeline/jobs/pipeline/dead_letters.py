@@ -8,7 +8,7 @@
 ``tidelog.timestamp``     its timestamp, milliseconds since the epoch
 ========================  =============================================================
 
-All are text. So a dead letter can be mended and sent again, or read where it came from.
+All are text. So an operator can mend a dead letter and send it again, or read the record at its origin.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from spark_pipeline.schemas import HEADERS
 from spark_pipeline.store_access import opened
 
 HEADER_BYTES_MAX: Final = 8 * 1024
-"""What the headers add to a record at most: so much larger than the records of its origin the topic's must be allowed to be."""
+"""What the headers add to a record at most: the dead-letter topic must allow records this much larger than the origin does."""
 
 HEADER_BYTES_USUAL: Final = 256
 """About what they add, without the reason."""
 
 PART_BYTES: Final = 32 * 1024 * 1024
-"""A transaction of the sink takes more, but one above 64 MiB is beyond what gateways finish when the driver dies."""
+"""A transaction of the sink takes more, but gateways finish none above 64 MiB when the driver dies."""
 
 PREFIX: Final = "tidelog."
 """Of the headers' names."""
 
 
 def ensure_topic(store: str, topic: str, origin: str) -> None:
-    """Make the topic where there is none, with as many partitions as its origin and without an end to its retention.
+    """Create the topic if needed, with as many partitions as its origin and unlimited retention.
 
-    One that exists is taken as it is, but must allow records as large as these become. Raises ``OptionRefused`` for a topic that
-    could not take every record, ``UnknownTopic`` when there is no ``origin``, ``StoreUnavailable``, ``BackOff``.
+    An existing topic stays as it is, but must allow records as large as dead letters become. Raises ``OptionRefused`` for a
+    topic that could not take every record, ``UnknownTopic`` when there is no ``origin``, ``StoreUnavailable``, ``BackOff``.
     """
     source = TopicLog(opened(store), origin, SystemClock()).refresh()
     if source.topic_id is None:
@@ -90,7 +90,7 @@ def dead_letters(letters: DataFrame) -> DataFrame:
 
 
 def dead_letter_bytes() -> Column:
-    """An aggregate over the rows of ``judge``: about the bytes of its dead letters, null when there is none."""
+    """An aggregate over the rows of ``judge``: about the bytes of their dead letters, null when there is none."""
     of_headers = expr(
         "aggregate(_headers, 0L, (sum, header) -> sum + length(header.key) + ifnull(length(header.value), 0))"
     )
@@ -99,9 +99,10 @@ def dead_letter_bytes() -> Column:
 
 
 def send(judged: DataFrame, store: str, topic: str, *, size_bytes: int, query_id: str, batch_id: int) -> None:
-    """Write the dead letters of a micro-batch, ``size_bytes`` together; the sink takes each part of a batch once.
+    """Write the dead letters of a micro-batch, ``size_bytes`` in all. The sink takes each part of a batch once.
 
-    In parts that a gateway can finish, too. How many follows from the records alone, so a repeated batch has the same.
+    Each part is small enough for a gateway to finish. The number of parts follows from the records alone, so a repeated batch
+    has the same.
     """
     parts = 1 + size_bytes // PART_BYTES
     letters = judged.where(col(REASON).isNotNull())

@@ -1,11 +1,10 @@
-"""Aggregates over windows of event time, kept in a Delta table each.
+"""Aggregates over windows of event time, each in a Delta table.
 
-1. A row of the table is a window as it is known now; it changes until the watermark has passed the window's end, never after.
-2. Rows are written by their key, with what they are and not with what is added to them: a micro-batch that is repeated changes
-   nothing.
+1. A row of the table is a window as known now. It changes until the watermark has passed the window's end, never after.
+2. Rows are written by their key with whole values, not increments: a repeated micro-batch changes nothing.
 3. Rows of silver that come later than the watermark allows are in silver only; the report counts them.
-4. With ``unique`` an event that was sent more than once (as equal values of those columns within the watermark) counts once; what
-   has been seen is in the checkpoint, so a restart does not forget.
+4. With ``unique`` an event that was sent more than once counts once: equal values of those columns within the watermark are one
+   event. The checkpoint has the events seen, so a restart does not forget.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class Gold:
     event_time: str
     """A column of silver that is never null."""
     watermark: str
-    """How much later than the newest event one may come and still count."""
+    """How far behind the newest event an event may be and still count."""
     window: str
     group_by: tuple[str, ...]
     """Columns of silver."""

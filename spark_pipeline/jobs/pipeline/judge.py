@@ -1,6 +1,6 @@
 """Records -> rows, or the reasons why they are none.
 
-What is decided follows from the record and the schema alone, so a micro-batch that is repeated decides the same.
+The judgement follows from the record and the schema alone, so a repeated micro-batch judges the same.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PARSED: Final = "_parsed"
 def judge(records: DataFrame, schema: RecordSchema) -> DataFrame:
     """Kafka's columns with headers -> the same with ``_`` before their names, the schema's columns and ``REASON`` (string).
 
-    The schema's columns are as the record has them when ``REASON`` is null; else they say nothing.
+    When ``REASON`` is null the schema's columns have the record's values; else they mean nothing.
     """
     given = [col(name).alias(f"_{name}") for name in records.columns]
     read = records.select(*given, col("value").cast("string").alias(_TEXT))
@@ -53,7 +53,7 @@ def judge(records: DataFrame, schema: RecordSchema) -> DataFrame:
 
 
 def reason(schema: RecordSchema) -> Column:
-    """Why the record does not fit: the first thing that is wrong with its form, else all that is wrong with its members."""
+    """Why the record does not fit: the first error of its form, else all errors of its members."""
     text, value = col(_TEXT), col(_PARSED)
     form = (
         when(text.isNull(), lit("has no value"))
@@ -68,7 +68,7 @@ def reason(schema: RecordSchema) -> Column:
 
 
 def _misfits(text: Column, value: Column, columns: StructType) -> Column:
-    """Which members are not of their type: those that are there and could not be read."""
+    """Members that are not of their type: they are present and could not be read."""
     found = [
         when(
             get_json_object(text, _json_path(field.name)).isNotNull() & value[field.name].isNull(),

@@ -1,7 +1,7 @@
 """Which records fit: the columns of their values, and the rules that hold for them.
 
-A rule is a SQL expression over the columns and the reason that a dead letter gives when it is true; one that is null, since a
-column is, is not broken. Source: SQL's CHECK constraints, which hold in the same way.
+A rule is a SQL expression over the columns, and the reason that a dead letter gives when it is true. An expression that is
+null, since a column is, breaks no rule. Source: SQL's CHECK constraints, which hold in the same way.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OWN_PREFIX: Final = "_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """``broken`` is SQL over the columns, ``reason`` what a record is told for which it is true."""
+    """``broken`` is SQL over the columns; ``reason`` is given for a record for which it is true."""
 
     reason: str
     broken: str
@@ -50,7 +50,7 @@ class RecordSchema:
             raise OptionRefused("schema", "has no column")
 
     def fingerprint(self) -> str:
-        """Equal for schemas that decide alike."""
+        """Equal for schemas that judge alike."""
         text = json.dumps([self.columns.json(), [[rule.reason, rule.broken] for rule in self.rules], self.is_closed])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -59,7 +59,7 @@ class RecordSchema:
         return any(rule.broken == is_missing(column) for rule in self.rules)
 
     def with_checks(self, checks: Mapping[str, str]) -> RecordSchema:
-        """The schema with conditions that rows fulfil, by what is said of those that don't."""
+        """The schema with conditions that rows fulfil, by the reason for rows that don't."""
         added = tuple(Rule(reason=name, broken=f"NOT ({condition})") for name, condition in checks.items())
         return RecordSchema(columns=self.columns, rules=self.rules + added, is_closed=self.is_closed)
 

@@ -1,4 +1,4 @@
-"""What people and machines see of a pipeline: a line for each micro-batch, or a JSON object."""
+"""The report of a pipeline: for each micro-batch a line for the operator, or a JSON object for programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REASONS_MAX: Final = 5
 
 
 class Report(Protocol):
-    """Takes what happens, from several threads."""
+    """Takes events, from several threads."""
 
     def event(self, name: str, **fields: Any) -> None:
         """Something happened."""
@@ -43,7 +43,7 @@ class JsonReport:
 
 
 class TextReport:
-    """Lines for people on standard error."""
+    """Lines for the operator on standard error."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -59,7 +59,7 @@ class TextReport:
 
 
 class ListenToGold(StreamingQueryListener):
-    """Reports each micro-batch of a gold query in which there was something. ``names`` are the queries'."""
+    """Reports each micro-batch of a gold query that had records. ``names`` are the queries'."""
 
     def __init__(self, report: Report, names: Mapping[str, str]) -> None:
         self._report = report
@@ -94,7 +94,7 @@ _LINES: Final = {
 
 
 class _Shown(dict[str, Any]):
-    """Numbers as people read them."""
+    """Numbers as the operator reads them."""
 
     def __getitem__(self, name: str) -> Any:
         value = super().__getitem__(name)

@@ -1,8 +1,8 @@
 """The queries of a pipeline: one from the topic to silver and the dead letters, and one from silver to each aggregate.
 
-A new pipeline begins at the topic's beginning and catches up, micro-batch by micro-batch, while producers go on: there is one
-query, so event time advances with the records and nothing is late for having been read by another. To make silver anew with
-other rules while the old one is in use, run a second pipeline with another ``output``, and change over when it has caught up.
+A new pipeline begins at the topic's beginning and catches up, micro-batch by micro-batch, while producers go on. It is one
+query, so event time advances with the records, and no record is late because another query read ahead. To make silver anew with
+other rules while the old one is in use, run a second pipeline with another ``output``. Change over when it has caught up.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from spark_pipeline.jobs.pipeline.settings import Settings
 from spark_pipeline.option_refused import OptionRefused
 
 LOOK_SECONDS: Final = 0.2
-"""How often it is looked whether a query has failed or an end was asked for."""
+"""How often the driver checks whether a query has failed or ``stopping`` is set."""
 
 
 class Pipeline:
-    """One pipeline in a session. Making it makes tables and the dead-letter topic where they are missing."""
+    """One pipeline in a session. Its construction creates missing tables and the dead-letter topic."""
 
     def __init__(self, spark: SparkSession, settings: Settings, report: Report) -> None:
         """Raises ``OptionRefused``, ``UnknownTopic`` and, for a table of other columns, Spark's ``AnalysisException``."""
@@ -50,10 +50,10 @@ class Pipeline:
             silver.create_table(spark, settings.gold_table(gold), summed.schema)
 
     def run(self, *, trigger: str | None, stopping: threading.Event) -> bool:
-        """Until ``stopping`` is set, or with ``trigger`` None until everything that is there has been taken.
+        """Run until ``stopping`` is set; with ``trigger`` None, until everything that is there has been taken.
 
         ``trigger`` is the least time between two micro-batches, Spark's interval. False when it was stopped. Raises
-        ``StreamingQueryException`` when a query fails; what it has done is done once, and the next run goes on there.
+        ``StreamingQueryException`` when a query fails. What the query has done is done once; the next run goes on there.
         """
         settings = self._settings
         names = {f"gold {gold.name}": gold.name for gold in settings.gold}
@@ -105,7 +105,10 @@ class Pipeline:
         return self._queries[-1]
 
     def _settle(self, judged: DataFrame, batch_id: int) -> None:
-        """A micro-batch: rows to silver, then the rest to the dead letters; each takes it once, however often it comes."""
+        """A micro-batch: rows to silver, then the rest to the dead letters.
+
+        Each takes the batch once, however often it is repeated.
+        """
         settings = self._settings
         query_id = judged.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         assert query_id is not None
@@ -141,7 +144,7 @@ class Pipeline:
 
 
 def record_schema(settings: Settings) -> RecordSchema:
-    """What the settings say of records. Needs a session. Raises ``OptionRefused``."""
+    """The schema that the settings name. Needs a session. Raises ``OptionRefused``."""
     found = from_json_schema(settings.json_schema) if settings.ddl is None else from_ddl(settings.ddl)
     schema = found.with_checks(settings.checks)
     for gold in settings.gold:
@@ -157,7 +160,7 @@ def record_schema(settings: Settings) -> RecordSchema:
 
 
 def most_frequent(judged: DataFrame) -> dict[str, int]:
-    """The reasons told most often, and how often."""
+    """The most frequent reasons, and their counts."""
     told = judged.where(col(REASON).isNotNull()).groupBy(REASON).agg(count(lit(1)).alias("times"))
     most = told.orderBy(col("times").desc(), REASON).limit(REASONS_MAX).collect()
     return {row[REASON]: row["times"] for row in most}

@@ -41,7 +41,7 @@ from spark_pipeline.jobs.pipeline.gold import Gold
 from spark_pipeline.option_refused import OptionRefused
 
 MAX_OFFSETS_PER_TRIGGER: Final = 500_000
-"""Records of a micro-batch: some seconds of two cores' work, and at a kilobyte each within one commit of dead letters."""
+"""Records of a micro-batch: some seconds of work for two cores. At a kilobyte each they fit one commit of dead letters."""
 
 _TEXTS: Final = ("store", "topic", "output", "dead_letter_topic", "schema", "schema_file", "starting_offsets", "group")
 _GOLD_TEXTS: Final = ("event_time", "watermark", "window")
@@ -68,7 +68,7 @@ class Settings:
 
     @property
     def silver(self) -> str:
-        """Where the table of rows is."""
+        """The path of the table of rows."""
         return f"{self.output}/silver"
 
     def gold_table(self, gold: Gold) -> str:

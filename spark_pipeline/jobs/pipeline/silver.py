@@ -1,9 +1,9 @@
-"""The table of rows: what fits, with the place that it has in the topic.
+"""The table of rows: records that fit, each with its place in the topic.
 
-1. A micro-batch is in the table once: Delta remembers the query and the batch (``txnAppId``, ``txnVersion``) and does nothing for
-   one that it has.
-2. A table belongs to one checkpoint. Another one would begin anew and write every row again, so it is refused.
-3. A micro-batch that was cut off is ended by the rules with which it began: other ones could put a record in the table and
+1. A micro-batch is in the table once: Delta remembers query and batch (``txnAppId``, ``txnVersion``) and ignores one that it
+   has.
+2. A table belongs to one checkpoint. A query with another one would begin anew and write every row again, so it is refused.
+3. A micro-batch that was cut off ends by the rules with which it began. Other rules could put a record both in the table and
    among the dead letters, or in neither.
 """
 
@@ -31,7 +31,9 @@ PLACE: Final = StructType(
 """Where a row comes from; the timestamp is the record's."""
 
 COMMITS_LOOKED_AT_MAX: Final = 100
-"""How far back in the table's history its last micro-batch is looked for: others (OPTIMIZE) may have committed since."""
+"""How far back the driver looks for the last micro-batch in the table's history: other programs (OPTIMIZE) may have committed
+since.
+"""
 
 
 class CheckpointRefused(RuntimeError):
@@ -39,7 +41,7 @@ class CheckpointRefused(RuntimeError):
 
 
 def create_table(spark: SparkSession, path: str, columns: StructType) -> None:
-    """Make the table, empty, where there is none, and add columns that it does not have.
+    """Create the table, empty, if needed, and add the columns that it lacks.
 
     Raises Spark's ``AnalysisException`` when a column is there with another type.
     """
@@ -57,7 +59,7 @@ def silver_columns(schema: RecordSchema) -> StructType:
 
 
 def rows(judged: DataFrame, schema: RecordSchema) -> DataFrame:
-    """What ``judge`` found to fit, with the columns of ``silver_columns``."""
+    """The rows that ``judge`` found to fit, with the columns of ``silver_columns``."""
     names = silver_columns(schema).fieldNames()
     return judged.where(col(REASON).isNull()).select(*[quoted(name) for name in names])
 

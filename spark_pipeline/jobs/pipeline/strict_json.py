@@ -1,10 +1,10 @@
 """Spark's JSON reader, made exact.
 
 ``from_json`` alone takes ``{"a":1} and more`` for ``{"a":1}``, single quotes for double ones, and a number for a string. Here a
-text is one JSON object and nothing else, and a STRING column takes a JSON string: strings are read as VARIANT, which remembers
-what they were, and become strings when that has been looked at. Everything is done by Spark's own expressions.
+text is one JSON object and nothing else, and a STRING column takes a JSON string only. Strings are read as VARIANT, which keeps
+the JSON type, and become strings once the type is checked. Spark's own expressions do all of it.
 
-A column of another type has null where the text has something else in its place, and ``CORRUPT`` is then not null.
+A column of another type has null where the text has a value of the wrong type, and ``CORRUPT`` is then not null.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pyspark.sql.functions import (
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, VariantType
 
 CORRUPT: Final = "_corrupt"
-"""The field of ``parsed`` that is not null where something did not fit."""
+"""The field of ``parsed`` that is not null when a value did not fit."""
 
 _OPTIONS: Final = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, "allowSingleQuotes": "false"}
 
@@ -39,8 +39,8 @@ _OPTIONS: Final = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, "
 def is_one_value(text: Column) -> Column:
     """Whether the text is exactly one JSON value (boolean, never null for a text that is not null).
 
-    One value makes an array of one, and of two with another behind it. A text that closes the array itself, to go on with
-    something else, makes two arrays of the same length.
+    Between brackets one value makes an array of one, and with something behind it an array of two. A text that closes the array
+    itself and goes on makes two arrays of the same length.
     """
     alone = json_array_length(concat(lit("["), text, lit("]")))
     followed = json_array_length(concat(lit("["), text, lit(",0]")))
@@ -55,7 +55,7 @@ def parsed(text: Column, columns: StructType) -> Column:
 
 
 def is_no_string(value: Column, type_: DataType) -> Column | None:
-    """Whether something else is where ``type_`` has a string; None when it has none. ``value`` as in ``parsed``."""
+    """Whether ``value`` (as in ``parsed``) has no string where ``type_`` has one; None when ``type_`` has none."""
     if isinstance(type_, StringType):
         # VOID is JSON's null.
         return value.isNotNull() & ~schema_of_variant(value).isin("STRING", "VOID")
