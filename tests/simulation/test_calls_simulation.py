@@ -30,8 +30,9 @@ READS_ONLY = {"POST /v1/fetch"}
 
 @pytest.mark.parametrize("part", SEEDS.parts)
 def test_refused_means_that_nothing_changed(part: int) -> None:
-    """Whatever breaks behind whichever write: what is refused changed nothing that anybody can see, then and ever; what stands
-    is a success."""
+    """Whatever breaks, behind whichever write: a refused call changes nothing that a client can ever see; a change that stands
+    is a success.
+    """
     for seed in SEEDS.of(part):
         simulate_calls(seed, on_note=SEEDS.on_note)
 

@@ -1,4 +1,4 @@
-"""Whole gateways without any misfortune: nobody waits for what does not come, and nothing fails or stays behind.
+"""Whole gateways without any misfortune: no request waits for what does not come, and nothing fails or stays behind.
 
 Clients ask for everything at once, by HTTP, on a virtual clock. ``TIDELOG_CALM_SEEDS=1000`` runs more histories,
 ``TIDELOG_CALM_SEED=123`` that one alone.
@@ -19,7 +19,7 @@ SEEDS = Seeds("CALM", 3, parts=100_000)
 
 @pytest.mark.parametrize("part", SEEDS.parts)
 def test_every_answer_comes_in_time(part: int) -> None:
-    """No answer of 5xx, none later than what it waits for, no memory that is not given back, no error that nobody caught."""
+    """No answer of 5xx, none later than what it waits for, no memory that is not given back, no uncaught error."""
     for seed in SEEDS.of(part):
         found = simulate_calm(seed)
         assert found.wrong == []

@@ -45,7 +45,7 @@ PAUSES_MAX = 12
 
 
 class World:
-    """Two who append and two who maintain, none of which does two things at once."""
+    """Two appenders and two maintainers, none of which does two things at once."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -73,7 +73,7 @@ class World:
         assert all(offset < state.high_watermark(0) for offset in self.acknowledged)
 
     def somebody(self) -> None:
-        """One of those who do nothing just now does something, and perhaps sleeps in the middle of it."""
+        """An idle actor does something, and perhaps sleeps in the middle of it."""
         who = self.rng.randrange(len(self.actors))
         if who in self.busy:
             return

@@ -43,7 +43,7 @@ def _takes_over_without_grace(self: LiveGroup, row: Any, parts: Any) -> None:
 async def _commits_by_memory(
     self: Committed, name: str, offsets: Any, member_id: Any, generation: Any, **arguments: Any
 ) -> None:
-    """Judges the member by what the coordinator has in memory, and writes as if nobody's."""
+    """Judges the member by what the coordinator has in memory, and writes as if the group had no members."""
     if member_id is None:
         await _commit(self, name, offsets, member_id, generation, **arguments)
         return

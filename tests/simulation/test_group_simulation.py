@@ -20,9 +20,12 @@ EVENTFUL_SEEDS = 12
 
 @pytest.mark.parametrize("part", SEEDS.parts)
 def test_groups_keep_their_guarantees(part: int) -> None:
-    """No partition is held by two members, by what they may believe; no record is skipped when commits follow processing; a
-    committed offset goes back by a reset only; what a zombie commits is refused; what is acknowledged is in the table (G7).
-    And when nothing fails any more, whoever is left can read and commit everything."""
+    """Consumer groups keep G7.
+
+    No two members believe that they hold a partition. No record is skipped when commits follow processing. A committed offset
+    goes back by a reset only. A zombie's commit is refused; an acknowledged one is in the table. When nothing fails any more, a
+    member that is left can read and commit everything.
+    """
     for seed in SEEDS.of(part):
         simulate_groups(seed, on_note=SEEDS.on_note)
 

@@ -1,6 +1,6 @@
 """The simulation can fail: each of these defects, planted into the code under test, breaks a guarantee in some history.
 
-Each is a mistake that somebody made in a system like this one, or could make in this one. A defect that no history shows within
+Each is a mistake that was made in a system like this one, or could be made in this one. A defect that no history shows within
 ``SEEDS_MAX`` seeds means that the simulation has gone blind.
 """
 
@@ -49,7 +49,7 @@ class AcknowledgesAnyHolder(Committer[TopicState]):
 
 
 class BelievesItLost(Committer[TopicState]):
-    """Takes a 412 or a lost answer for somebody else's commit, and commits again behind it."""
+    """Takes a 412 or a lost answer for another writer's commit, and commits again behind it."""
 
     def _read_back(self, key: str, commit_id: str) -> _Holder:
         return _Holder.FOREIGN

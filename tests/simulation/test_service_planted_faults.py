@@ -94,7 +94,7 @@ def _appends_duplicates(self: SequenceCheck, stamp: Any) -> Any:
 
 
 async def _sleeps_in(self: GroupCommit[Any, Any]) -> None:
-    """Believes for a moment after a run that it still goes on: who comes then waits for the next one to come."""
+    """Believes for a moment after a run that it still goes on: a request that comes then waits for the one after it."""
     task = self._running
     await _run(self)
     self._running = task

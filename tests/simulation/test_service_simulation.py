@@ -23,9 +23,11 @@ EVENTFUL_SEEDS = 12
 
 @pytest.mark.parametrize("part", SEEDS.parts)
 def test_the_service_keeps_its_guarantees(part: int) -> None:
-    """Whatever happens to gateways, requests and answers, what clients are told over HTTP is true: acknowledged records are
-    in the log where it was said, once, in their order; refused ones are not; readers skip nothing and see no more than
-    there is (G1 to G5, G8)."""
+    """Whatever happens to gateways, requests and answers, what clients are told over HTTP is true (G1 to G5, G8).
+
+    Acknowledged records are in the log at their places, once, in their order; refused ones are not. Readers skip nothing and
+    see no more than there is.
+    """
     for seed in SEEDS.of(part):
         simulate_service(seed, on_note=SEEDS.on_note)
 

@@ -22,8 +22,11 @@ EVENTFUL_SEEDS = 20
 
 @pytest.mark.parametrize("part", SEEDS.parts)
 def test_the_guarantees_hold(part: int) -> None:
-    """Whatever happens to gateways, requests and answers: what was acknowledged is in the log where it was said to be, once;
-    what was refused is not; readers see each commit and nothing else; no place ever names two records (G1 to G4, G8)."""
+    """The log is right whatever happens to gateways, requests and answers (G1 to G4, G8).
+
+    An acknowledged record is in the log at its place, once; a refused one is not. Readers see each commit and nothing else. No
+    place ever names two records.
+    """
     for seed in SEEDS.of(part):
         simulate(seed, on_note=SEEDS.on_note)
 

@@ -1,4 +1,7 @@
-"""A gateway in this process, below HTTP: an engine on a store whose operations can be counted, held up and made to fail."""
+"""A gateway in this process, below HTTP: an engine on a store.
+
+A test can count the store's operations, hold them up and let them fail.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A gateway in this process that keeps to the HTTP contract, remembers what it was asked, and misbehaves when told to.
+"""A gateway in this process that keeps to the HTTP contract, records its requests, and misbehaves when a test says so.
 
 ``misbehave(pattern, fault)`` makes one request whose
 ``METHOD /path`` matches go wrong: ``refuse`` answers a problem, ``lose`` closes the connection without an answer (after

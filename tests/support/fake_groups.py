@@ -1,4 +1,4 @@
-"""The contract's consumer groups over the fake log; who has which partitions is said by the test."""
+"""The contract's consumer groups over the fake log; the test says which member has which partitions."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class GroupCalls:
         return polled
 
     def end(self) -> None:
-        """Take out whoever is left, so that nothing goes on behind the next test."""
+        """Take out the members that are left, so that nothing goes on behind the next test."""
         for member_id in self._joined:
             self.leave_answer({"member_id": member_id})
 

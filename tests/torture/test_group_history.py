@@ -19,7 +19,7 @@ def _member(name: str, *told: Told, session_seconds: float = 10.0) -> MemberHist
 
 
 def test_an_orderly_hand_over_passes() -> None:
-    """One lets go by its next request, and then another is given the partition; a silent one's session ends."""
+    """A member lets go by its next request, and then another one gets the partition; a silent member's session ends."""
     old = _member("old", _told(1, 0, 1), _told(2, 0), _told(3, 0))
     new = _member("new", _told(2.1), _told(3.1, 1))
     third = _member("third", _told(13.0, 0))
@@ -69,7 +69,7 @@ def test_an_offset_that_goes_back_is_found() -> None:
 
 
 def test_a_record_that_was_skipped_is_found() -> None:
-    """Nobody processed it before the commit that passes it."""
+    """No member processed the record before the commit that passes it."""
     member = _member("a")
     member.processed = [(0.5, 0, 0), (3.0, 0, 1), (0.5, 0, 2)]
     member.commits = [Commit(started=1, ended=2, offsets={0: 3})]

@@ -1,4 +1,4 @@
-"""Maintenance killed again and again beside three gateways, producers, consumers and Spark's streams: nobody notices.
+"""Maintenance killed again and again beside three gateways, producers, consumers and Spark's streams: no client notices.
 
 Nothing is lost, doubled or out of order for any of them, Delta's own stream never fails, and after each kill the topics
 verify. ``make torture-maintenance`` is the long run, in which files are deleted for good, too.

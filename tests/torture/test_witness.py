@@ -56,7 +56,7 @@ def test_a_whole_log_passes_and_so_do_the_gaps_that_compaction_may_leave() -> No
     ],
 )
 def test_each_contradiction_is_found(batches: Batches, words: str) -> None:
-    """Lost at the end or in the middle, doubled, out of order, another value, nobody's record."""
+    """Lost at the end or in the middle, doubled, out of order, another value, a record that no producer sent."""
     found = _judged(batches)
     assert any(words in line for line in found), found
 

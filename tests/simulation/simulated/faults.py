@@ -31,7 +31,7 @@ class Fault(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """How bad it is. Probabilities are per request, or per turn of the one who causes it."""
+    """How bad it is. Probabilities are per request, or per turn of the process that causes the fault."""
 
     name: str
     fault: float = 0.0
@@ -48,7 +48,7 @@ class Profile:
     checkpoint: float = 0.3
     clean_up: bool = False
     lists_from_key: bool = True
-    """False: the store is as a directory is, and nobody lists a long log."""
+    """False: the store is like a directory, and no process lists a long log."""
     administration: float = 0.15
     turns: int = 5
     """How often each producer sends."""

@@ -32,7 +32,7 @@ FLUSH_REQUESTS_MAX = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Code:
-    """The code under test. Planted faults put something else in its place."""
+    """The code under test. Planted faults replace it."""
 
     log: type[TopicLog] = TopicLog
     committer: type[Committer[TopicState]] = Committer
@@ -83,7 +83,7 @@ class Gateway:
         scheduler.start(f"{machine.name} flusher", machine, self._flush_for_ever)
 
     def crash(self) -> None:
-        """End it where it stands; whoever waits learns nothing."""
+        """End it where it stands; waiting clients get no answer."""
         self._scheduler.crash(self.machine)
         for settled in self._open:
             if not settled.is_set:
@@ -194,7 +194,8 @@ class Gateway:
                     self._refuse(request, places)
                 else:
                     assert not isinstance(places, Duplicate)
-                    # Who gave up waiting may have sent something else meanwhile: this is no part of its order any more.
+                    # A client that gave up waiting may have sent something else meanwhile: this is no part of its order any
+                    # more.
                     producer = f"{request.producer} {request.values}" if request.abandoned else request.producer
                     self.oracle.acknowledge(producer, request.topic_id, request.by_partition, places)
                     if request.batch is not None:

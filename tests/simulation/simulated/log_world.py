@@ -97,7 +97,7 @@ class LogWorld(World):
         return [gateway.machine for gateway in self.gateways]
 
     def crash(self, index: int) -> None:
-        """End a gateway where it stands, and start another one in its place."""
+        """End a gateway where it stands, and start another one instead."""
         self.gateways[index].crash()
         self.gateways[index] = self._start_gateway()
 

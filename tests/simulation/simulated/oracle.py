@@ -19,18 +19,18 @@ class Oracle:
         self.acknowledged: dict[bytes, tuple[str, int, int]] = {}
         self.refused: set[bytes] = set()
         self.told: Counter[str] = Counter()
-        """How often each outcome was told to somebody."""
+        """How often clients were told each outcome."""
         self._last_place: dict[tuple[str, str, int], int] = defaultdict(lambda: -1)
 
     def saw(self, state: TopicState) -> None:
-        """Somebody holds this state: the log had it at this version (G3, G4)."""
+        """A process holds this state: the log had it at this version (G3, G4)."""
         true = self.truth.state_at(state.version)
         seen = (state.topic_id, state.partition_count, tuple(state.next_offsets), tuple(state.log_starts))
         if seen != (true.topic_id, true.partition_count, true.next_offsets, true.log_starts):
             raise Violation(f"version {state.version} was seen as {seen}, it is {true}")
 
     def changed(self, state: TopicState) -> None:
-        """Somebody's state has just become this one: its segments are those of the log at this version."""
+        """A process's state has just become this one: its segments are those of the log at this version."""
         self.saw(state)
         true = self.truth.state_at(state.version)
         if state.exists and {segment.path for segment in state.manifest.segments()} != true.paths:
@@ -101,11 +101,11 @@ class Oracle:
             raise Violation(f"refused with {error.code} ({error.detail}), which was true at no moment: {states}")
 
     def unknown(self) -> None:
-        """Somebody is told that nobody knows."""
+        """A client is told that the outcome is unknown."""
         self.told["outcome unknown"] += 1
 
     def made(self, made: bool, topic_id: str, partition_count: int, started_ms: int, now_ms: int) -> None:
-        """Somebody is told that the topic exists with this partition count, and whether they made it."""
+        """A client is told that the topic exists with this partition count, and whether its call created it."""
         states = self.truth.between(started_ms, now_ms)
         self.told["created" if made else "exists"] += 1
         if made and not any(state.topic_id == topic_id for state in states):
@@ -114,13 +114,13 @@ class Oracle:
             raise Violation("the topic was said to exist at no moment at which it did")
 
     def deleted(self, started_ms: int, now_ms: int) -> None:
-        """Somebody is told that they deleted the topic."""
+        """A client is told that it deleted the topic."""
         self.told["deleted"] += 1
         if not any(state.topic_id is None for state in self.truth.between(started_ms, now_ms)):
             raise Violation("the topic was said to be deleted, and never was")
 
     def trimmed(self, starts: dict[int, int], started_ms: int, now_ms: int) -> None:
-        """Somebody is told these log starts."""
+        """A client is told these log starts."""
         self.told["trimmed"] += 1
         states = self.truth.between(started_ms, now_ms)
         if not any(all(_starts_at(state, p, offset) for p, offset in starts.items()) for state in states):

@@ -124,7 +124,7 @@ class Scheduler:
                 raise self._failure
 
     def wait(self) -> None:
-        """Leave the current process until somebody resumes it."""
+        """Leave the current process until another one resumes it."""
         assert self._hub is not None
         self._hub.switch()
 
@@ -152,12 +152,12 @@ class Signal:
         self.is_given_up = False
 
     def set(self) -> None:
-        """Wake everybody who waits."""
+        """Wake all waiting processes."""
         self.is_set = True
         self._wake()
 
     def give_up(self) -> None:
-        """Wake everybody who waits, without what they wait for."""
+        """Wake all waiting processes, without what they wait for."""
         self.is_given_up = True
         self._wake()
 
@@ -175,7 +175,7 @@ class Signal:
 
 
 class Lock:
-    """Held by one process at a time; which of those who wait gets it next is the seed's choice."""
+    """Held by one process at a time. The seed chooses which waiting process gets it next."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler

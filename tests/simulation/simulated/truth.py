@@ -1,8 +1,8 @@
-"""What is true: every commit that ever became part of the log, and the state that follows from each.
+"""The truth: every commit that ever became part of the log, and the state that follows from each.
 
-Written against ``docs/format.md`` and not with the code under test: JSON by ``json``, Parquet by ``pyarrow.parquet``. A commit is
-part of the log when it lands one above the newest one; one that lands further down landed where clean-up had deleted a
-commit: it is a ghost, and nobody may ever see it.
+Written against ``docs/format.md`` and not with the code under test: JSON by ``json``, Parquet by ``pyarrow.parquet``. A commit
+is part of the log when it lands one above the newest one. A commit that lands further down landed where clean-up had deleted
+one: it is a ghost, and no reader may ever see it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Truth:
         self.states: list[TrueState] = [TrueState(-1, -1, None, 0)]
         """By version + 1: the first one is that of an empty log."""
         self.values: dict[Place, bytes] = {}
-        """Which record each place names, for ever."""
+        """The record that each place names, for ever."""
         self.places: dict[bytes, Place] = {}
         self.versions: dict[bytes, int] = {}
         """Which commit brought each value."""

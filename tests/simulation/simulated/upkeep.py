@@ -102,7 +102,7 @@ def _facts(state: TopicState) -> tuple[object, ...]:
     runs = [state.manifest.runs(partition) for partition in range(state.partition_count)]
     paths = {segment.path for segment in state.manifest.segments()} if state.exists else set()
     offsets = (state.next_offsets.tolist(), state.log_starts.tolist())
-    # What a deleted topic had is nobody's business any more.
+    # Files of a deleted topic are not judged.
     config = state.config.effective() if state.exists else None
     return state.version, state.topic_id, state.partition_count, offsets, config, runs, paths
 

@@ -54,7 +54,7 @@ class World(ABC):
 
     @abstractmethod
     def crash(self, index: int) -> None:
-        """End a gateway where it stands, and start another one in its place."""
+        """End a gateway where it stands, and start another one instead."""
 
     def noticed(self, index: int) -> None:  # noqa: B027 - most worlds need not know
         """A gateway stands still or is another one from now on."""

@@ -1,6 +1,6 @@
-"""Every call of the API that changes something, each ready to be made once: what it needs is there.
+"""Every call of the API that changes something, each ready to be made once, with what it needs in the store.
 
-A kind is a function that prepares what its call needs, by a gateway whose store works, and gives the call.
+A kind is a function that prepares what its call needs, by a gateway whose store works, and returns the call.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SESSION_MS = 1_800_000
 TRANSACTION_MS = 900_000
 
 Do = Callable[..., Any]
-"""Makes a call (method, path, body, headers) on a gateway whose store works; what it answers."""
+"""Makes a call (method, path, body, headers) on a gateway whose store works; returns the answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

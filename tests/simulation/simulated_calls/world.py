@@ -1,13 +1,13 @@
 """One history of calls from one seed: the store begins to fail for a gateway right after one of its writes stands.
 
-Two real gateways share a store. Calls go to one of them; in the middle of each, behind a write that is drawn, its store begins to
-fail, or the other gateway takes its group over. The other gateway's store works throughout: it tells what anybody can see before
-and after. ``simulate_calls(seed)`` returns what happened or raises ``Violation``:
+Two real gateways share a store. Calls go to one of them. In the middle of each, behind a write that the seed draws, its store
+begins to fail, or the other gateway takes its group over. The other gateway's store works throughout: it tells what clients can
+see before and after. ``simulate_calls(seed)`` returns what happened or raises ``Violation``:
 
-1. Refused means that nothing changed, ever: what can be seen of topics, settings, records, offsets, members and transactions is
-   what it was, also when everything that was late has come.
-2. What stands is a success: where no answer of the store about a write that stands was lost, no commit came after the store had
-   broken, and something changed, it is 2xx.
+1. Refused means that nothing changed, ever. What clients see of topics, settings, records, offsets, members and transactions is
+   what it was, also when everything late has come.
+2. What stands is a success. The answer is 2xx when something changed, no store answer about a standing write was lost, and no
+   commit came after the store had broken.
 """
 
 from __future__ import annotations
@@ -288,7 +288,7 @@ class CallsWorld(GatewaysWorld):
 
 
 def _is_empty(call: Call) -> bool:
-    """Whether what it does is finished behind its answer by whoever looks."""
+    """Whether the next process that looks finishes its work behind the answer."""
     return call.route == "DELETE /v1/topics/{topic}"
 
 

@@ -66,7 +66,7 @@ class Client:
             self._call("POST", f"/v1/topics/{topic}/records?acks=0", self._records())
 
     def _produce_numbered(self) -> None:
-        """Several in flight, out of order; who leaves comes again."""
+        """Several in flight, out of order; a client that leaves comes again."""
         headers, path = self._producer_headers(), f"/v1/topics/{self._topic()}/records"
         numbers = list(range(self._rng.randrange(1, 5)))
         self._rng.shuffle(numbers)

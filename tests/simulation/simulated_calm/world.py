@@ -1,7 +1,7 @@
-"""Gateways that nothing happens to, on the virtual clock, and clients who ask for everything at once.
+"""Gateways without any fault, on the virtual clock, and clients that ask for everything at once.
 
-No fault, no crash, no slow store: so every wait must end by what it waits for. One that ends by its time-out is a wake-up that
-was lost, or somebody who waits for what will never come; on the virtual clock it shows as seconds, however busy the machine is.
+No fault, no crash, no slow store: so every wait must end by what it waits for. A wait that ends by its time-out lost its
+wake-up, or waits for what will never come. On the virtual clock it shows as seconds, however busy the machine is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.simulation.simulated_service.peers import Cluster
 from tests.simulation.simulated_service.service import Service
 
 LATE_MS = 4_900
-"""The shortest wait that ends by itself where nobody ends it is 5 s (for requests before one's own, for a decision)."""
+"""The shortest wait that ends by its time-out alone is 5 s (for a producer's earlier requests, for a decision)."""
 HANG_MS = 200_000
 REST_MS = 2_000
 """After the last answer, for what is done behind answers."""

@@ -1,12 +1,12 @@
-"""The judge of histories of consumer groups: what members may believe, against each other and against the table (G7).
+"""The judge of histories of consumer groups: it compares what members may believe with each other and with the table (G7).
 
-1. No partition is held by two: a member holds what its last answer gave it, from that answer until it lets go, is told that it
-   is out, or its session has ended by its own clock, measured from the sending of the last request that was answered. A static
-   member's next instance takes its place at once: that they are not two is their owner's word.
-2. No record is skipped: whoever commits has processed; so whatever is below a committed offset was processed by somebody.
+1. No two members hold a partition. A member holds what its last answer gave it, from that answer until it lets go, is told that
+   it is out, or its session has ended. The session ends by the member's own clock, measured from the sending of the last
+   answered request. A static member's next instance replaces it at once: its operator promises that there are not two.
+2. No record is skipped. A member processes before it commits; so some member has processed everything below a committed offset.
 3. A committed offset goes back by a reset only.
-4. A zombie commits nothing: not after another has taken the partition.
-5. What is acknowledged is in the table, all partitions of one request in one version; what is refused is not, neither from before
+4. A zombie commits nothing after another member has taken the partition.
+5. What is acknowledged is in the table, all partitions of one request in one version. What is refused is not, neither before
    its refusal nor later.
 6. A rewrite of the table changes nothing.
 """
@@ -86,7 +86,7 @@ class Ledger:
                 self._note(f"{member} lets go of {group} {key}")
 
     def processed(self, group: str, key: Key, offsets: Iterable[int]) -> None:
-        """Somebody who holds the partition has done what there is to do about its records."""
+        """A member that holds the partition has processed its records."""
         self._processed[group, *key] |= set(offsets)
         self.told["processed"] += 1
 
@@ -114,7 +114,7 @@ class Ledger:
         self.told[f"commit refused: {why}"] += 1
         since = self._sent[group, member, frozenset(offsets.items())]
         stands = any(offsets.items() <= version.get((group, member), {}).items() for version in self._committed[since:])
-        # Another try that nobody answered may have brought it.
+        # An unanswered try may have committed it.
         is_only_try = all(self._under_way[member, (group, *key), offset] == 1 for key, offset in offsets.items())
         if offsets and stands and is_only_try:
             raise Violation(f"the commit of {dict(offsets)} by {member} was refused ({why}) and stands")
@@ -125,7 +125,7 @@ class Ledger:
             self._under_way[member, (group, *key), offset] -= 1
 
     def read(self, group: str, offsets: Mapping[Key, int], keys: Iterable[Key], since_ms: int) -> None:
-        """Somebody read the group's offsets; none of ``keys`` may be newer or older than what stood meanwhile."""
+        """A client read the group's offsets; none of ``keys`` may be newer or older than what stood meanwhile."""
         for key in keys:
             stood = self._between((group, *key), since_ms)
             if offsets.get(key) not in stood:
@@ -192,7 +192,7 @@ class Ledger:
         holding = self._holdings.get(place)
         if holding is not None and holding.until_ms > self._now_ms():
             raise Violation(f"{place} was set to {row.offset} while {holding.member} holds it")
-        # Whoever read there before comes back as one who reads anew.
+        # A member that read there before comes back as one that reads anew.
         self._takers[place].append("")
         self.told["reset landed" if row.offset is not None else "erased"] += 1
 
@@ -226,7 +226,7 @@ class Ledger:
     # At the end
 
     def finished(self, group: str, ends: Mapping[Key, int]) -> None:
-        """Everything was read and committed by one who was left alone with the group."""
+        """A member that was left alone with the group has read and committed everything."""
         for key, end in ends.items():
             row = self._offsets.get((group, *key))
             if (0 if row is None else row.offset) != end:
@@ -235,7 +235,7 @@ class Ledger:
                 raise Violation(f"nobody of {group} processed {sorted(skipped)} of {key}")
 
     def was_set_back(self, group: str, keys: Iterable[Key]) -> None:
-        """It was answered that the offsets are where everything begins, and nobody commits any more."""
+        """A gateway answered that the offsets are at the beginning, and no member commits any more."""
         for key in keys:
             row = self._offsets.get((group, *key))
             if row is None or row.offset != 0:

@@ -98,7 +98,7 @@ class Member:
             self._leave() if self._around.rng.random() < 0.5 else self._end()
 
     def read_to(self, ends: Mapping[Key, int]) -> bool:
-        """One more step of one who is to read everything; whether it has, and has committed it."""
+        """One more step of a member that is to read everything; returns whether it has read and committed all."""
         self._step()
         life = self._life
         if life is None or life.keys != set(ends) or life.uncommitted:

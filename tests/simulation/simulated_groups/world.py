@@ -1,8 +1,9 @@
 """One history of consumer groups from one seed: gateways as they are, members by HTTP, one store, and misfortune.
 
-Members join, leave, die, freeze longer than their session and come back; gateways crash, stand still and lose sight of each
-other, so that several believe to coordinate a group. At the end nothing fails any more, and one who is left alone with each group
-must be able to read and commit everything. ``simulate_groups(seed)`` returns what happened or raises ``Violation``.
+Members join, leave, die, freeze longer than their session and come back. Gateways crash, stand still and lose sight of each
+other, so that several believe that they coordinate a group. At the end nothing fails any more, and a member that is left alone
+with each group must be able to read and commit everything. ``simulate_groups(seed)`` returns what happened or raises
+``Violation``.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ class GroupsWorld(GatewaysWorld):
         self.actor("misfortune", partial(self.misfortune, 2 * self.profile.turns))
 
     def _around(self) -> Around:
-        """Everybody has a view of their own of which gateway is right for a group."""
+        """Each client has its own view of which gateway is right for a group."""
         views: dict[str, int] = {}
 
         def gateway_for(group: str) -> Service:
@@ -202,7 +203,7 @@ class GroupsWorld(GatewaysWorld):
         self.scheduler.at(0, self.stop)
 
     def _set_back(self, group: str) -> None:
-        """Nobody is left: an operator may set everything back, and whoever asks is told so."""
+        """No member is left: an operator may set everything back, and every gateway says so."""
         around = self._around()
         deadline_ms = self.scheduler.now_ms + SETTLED_MS_MAX
         while True:
@@ -247,7 +248,7 @@ class GroupsWorld(GatewaysWorld):
             if place % len(self.services) == index and self.rng.random() < 0.7:
                 self._coordinators[group] = place + 1
         if self.rng.random() < 0.3:
-            # Somebody sees it otherwise.
+            # Another gateway sees it otherwise.
             self._coordinators[self.rng.choice(GROUPS)] += 1
 
     def _silence(self, group: str, service: Service) -> None:

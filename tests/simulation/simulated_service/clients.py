@@ -1,4 +1,4 @@
-"""Those who use the gateways: producers, readers and an administrator, written against the HTTP contract alone."""
+"""The gateways' clients: producers, readers and an administrator, written against the HTTP contract alone."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """asyncio and thread pools on the virtual clock: the real gateway's code runs in them without knowing.
 
-A gateway's event loop is one process of its machine. It runs what is ready, then gives the turn back until somebody wakes it
+A gateway's event loop is one process of its machine. It runs what is ready, then gives the turn back until a process wakes it
 or its next timer is due. What a thread pool would do in threads, further processes of the machine do; they wait where the store
 does. Several loops share one thread, so each is the running one only while it has the turn.
 """
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Wake:
-    """Lets one process wait until somebody sets it or a time has passed."""
+    """Lets one process wait until another sets it or a time has passed."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -29,7 +29,7 @@ class Wake:
         self._turn = 0
 
     def set(self) -> None:
-        """Wake whoever waits, or the next one who does."""
+        """Wake the waiting process, or the next one that waits."""
         self._is_set = True
         if self._waiting is not None:
             turn = self._turn
@@ -71,7 +71,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._selector = _NoSelector()
         self._wake = Wake(scheduler)
         self.failures: list[dict[str, Any]] = []
-        """What nobody caught."""
+        """Errors that no code caught."""
         self.set_exception_handler(lambda _loop, context: self.failures.append(context))
 
     def time(self) -> float:

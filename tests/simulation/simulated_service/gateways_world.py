@@ -92,7 +92,7 @@ class GatewaysWorld(World):
         """One more gateway."""
 
     def crash(self, index: int) -> None:
-        """End a gateway where it stands, and start another one in its place."""
+        """End a gateway where it stands, and start another one instead."""
         self.services[index].crash()
         self._crashed.append(self.services[index])
         self.services[index] = self.start_service()

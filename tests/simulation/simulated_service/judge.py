@@ -1,4 +1,4 @@
-"""The judge of whole histories: what clients were told over HTTP, against what is true in the store (G1 to G5, G8).
+"""The judge of whole histories: it compares what clients were told over HTTP with what is true in the store (G1 to G5, G8).
 
 The oracle of any log: no acknowledged record is missing; no two values at one offset; no value twice (a producer that
 repeats only with its sequence never doubles); no poll skips or goes back; one producer's records keep their order; nothing
@@ -84,7 +84,7 @@ class Judge:
                 self._refused[value] = "aborted"
 
     def in_doubt(self, sent: dict[str, dict[int, list[bytes]]]) -> None:
-        """Nobody knows whether the transaction was committed: all of it is there, or nothing."""
+        """The client does not know whether the transaction was committed: all of it is there, or nothing."""
         self.told["transaction in doubt"] += 1
         self._atomic.append(sent)
 

@@ -1,7 +1,7 @@
 """Gateways that pass requests on to each other: the real forwarding, over connections that break as the clients' do.
 
-Who is alive each gateway believes by ``Members``; what another cluster member would learn late by heartbeats, it learns at once,
-or is wrong about for as long as a connection takes to be refused.
+``Members`` tells each gateway which others it believes alive. What a real gateway learns late, by heartbeats, it learns at once
+here, or is wrong about until a connection is refused.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ _Message = MutableMapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Code:
-    """The code under test. Planted faults put something else in its place, by ``module.attribute``."""
+    """The code under test. Planted faults replace it, by ``module.attribute``."""
 
     planted: tuple[tuple[str, Any], ...] = ()
 

@@ -34,9 +34,9 @@ PROFILES = {CALM: 1, FAULTY: 4, STORMY: 3, CROWDED: 3, HOSTILE: 2}
 QUIET = Profile(name="quiet", slow=0.0, think_ms_max=25, administration=0.0, turns=2)
 """Nothing goes wrong, so that whatever is put off is the gateways' own doing."""
 QUIET_ROUNDS = 10
-"""Of requests that come as another one's flush begins or ends, and then nothing that would wake who sleeps."""
+"""Of requests that come as another one's flush begins or ends, with nothing after them that would wake a sleeper."""
 QUIET_AFTER_MS = 5 * MINUTE_MS
-"""How long after the last fault nothing is wrong any more: what is late has arrived, and nobody waits for what was lost."""
+"""How long after the last fault nothing is wrong any more: what is late has arrived, and no wait for what was lost goes on."""
 TOPICS = ("t", "u")
 PARTITIONS = 2
 
@@ -55,7 +55,7 @@ def simulate_service(
 
 
 class ServiceWorld(GatewaysWorld):
-    """Two topics, and those who write, read and administer them."""
+    """Two topics, and the clients that write, read and administer them."""
 
     def __init__(self, rng: random.Random, profile: Profile) -> None:
         super().__init__(rng, Faults(rng, profile))

@@ -1,8 +1,8 @@
 """Judges a history by the final log: the oracle of any log (G1 to G6, G8).
 
-No acknowledged record is missing; no value is there twice; every place names one value for everybody who read it; no poll
-skips or goes back; a poll sees what was acknowledged before it began; one producer's records keep their order; a transaction
-is there whole or not at all; nothing that was refused or aborted ever appears; and nothing is there that nobody sent.
+No acknowledged record is missing, and no value is there twice. Every place names one value for all its readers. No poll skips
+or goes back; a poll sees what was acknowledged before it began. One producer's records keep their order. A transaction is there
+whole or not at all. Nothing that was refused or aborted ever appears, nor anything that no producer sent.
 """
 
 from __future__ import annotations

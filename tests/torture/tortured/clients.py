@@ -211,7 +211,7 @@ def read(client: Client, topics: dict[str, int]) -> None:
 
 
 def read_again(client: Client, topics: dict[str, int], pause_seconds: float) -> None:
-    """Reads everything from offset 0 on as somebody who has just come, over and over: old segments, while they are replaced."""
+    """Reads everything from offset 0 on as a new consumer, over and over: old segments, while they are replaced."""
     passes = 0
     while not client.stopping.wait(pause_seconds):
         passes += 1

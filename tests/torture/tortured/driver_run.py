@@ -128,7 +128,8 @@ class DriverRun(ABC):
                 self.counts["drivers that took too long"] += 1
         code = process.wait()
         if code not in (0, -signal.SIGKILL):
-            # Spark waits 10 s for its own Python processes, which a busy machine may need: it is started again, as anybody would.
+            # Spark waits 10 s for its own Python processes, which a busy machine may exceed: it is started again, as an
+            # operator would.
             self.counts["drivers that gave up by themselves"] += 1
         elif not is_last:
             self.counts["drivers killed" if code else "drivers that were done before"] += 1

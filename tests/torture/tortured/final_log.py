@@ -1,4 +1,4 @@
-"""The final topics as everybody sees them: over HTTP, by deltalake, by Spark."""
+"""The final topics as every kind of reader sees them: over HTTP, by deltalake, by Spark."""
 
 from __future__ import annotations
 

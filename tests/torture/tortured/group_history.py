@@ -1,13 +1,13 @@
 """What members of one group saw, and the judge of it. Pure: a history goes in, contradictions come out.
 
-1. No partition is held by two. A member holds what an answer gave it, from that answer until it sends the request behind the one
-   whose answer no longer names it (by which it lets go), is told that it is out, or its session is over by its own clock,
-   counted from the sending of the last request that was answered.
+1. No two members hold a partition. A member holds what an answer gave it from that answer on. It lets go by the request after
+   an answer that no longer names the partition, when it is told that it is out, or when its session is over. The session ends
+   by the member's own clock, counted from the sending of the last answered request.
 2. A committed offset never goes back, except by a request whose sender lost sight of it.
-3. Whoever commits has processed: below a committed offset every record was processed by somebody before.
+3. A member processes before it commits: some member has processed every record below a committed offset.
 4. What was acknowledged is there in the end.
-5. The table has a commit as often as it was acknowledged, and no more than that but for those that nobody answered: what was
-   refused is not there, neither from before its refusal nor later.
+5. The table has a commit as often as it was acknowledged; only unanswered requests may add to that. What was refused is not
+   there, neither before its refusal nor later.
 
 All times are seconds of one clock.
 """
@@ -151,7 +151,7 @@ def _lost(members: list[MemberHistory], committed: dict[int, int]) -> Iterator[s
 
 
 Row = tuple[str, int, int]
-"""Of the table: member (empty: nobody's), partition, offset."""
+"""Of the table: member (empty: no member's), partition, offset."""
 
 
 def unlike_the_table(members: Iterable[MemberHistory], rows: Counter[Row]) -> list[str]:

@@ -1,5 +1,7 @@
-"""Maintenance under torture: a process that is killed in the middle of its work and started again, each time after a look at
-whether what it left is whole."""
+"""Maintenance under torture: a process that is killed in the middle of its work and started again.
+
+Before each start the run checks that what the process left is whole.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """One run of a pipeline on MinIO while its driver is killed; then each record is in silver or a dead letter once, and gold right.
 
-Every other driver is killed as soon as silver has the rows of a micro-batch that Spark has not noted as done: its dead letters
+Every other driver is killed as soon as silver has the rows of a micro-batch that Spark has not noted as done. Its dead letters
 may be written or not, and the next driver repeats it. The others are killed at any moment, gold's micro-batches included.
 """
 
@@ -78,7 +78,7 @@ class PipelineRun(DriverRun):
         return [each for each in wrong if each]
 
     def command(self, *, is_last: bool) -> list[str]:
-        """Without the last one's end it would wait for more for ever."""
+        """The driver's command. Only the last driver ends by itself: the others wait for more for ever."""
         trigger = ["--available-now"] if is_last else ["--trigger", "0 seconds"]
         job = ["-m", "spark_pipeline.jobs.pipeline", "--config", str(self._settings), "--master", "local[2]"]
         return [*job, *trigger]

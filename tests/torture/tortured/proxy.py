@@ -22,7 +22,7 @@ class Mode(Enum):
     CUT = "cut"
     """Open connections are closed, new ones at once."""
     SWALLOW = "swallow"
-    """Nothing passes, nobody is told."""
+    """Nothing passes, and neither side is told."""
 
 
 class Proxy:

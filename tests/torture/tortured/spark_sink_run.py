@@ -1,7 +1,7 @@
 """One run of Spark's sink: source -> sink -> Delta, while drivers and gateways are killed; then every input is there once.
 
-Every other driver is killed as soon as a batch of it is seen to be decided, which is before Spark has noted it as done: it is
-repeated by the next driver, and must not be written twice. The others are killed at any moment. Gateways are killed all the time.
+Every other driver is killed as soon as one of its batches is decided, before Spark has noted it as done. The next driver
+repeats the batch, which must not be written twice. The others are killed at any moment. Gateways are killed all the time.
 """
 
 from __future__ import annotations

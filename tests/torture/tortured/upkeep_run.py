@@ -1,7 +1,7 @@
 """One run with maintenance: gateways, producers, consumers and Spark streams go on while maintenance is killed again and again.
 
 ``orders`` is merged; every reader has to see all of it. ``accounts`` has its keys compacted and, behind all its readers, its
-records deleted. Nothing else is done to anybody: what a reader notices, maintenance did.
+records deleted. Nothing else disturbs a client: what a reader notices, maintenance did.
 """
 
 from __future__ import annotations
@@ -244,8 +244,11 @@ def _topics_of(witness: str) -> tuple[str, ...]:
 
 
 def _once(member: GroupMember) -> Batches:
-    """What the member was given; each record once, in order, when it lost sight of a commit or had to join again: then it begins
-    anew at what it had committed, as groups do."""
+    """What the member was given.
+
+    Each record once, in order, when the member lost sight of a commit or had to join again: it then begins anew at what it had
+    committed, as groups do.
+    """
     commits = [commit for history in member.histories for commit in history.commits]
     if len(member.histories) == 1 and all(commit.ended is not None for commit in commits):
         return member.seen

@@ -1,8 +1,8 @@
 """Judges what a reader was given, batch by batch, by what producers were told. Pure.
 
-No place names another value than the one acknowledged there; nothing comes twice, and no partition goes back from batch to
-batch (within one, order is the reader's own affair); nothing is missing. Where keys are compacted a record may be missing once a
-later one of its key is acknowledged in its partition, and no other.
+No place names another value than the one acknowledged there. Nothing comes twice, and no partition goes back from batch to
+batch; within a batch, order is the reader's own affair. Nothing is missing. Where keys are compacted a record may be missing
+once a later one of its key is acknowledged in its partition.
 """
 
 from __future__ import annotations
