@@ -1,4 +1,6 @@
-"""Rounds of maintenance over a real log in memory: what readers see stays, what is to go goes, and anybody may interfere."""
+"""Rounds of maintenance over a real log in memory: what readers see stays, what is to go goes, and other writers may
+interfere.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,9 @@ def test_retention_by_age_and_by_size(bench: MaintenanceBench) -> None:
 def test_many_segments_go_by_several_commits(
     bench: MaintenanceBench, monkeypatch: pytest.MonkeyPatch, cleanup_policy: str
 ) -> None:
-    """No commit names more than so many; a round goes on until nothing is left below the log start, whoever moved it."""
+    """No commit names more than so many; a round goes on until nothing is left below the log start, whichever process moved
+    it.
+    """
     monkeypatch.setattr(limits, "REMOVES_PER_COMMIT_MAX", 3)
     bench.create(1, retention_ms=HOUR, cleanup_policy=cleanup_policy)
     fill(bench, 8)
@@ -140,7 +144,7 @@ def test_a_tombstone_does_not_go_before_what_it_ends(bench: MaintenanceBench) ->
     bench.commit(AlterTopic(partition_count=None, config={"cleanup.policy": "compact"}))
 
     class Overtaken(InThisProcess):
-        """Somebody takes the oldest segment away when keys are about to be compacted; none is found to be the newest."""
+        """Another process removes the oldest segment when keys are about to be compacted; none is found to be the newest."""
 
         def compact_keys(self, tasks: Any) -> Any:
             bench.log.refresh()
@@ -155,7 +159,9 @@ def test_a_tombstone_does_not_go_before_what_it_ends(bench: MaintenanceBench) ->
 
 
 def test_what_superseded_a_record_lies_below_the_compacted_offsets(bench: MaintenanceBench) -> None:
-    """At each commit, whatever comes after it: who stops there is told how far a missing record may have been superseded."""
+    """At each commit, whatever comes after it: a reader that stops there learns how far a missing record may have been
+    superseded.
+    """
     bench.create(1)
     keys = [b"k", b"other", b"k", b"more", b"k", b"last", b"k", b"end"]
     for key in keys:
@@ -219,7 +225,7 @@ def test_a_deletion_of_records_wins_over_a_rewrite(bench: MaintenanceBench, offs
 
 
 def test_a_topic_made_anew_wins_over_a_rewrite(bench: MaintenanceBench) -> None:
-    """The old one's records never enter the new one."""
+    """The old topic's records never enter the new one."""
     bench.create(1)
     fill(bench, 6)
 
@@ -235,7 +241,7 @@ def test_a_topic_made_anew_wins_over_a_rewrite(bench: MaintenanceBench) -> None:
 
 
 def test_two_at_once_do_each_others_work_once(bench: MaintenanceBench) -> None:
-    """Whoever comes second finds the sources gone; readers notice nothing."""
+    """The second of two rounds finds the sources gone; readers notice nothing."""
     bench.create(1)
     values = fill(bench, 6)
     totals = interfere(bench, lambda: bench.job(Policy(flushed_min=2)).run_round(collect=False))

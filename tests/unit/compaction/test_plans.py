@@ -57,7 +57,7 @@ def test_a_merge_is_bounded_in_segments_bytes_and_time() -> None:
 
 
 def test_segments_with_another_between_them_are_not_merged() -> None:
-    """A merge whose run spans somebody else's offsets would damage the log."""
+    """A merge whose run spans offsets of other segments would damage the log."""
     flushed = [segment(n, (0, n, n + 1), age_ms=HOUR + 10) for n in (0, 1, 3, 4)]
     assert merges(*flushed, segment(2, (0, 2, 3), times=1)) == [["s0", "s1"], ["s3", "s4"]]
 
@@ -110,7 +110,7 @@ def test_keys_are_compacted_when_enough_is_dirty() -> None:
 
 
 def test_tombstones_wait_for_delete_retention_after_the_compaction_that_kept_them() -> None:
-    """KIP-534: not by the record's age, which says nothing of who has read what before it."""
+    """KIP-534: not by the record's age, which says nothing of what readers have read before it."""
     newest = segment(9, (0, 90, 91))
 
     def kept(age_ms: int, tombstone_count: int) -> LiveSegment:
@@ -143,7 +143,7 @@ def test_the_collector_takes_only_what_nobody_can_need() -> None:
 
 
 def test_staged_records_of_a_decided_transaction_stay() -> None:
-    """Whoever finishes it still has to copy them, however long that takes."""
+    """The process that finishes it still has to copy them, however long that takes."""
     prefix = "system/transactions/staged/"
     stored = [info(f"{prefix}{name}/1", limits.ORPHAN_GRACE_MS + 1) for name in ("decided", "ended")]
     stored.append(info(f"{prefix}new/1", 5))
@@ -186,8 +186,11 @@ def test_log_clean_up_waits_for_an_hour_after_the_checkpoint() -> None:
 
 
 def test_checkpoints_behind_us_are_thinned() -> None:
-    """Of the checkpoints that readers may go back to, which all name what was removed, only some stay: the oldest, then one in
-    so many versions, the newest that has stood for an hour, and all that have not. Their commits stay."""
+    """Only some of the checkpoints that readers may go back to, which all name what was removed, stay.
+
+    These are the oldest, one in so many versions, the newest that has stood for an hour, and all that have not. Their commits
+    stay.
+    """
     versions = [0, 100, 4_999, 5_000, 9_999, 10_100, 10_150, 10_200, 10_300, 10_400]
     stored = log_of(dict.fromkeys(versions, 5), dict.fromkeys(versions[:-2], 2) | {10_300: 1, 10_400: 0})
     gone = [layout.checkpoint_version(each.key) for each in plan_log(stored, retention_ms=24 * HOUR, now_ms=NOW)]

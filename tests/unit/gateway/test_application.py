@@ -118,7 +118,7 @@ def engine(gateway: Gateway) -> StubEngine:
 
 
 def test_the_lifespan_starts_and_drains_the_engine(gateway: Gateway) -> None:
-    """Whoever serves the application needs to know nothing of the engine."""
+    """The server of the application needs to know nothing of the engine."""
     app = create_app(gateway)
 
     async def scenario() -> None:
@@ -160,7 +160,7 @@ def test_every_error_is_a_problem(
 
 
 def test_a_refused_header_is_named(client: Client) -> None:
-    """Whoever counts on idempotence learns that it is not there, by the header's name."""
+    """A client that counts on idempotence learns that it is not there, by the header's name."""
     answer = client.get("/v1/fine", headers={"Tidelog-Transactions": "x"})
     assert answer.json()["errors"] == [{"where": "Tidelog-Transactions", "what": "is not supported"}]
 
@@ -258,7 +258,7 @@ def test_operators_see_where_the_store_is(gateway: Gateway) -> None:
     ],
 )
 def test_a_browser_finds_its_way(client: Client, accept: str, status: int, kind: str) -> None:
-    """Who opens the gateway's address in a browser is told what it is; for programs there is no such route."""
+    """A browser at the gateway's address is told what it is; for programs there is no such route."""
     answer = client.get("/", headers={"accept": accept})
     assert (answer.status_code, answer.headers["content-type"].partition(";")[0]) == (status, kind)
     for link in re.findall('href="(.*?)"', answer.text):
@@ -387,7 +387,7 @@ def test_work_ends_with_its_client() -> None:
 
 
 def test_json_answers_are_compressed_on_request(client: Client) -> None:
-    """The middleware is in its place: a large document comes compressed and is the same document."""
+    """The middleware is installed: a large document comes compressed and is the same document."""
     plain = client.get("/openapi.json", headers={"accept-encoding": "identity"})
     packed = client.get("/openapi.json", headers={"accept-encoding": "gzip"})
     assert packed.headers["content-encoding"] == "gzip"

@@ -27,7 +27,7 @@ def test_reservations_never_exceed_the_budget() -> None:
 
 
 def test_releasing_twice_gives_back_once() -> None:
-    """A reservation released by its owner and by the block's end does not free somebody else's bytes."""
+    """A reservation released by its owner and by the block's end does not free another's bytes."""
     budget = MemoryBudget(100, "tests")
     other = budget.reserve(40)
     with budget.reserve(50) as mine:
@@ -82,7 +82,7 @@ def test_more_than_the_whole_budget_is_served_alone() -> None:
 
 
 def test_waiting_ends_with_the_time_or_the_queue() -> None:
-    """Nobody waits longer than it said or in a queue longer than allowed; both are OVERLOADED and leave no trace."""
+    """No request waits longer than it said or in a queue longer than allowed; both are OVERLOADED and leave no trace."""
 
     async def scenario() -> None:
         budget = MemoryBudget(100, "tests")
@@ -125,7 +125,7 @@ def test_cancelled_waiters_leave_no_trace(served_first: bool) -> None:
 
 
 def test_a_part_is_kept_for_who_holds_little() -> None:
-    """A client that holds more than its share waits for its own, others pass it; nobody gets more than there is."""
+    """A client that holds more than its share waits for its own, others pass it; no client gets more than there is."""
 
     async def scenario() -> None:
         budget = MemoryBudget(100 << 20, "tests", kept_bytes=20 << 20)

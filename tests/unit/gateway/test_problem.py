@@ -71,7 +71,7 @@ def test_at_most_twenty_field_errors() -> None:
 
 @pytest.mark.parametrize(("may_have_happened", "code"), [(False, "UNAVAILABLE"), (True, "OUTCOME_UNKNOWN")])
 def test_a_failing_store_says_whether_it_may_have_happened(may_have_happened: bool, code: str) -> None:
-    """A store error that nobody translated keeps its promise about side effects and does not show the store's inside."""
+    """An untranslated store error keeps its promise about side effects and does not show the store's inside."""
     error = as_tidelog_error(StoreUnavailable("topics/secret/x", "host 10.0.0.7", may_have_happened=may_have_happened))
     members = problem(error)
     assert members["error_code"] == code

@@ -11,7 +11,7 @@ from gateway.settings import PROCESS_BYTES_MAX, Settings, SettingsError
 
 
 def test_the_command_line_wins_over_the_environment_over_the_default() -> None:
-    """Each setting comes from the nearest place that names it."""
+    """Each setting comes from the nearest source that names it."""
     settings = Settings.read(
         {"TIDELOG_STORE": "memory://a", "TIDELOG_PORT": "1234", "TIDELOG_LOG_LEVEL": "", "TIDELOG_OTHER": "x"},
         {"port": "99", "host": None},

@@ -31,7 +31,7 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, object]]]:
 
 
 def test_all_loggers_write_one_form(lines: list[dict[str, object]]) -> None:
-    """A line has time, level, event and the request's id, whoever logs it."""
+    """A line has time, level, event and the request's id, whichever logger writes it."""
     configure("info")
     token = current_request_id.set("id-1")
     logging.getLogger("gateway.a").info("from the gateway")

@@ -1,5 +1,8 @@
-"""What CloudWatch counts is what the programs say: each pattern of the module observability matches lines of a gateway or of
-maintenance that mean it, and no others; a renamed field silences no alarm."""
+"""CloudWatch counts what the programs log: each pattern of the module observability matches the lines that mean it, and no
+others.
+
+The lines are a gateway's or maintenance's. A renamed field silences no alarm.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Whoever runs Prometheus is told of gateways and of maintenance wherever they run: alarms ask for jobs that exist, and in
-Kubernetes what is scraped may be reached, at the port where the program serves it."""
+"""Prometheus finds gateways and maintenance wherever they run.
+
+Alarms ask for jobs that exist. In Kubernetes what is scraped may be reached, at the port where the program serves it.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ def scraped(config: str) -> Document:
 
 
 def test_alarms_ask_for_jobs_that_there_are() -> None:
-    """The same names in compose and in a cluster: an alarm on a job that nobody has would never come."""
+    """The same names in compose and in a cluster: an alarm on a job that no installation has would never come."""
     asked = set(re.findall(r'job="([^"]+)"', (INFRA / "observability/alerts.yaml").read_text()))
     assert asked
     assert asked <= set(JOBS.values())

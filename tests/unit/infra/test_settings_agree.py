@@ -69,13 +69,13 @@ def test_every_metric_that_is_watched_exists(metrics: set[str]) -> None:
 
 
 def test_the_dashboard_is_made_from_its_list() -> None:
-    """The JSON is what its program writes: nobody mends it by hand and loses that at the next change."""
+    """The JSON is what its program writes: no change by hand gets lost when the program runs again."""
     program = runpy.run_path(str(INFRA / "observability/grafana/dashboards.py"))
     assert json.loads(program["OUTPUT"].read_text()) == program["dashboard"]()
 
 
 def test_every_alarm_is_explained() -> None:
-    """Whoever is woken finds the alarm's name in docs/operations.md, and finds none there that does not exist."""
+    """Each alarm's name is in docs/operations.md, and no name there lacks its alarm."""
     table = (ROOT / "docs/operations.md").read_text().split("## Alarms")[1].split("\n## ")[0]
     explained = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
     assert explained == {alert["alert"] for alert in _alerts()}
@@ -177,7 +177,7 @@ def test_nothing_of_compose_is_reachable_from_outside() -> None:
 
 
 def test_kubernetes_uses_this_version() -> None:
-    """The images' tag is the version, which is written in one place."""
+    """The images' tag is the version, which is written once."""
     images = yaml.safe_load((INFRA / "kubernetes/kustomization.yaml").read_text())["images"]
     assert {image["newTag"] for image in images} == {__version__}
 
@@ -190,7 +190,7 @@ def _blocks(lock: Path) -> dict[str, str]:
 
 
 def _pin(entry: str) -> tuple[str, set[str]]:
-    """The version and the hashes, without the markers, which depend on who else needs the package."""
+    """The version and the hashes, without the markers, which depend on what else needs the package."""
     return re.split(r"[ ;]", entry)[0], set(re.findall(r"--hash=(\S+)", entry))
 
 

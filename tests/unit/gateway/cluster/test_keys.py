@@ -1,4 +1,4 @@
-"""The file with the cluster's keys: one or two, hard to guess, nobody else's to read."""
+"""The file with the cluster's keys: one or two, hard to guess, readable by its user alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is alive: by changes seen with one's own clock, whatever other clocks and stale listings say."""
+"""A gateway judges which gateways live by changes and its own clock, whatever other clocks and stale listings say."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_heartbeat_that_stays_as_it_is_is_dead(liveness: Liveness) -> None:
 
 
 def test_time_without_a_look_is_not_counted(liveness: Liveness) -> None:
-    """After an outage of the store, or a sleep of this process, nobody is taken for dead at the first look."""
+    """After an outage of the store, or a sleep of this process, no gateway is taken for dead at the first look."""
     liveness.observe([beat("a", 1)], 0)
     liveness.observe([beat("a", 1)], 3_600_000)
     assert live(liveness) == ["a"]
@@ -71,7 +71,7 @@ def test_replayed_heartbeats_keep_nobody_alive(liveness: Liveness) -> None:
 
 
 def test_litter_is_found(liveness: Liveness) -> None:
-    """An object that nobody has written for very long may be deleted, and no other."""
+    """An object that was not written for very long may be deleted, and no other."""
     for number in range(LEASES_UNTIL_ABANDONED * 4 + 3):
         assert liveness.abandoned() == [] or number > LEASES_UNTIL_ABANDONED * 4
         liveness.observe([beat("dead", 1), beat("alive", number)], number * 1_000)

@@ -50,7 +50,7 @@ class LeaseWithoutEnd(SystemClock):
 
 
 def forged(name: str, number: int = 1) -> bytes:
-    """As an earlier release wrote it, and as anyone can."""
+    """As an earlier release wrote it, and as any program can."""
     return json.dumps(
         {"id": name, "instance": "x", "beat": number, "url": "http://127.0.0.1:1", "started_at": 0, "version": "1",
          "owned_topics": 0, "issued_at": time.time_ns() // 1_000_000}
@@ -109,8 +109,11 @@ async def beats(store: MemoryStore, name: str, count: int) -> None:
 
 
 def test_forged_heartbeats_neither_count_nor_hide_anybody(join: Callable[..., Membership]) -> None:
-    """300 of them, with names before and behind those of the two gateways, and one object of 8 MiB: the gateways find each other,
-    and nobody else; they read no more of anything than a heartbeat has; and what stays as it is is read once."""
+    """Two gateways find each other, and no other, among 300 foreign objects.
+
+    Their names sort before and behind those of the two gateways, and one has 8 MiB. The gateways read no more of any object
+    than a heartbeat has, and an unchanged one only once.
+    """
     store = WatchedStore("forged")
     names = [f"{letter}{number:03d}" for letter in "az" for number in range(FORGED // 2)]
     for name in names:

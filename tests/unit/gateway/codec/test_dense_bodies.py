@@ -80,7 +80,7 @@ def test_each_member_of_a_stream_costs_the_same() -> None:
 
 @pytest.mark.parametrize(("encoding", "compress"), [("gzip", gzip.compress), ("zstd", zstandard.compress)])
 def test_members_are_counted(encoding: str, compress: Callable[[bytes], bytes]) -> None:
-    """A stream of more members or frames than anybody makes is 400; one of that many is what it says."""
+    """A stream of more members or frames than any client makes is 400; one of that many is what it says."""
     member = compress(b"x")
     assert decompressed(encoding, member * MEMBERS_MAX) == b"x" * MEMBERS_MAX
     error = refusal(lambda: decompressed(encoding, member * (MEMBERS_MAX + 2)))

@@ -36,7 +36,7 @@ from log_format.errors import ErrorCode, RequestRefused
     ],
 )
 def test_content_types(header: str, name: str) -> None:
-    """Case and parameters don't matter; raw bodies may be in any charset, since nobody reads them."""
+    """Case and parameters don't matter; raw bodies may be in any charset, since the gateway does not decode them."""
     assert content_type(header) == name
 
 

@@ -212,14 +212,14 @@ def test_a_record_that_cannot_be_stored_is_named(record: str, where: str) -> Non
 
 
 def test_every_bad_record_is_listed_up_to_twenty() -> None:
-    """Someone who mends a batch sees all of it, but not without end."""
+    """A refusal lists all errors of a batch, up to a bound."""
     bad = ["{}" if index % 2 else '{"value":"x"}' for index in range(30)]
     assert wheres(refusal(body(*bad))) == [f"/records/{index}/value" for index in range(1, 30, 2)]
     assert len(refusal(body(*["{}"] * 5000)).fields["errors"]) == 20
 
 
 def test_malformed_json_is_named_by_line_and_column() -> None:
-    """The place at which parsing stopped, columns in characters."""
+    """The position at which parsing stopped, columns in characters."""
     error = refusal('{"records":\n[{"value":"éé", }]}'.encode())
     assert error.fields["errors"][0]["where"] == "line 2"
     assert error.fields["errors"][0]["what"].startswith("column 17:")
@@ -244,7 +244,7 @@ def test_ndjson_lines_are_records(data: bytes) -> None:
 
 
 def test_ndjson_in_pieces_keeps_its_line_numbers() -> None:
-    """A body longer than a piece gives all its records, and places count from its beginning."""
+    """A body longer than a piece gives all its records, and positions count from its beginning."""
     lines = [json.dumps({"value": f"{index:05d}" + "x" * 200}) for index in range(3 * PIECE_BYTES // 200)]
     lines[7] = ""
     incoming = decode_ndjson("\n".join(lines).encode())

@@ -125,8 +125,10 @@ def test_what_a_deletion_of_records_had_no_room_for_goes_behind_the_answer(monke
 
 
 def test_a_topic_of_many_segments_is_deleted_by_several_commits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """None of them names more than so many segments, and in the end none is in the table; when the store fails in between, nobody
-    says that nothing happened, and the same again ends it."""
+    """No commit names more than so many segments, and in the end none is in the table.
+
+    When the store fails in between, the answer does not say that nothing happened, and the same call again ends it.
+    """
     monkeypatch.setattr(limits, "REMOVES_PER_COMMIT_MAX", 3)
 
     async def scenario() -> None:
@@ -215,7 +217,7 @@ def test_checkpoints_follow_commits() -> None:
 
 
 def test_names_that_do_not_exist_are_not_kept() -> None:
-    """Names made up by a client cost no memory; a topic made by somebody else is found by the next request."""
+    """Names made up by a client cost no memory; the next request finds a topic that another gateway made."""
 
     async def scenario() -> None:
         gateway = make_gateway()

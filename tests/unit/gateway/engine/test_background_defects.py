@@ -1,4 +1,4 @@
-"""A defect in work beside the requests ends one round of it and not the work; nobody is left waiting for a run that it ended."""
+"""A defect in background work ends one round of it and not the work; no request is left waiting for a run that it ended."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ JOINING = Joining(
 
 
 class Planted(Exception):
-    """What nobody foresaw."""
+    """An unforeseen error."""
 
 
 @pytest.fixture(autouse=True)
@@ -186,7 +186,7 @@ def test_the_sweep_of_connections(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_session_that_met_a_defect_ends_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The group is looked at again, though nobody joins it any more."""
+    """The coordinator looks at the group again, though no member joins it any more."""
     monkeypatch.setattr(upkeep_module, "LEASE_MS", 10)
 
     async def scenario() -> None:

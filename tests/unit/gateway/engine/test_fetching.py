@@ -41,7 +41,7 @@ def test_a_commit_wakes_who_waits_for_it() -> None:
 
 
 def test_a_commit_of_another_gateway_wakes_too() -> None:
-    """While somebody waits the log is looked at: others' commits are seen within about half a second."""
+    """While a fetch waits the gateway looks at the log: it sees others' commits within about half a second."""
 
     async def scenario() -> None:
         one = make_gateway(log_poll_ms=50)
@@ -59,7 +59,7 @@ def test_a_commit_of_another_gateway_wakes_too() -> None:
 
 
 def test_many_who_wait_cost_one_look_at_a_time() -> None:
-    """The requests to the store do not grow with the number of those who wait, and end with the last of them."""
+    """The requests to the store do not grow with the number of waiting fetches, and end with the last of them."""
 
     async def scenario() -> None:
         gateway = make_gateway(log_poll_ms=50)
@@ -134,7 +134,7 @@ def test_deleting_the_topic_ends_the_wait() -> None:
 
 
 def test_polls_beyond_the_bound_are_refused() -> None:
-    """503 ``OVERLOADED``; places are given back when polls end, also when their client went away."""
+    """503 ``OVERLOADED``; a poll frees its slot when it ends, also when its client went away."""
 
     async def scenario() -> None:
         gateway = make_gateway(waiting_polls_max=2)
@@ -155,7 +155,7 @@ def test_polls_beyond_the_bound_are_refused() -> None:
 
 
 def test_totals_go_over_partitions_in_the_order_asked_for() -> None:
-    """Limits of several partitions are totals; answers come in the order of the request, errors in their place."""
+    """Limits of several partitions are totals; answers, errors among them, come in the order of the request."""
 
     async def scenario() -> None:
         gateway = make_gateway()

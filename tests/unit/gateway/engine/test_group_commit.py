@@ -19,7 +19,7 @@ class Planted(Exception):
 
 
 class Store:
-    """Commits groups of numbers; each one's outcome is ten times itself. ``gate`` holds commits up while it is not set."""
+    """Commits groups of numbers; the outcome of each is ten times the number. ``gate`` holds commits up while it is not set."""
 
     def __init__(self) -> None:
         self.groups: list[list[int]] = []
@@ -205,7 +205,7 @@ def test_a_caller_that_goes_away_takes_nothing_back() -> None:
 
 
 def test_one_that_waits_too_long_is_withdrawn_or_not_known() -> None:
-    """Withdrawn while no group has taken it, and never committed; its place in the queue is free."""
+    """Withdrawn while no group has taken it, and never committed; its slot in the queue is free."""
 
     async def scenario() -> None:
         store = Store()

@@ -1,4 +1,4 @@
-"""Looks at the log: shared, but never older than who asks."""
+"""Looks at the log: shared, but never older than the request that asks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.engine import run
 
 
 def test_a_look_that_began_before_is_not_enough() -> None:
-    """G4: who arrives while a look is under way waits for one that begins later; all such share it."""
+    """G4: a request that arrives during a look waits for one that begins later; all such requests share it."""
 
     async def scenario() -> None:
         begun = 0
@@ -40,7 +40,7 @@ def test_a_look_that_began_before_is_not_enough() -> None:
 
 
 def test_an_error_reaches_everybody_and_the_next_look_is_a_new_one() -> None:
-    """A failed look is not remembered, and one that everybody gave up on warns nobody."""
+    """A failed look is not remembered, and one that no request waits for any more causes no warning."""
 
     async def scenario() -> None:
         fail = True

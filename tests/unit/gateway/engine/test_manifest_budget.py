@@ -79,7 +79,7 @@ def test_past_the_budget_records_are_refused(caplog: pytest.LogCaptureFixture) -
 
 
 def test_maintenance_lets_records_come_again() -> None:
-    """What another process merged is noticed by the next request, without a restart and without anybody reading."""
+    """The next request notices what another process merged, without a restart and without a reader."""
 
     async def scenario() -> None:
         gateway = make_gateway(manifest_bytes_max=BUDGET)
@@ -145,7 +145,7 @@ def test_decided_transactions_are_finished() -> None:
 
 
 def test_one_topic_leaves_room_for_others() -> None:
-    """A topic that nobody looks after stops at its share; another goes on beside it, and it stays in memory."""
+    """A topic without maintenance stops at its share; another goes on beside it, and it stays in memory."""
 
     async def scenario() -> None:
         gateway = make_gateway(manifest_bytes_max=80_000)
@@ -182,7 +182,7 @@ def test_idle_topics_go_first() -> None:
 
 
 def test_what_others_append_counts() -> None:
-    """A topic that grows by another gateway's commits while somebody only waits for its records is counted as it grows."""
+    """A topic that grows by another gateway's commits while a fetch only waits for its records is counted as it grows."""
 
     async def scenario() -> None:
         gateway = make_gateway(manifest_bytes_max=BUDGET, log_poll_ms=5)
@@ -241,7 +241,7 @@ def test_topics_that_were_only_made_count() -> None:
 
 
 def test_no_topic_is_opened_beside_those_in_use_past_the_budget() -> None:
-    """Topics that somebody waits for stay. While they take all the memory that topics may, others can only be mended."""
+    """Topics that a fetch waits for stay. While they take all the memory that topics may, others can only be mended."""
 
     async def scenario() -> None:
         gateway = make_gateway(manifest_bytes_max=400_000)

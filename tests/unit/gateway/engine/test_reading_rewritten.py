@@ -1,4 +1,4 @@
-"""Readers beside maintenance: segments are replaced, and the old ones deleted, while somebody reads."""
+"""Readers beside maintenance: segments are replaced, and the old ones deleted, during a read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def filled() -> tuple[Any, Any]:
 
 
 def maintain(gateway: Gateway, **policy: Any) -> None:
-    """Somebody else merges everything and compacts keys, and what was flushed is deleted at once, but for the newest."""
+    """Another process merges everything, compacts keys, and at once deletes what was flushed, but for the newest."""
     objects = gateway.store.objects
     job = Job(
         store=objects,

@@ -51,7 +51,7 @@ async def until_waiting(topic: OpenTopic, count: int) -> None:
 
 
 def test_five_in_flight_share_a_flush_whatever_their_order() -> None:
-    """Nobody waits for the acknowledgement of those before it: while a commit is under way the others gather, in order."""
+    """No request waits for the acknowledgement of those before it: while a commit is under way the others gather, in order."""
 
     async def scenario() -> None:
         gateway = make_gateway()
@@ -76,7 +76,7 @@ def test_five_in_flight_share_a_flush_whatever_their_order() -> None:
 
 
 def test_one_that_waits_notices_what_came_in_elsewhere() -> None:
-    """Those before it were sent to another gateway: nobody tells this one, so it looks."""
+    """The requests before it went to another gateway, which does not tell this one: so it looks."""
 
     async def scenario() -> None:
         here = make_gateway()
@@ -95,7 +95,9 @@ def test_one_that_waits_notices_what_came_in_elsewhere() -> None:
 
 
 def test_one_whose_turn_does_not_come_is_refused() -> None:
-    """At its deadline, or at once when it is further ahead than anybody may be; what is expected is said; nothing is written."""
+    """At its deadline, or at once when it is further ahead than the bound; the error names the expected sequence; nothing is
+    written.
+    """
 
     async def scenario() -> None:
         gateway = make_gateway()

@@ -1,4 +1,4 @@
-"""The writer: who is acknowledged when, what shares a flush, what a failure costs."""
+"""The writer: when requests are acknowledged, what shares a flush, what a failure costs."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def test_topics_flush_independently() -> None:
 
 
 def test_a_changed_setting_reaches_what_waits() -> None:
-    """Who waits an hour for company is flushed when ``flush.ms`` becomes short, and refused when the topic goes."""
+    """A batch that would wait an hour is flushed when ``flush.ms`` becomes short, and refused when the topic goes."""
 
     async def scenario() -> None:
         gateway = make_gateway()

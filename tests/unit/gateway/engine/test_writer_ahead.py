@@ -30,8 +30,10 @@ async def _until_on_their_way(gateway: Gateway, count: int) -> None:
 
 
 def test_full_flushes_are_uploaded_side_by_side_and_committed_in_order() -> None:
-    """While the first segment hangs on its way up those behind it go up, too; nothing is acknowledged out of turn (G1, G2), and
-    each was encoded for the offsets that it got: none is uploaded twice."""
+    """While the upload of the first segment hangs those behind it are uploaded, too.
+
+    Nothing is acknowledged out of turn (G1, G2). Each was encoded for the offsets that it got, so none is uploaded twice.
+    """
 
     async def scenario() -> None:
         gateway = make_gateway()

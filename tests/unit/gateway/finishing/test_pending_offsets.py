@@ -1,4 +1,4 @@
-"""A group's offsets in transactions across crashes: whoever reads them sees them with the records, or not at all."""
+"""A group's offsets in transactions across crashes: every reader sees them with the records, or not at all."""
 
 from __future__ import annotations
 
@@ -116,7 +116,9 @@ def test_a_reader_waits_for_a_transaction_that_is_being_decided(monkeypatch: pyt
 
 
 def test_a_reader_does_not_wait_for_what_was_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request that turns out to be a repeat drops what it had prepared: who waited for its decision goes on at once."""
+    """A request that turns out to be a repeat drops what it had prepared: a reader that waited for its decision goes on at
+    once.
+    """
     monkeypatch.setattr("gateway.finishing.pending_offsets.PENDING_MS_MAX", 3_600_000)
 
     async def scenario() -> None:
@@ -151,7 +153,7 @@ def test_a_reader_does_not_wait_for_what_was_dropped(monkeypatch: pytest.MonkeyP
 
 
 def test_offsets_of_an_aborted_transaction_are_swept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is pending for nobody is dropped by the sweep, without anyone reading the group."""
+    """The sweep drops pending offsets without a transaction, also when no client reads the group."""
     monkeypatch.setattr("gateway.transactions.sweeping.LEFT_ALONE_MS", -1)
 
     async def scenario() -> None:

@@ -65,7 +65,7 @@ def _asked(monkeypatch: pytest.MonkeyPatch, outcome: _Outcome, refusal: TidelogE
 
 @pytest.mark.parametrize("refusal", [BackOff("the store is away"), UnknownTopic("t")])
 def test_what_was_lost_on_the_way_may_have_happened(monkeypatch: pytest.MonkeyPatch, refusal: TidelogError) -> None:
-    """The peer may have done it, whatever it is refused for here: nobody is told that nothing happened (G8)."""
+    """The peer may have done it, whatever the refusal here: no client is told that nothing happened (G8)."""
     with pytest.raises(OutcomeUnknown):
         _asked(monkeypatch, _Outcome.LOST, refusal, "POST")
 

@@ -69,7 +69,7 @@ def test_a_client_that_leaves_while_its_answer_is_checked(monkeypatch: pytest.Mo
 
 
 def test_a_client_that_leaves_in_the_moment_of_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fetch is done, nobody has taken its answer yet, and the client goes."""
+    """The fetch is done, its answer is not taken yet, and the client goes."""
 
     async def scenario() -> None:
         gateway = make_gateway()
@@ -147,7 +147,7 @@ def test_two_that_join_as_one_instance_at_once() -> None:
 
 
 def test_a_group_that_is_deleted_twice_at_once() -> None:
-    """One deletes it, for the other one it is not there; who joins in that moment is a member of the group made anew."""
+    """One client deletes it, for the other it is not there; a member that joins in that moment is in the re-created group."""
 
     async def scenario() -> None:
         gateway = make_gateway()

@@ -52,7 +52,7 @@ def read(source: Source, budget: MemoryBudget | None = None, limits: BodyLimits 
 
 
 class NoPool(Executor):
-    """Fails whoever wants a thread."""
+    """Fails every request for a thread."""
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
         raise AssertionError("a small body needs no pool")
@@ -129,8 +129,10 @@ def test_small_bodies_never_change_threads(encoding: str) -> None:
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
 def test_large_bodies_are_decompressed_beside_the_event_loop(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """16 MiB in chunks of any size come out in order and whole, all but their beginning undone by the pool, the event loop
-    turning meanwhile; only the body stays reserved."""
+    """16 MiB in chunks of any size come out in order and whole.
+
+    The pool decompresses all but their beginning, while the event loop turns; only the body stays reserved.
+    """
     size = 16 << 20
     data = random.Random(2).randbytes(size // 2) + b"0123456789abcdef" * (size // 32)
     packed = gzip.compress(data, 1) if encoding == "gzip" else zstandard.compress(data)
@@ -196,7 +198,7 @@ def test_a_bomb_is_refused_at_the_limit(encoding: str) -> None:
 
 @pytest.mark.parametrize(("encoding", "status"), [("br", 415), ("gzip", 400), ("zstd", 400)])
 def test_unknown_encodings_and_corrupt_streams(encoding: str, status: int) -> None:
-    """An encoding that nobody knows is 415; bytes that are not what they say are 400."""
+    """An unknown encoding is 415; bytes that are not what they say are 400."""
     with pytest.raises(RequestRefused) as caught:
         read(Source([b"certainly not compressed"], content_encoding=encoding))
     assert caught.value.status == status
@@ -237,7 +239,7 @@ def test_a_body_that_takes_too_long_is_refused() -> None:
 
 
 def test_a_kept_reservation_outlives_the_block() -> None:
-    """Who answers before the records are written keeps their memory reserved until they are."""
+    """A route that answers before the records are written keeps their memory reserved until they are."""
 
     async def scenario() -> None:
         budget = MemoryBudget(900, "tests")

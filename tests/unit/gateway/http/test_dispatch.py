@@ -50,7 +50,7 @@ def dispatched(method: str, path: str) -> dict[str, Any]:
     ],
 )
 def test_requests_find_their_routes(method: str, path: str, template: str, parameters: dict[str, str]) -> None:
-    """Path and method name one route; its template is known to whoever counts."""
+    """Path and method name one route; the metrics know its template."""
     scope = dispatched(method, path)
     assert scope["route"].path_format == template
     assert scope["path_params"] == parameters

@@ -86,7 +86,7 @@ def test_typing_errors_never_pass(query: bytes, where: str) -> None:
 
 
 def test_the_range_is_named() -> None:
-    """Whoever asked for too much learns how much there is."""
+    """A client that asked for too much learns how much there is."""
     with pytest.raises(RequestRefused) as caught:
         parsed(b"max_records=0")
     assert "1 to 100000" in caught.value.fields["errors"][0]["what"]
@@ -101,7 +101,7 @@ def test_all_mistakes_are_named_at_once() -> None:
 
 @pytest.mark.parametrize("query", [b"prefix=%ff", b"prefix=\xff", b"&".join(b"a%d=1" % index for index in range(101))])
 def test_queries_that_are_no_text_or_too_many(query: bytes) -> None:
-    """Bytes that are not UTF-8, and more parameters than anyone needs, are refused as a whole."""
+    """Bytes that are not UTF-8, and more parameters than the bound, are refused as a whole."""
     with pytest.raises(RequestRefused) as caught:
         parsed(query)
     assert caught.value.status == 400

@@ -1,4 +1,4 @@
-"""How many connections come from whom."""
+"""How many connections come from each address."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_what_an_address_counts_as(host: str, key: str) -> None:
 
 
 def test_an_address_has_its_share() -> None:
-    """What is past it is told by how much, places come back, and nothing is remembered of those who left."""
+    """A client past the limit is told by how much, slots come back, and nothing is remembered of clients that left."""
     addresses = ClientAddresses(2)
     assert [addresses.enter("a") for _ in range(4)] == [0, 0, 1, 2]
     assert addresses.enter("b") == 0

@@ -70,7 +70,7 @@ def test_what_a_job_decided_is_finished(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("age_ms", [limits.ORPHAN_GRACE_MS // 2, limits.ORPHAN_GRACE_MS + 60_000])
 def test_what_a_job_stages_is_left_alone_for_a_day(age_ms: int) -> None:
-    """It has no row until it is decided, perhaps after hours; who collects it first sees to it that it is never decided."""
+    """It has no row until it is decided, perhaps after hours; a collector first makes sure that it is never decided."""
 
     async def scenario() -> None:
         gateway = make_gateway()

@@ -1,4 +1,4 @@
-"""Kafka's own examples: who reads Kafka's documentation knows what each member gets here, and how much moves."""
+"""Kafka's own examples: each member gets here what Kafka's documentation says, and no more partitions move."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a coordinator does beside requests: groups that nobody uses are forgotten after seven days, and no other."""
+"""A coordinator's work beside requests: it forgets groups that were unused for seven days, and no other."""
 
 from __future__ import annotations
 
@@ -31,8 +31,11 @@ NOW_MS = 1_763_683_200_000
 
 
 class _Commits:
-    """The table in memory; every look is at its head. ``are_gone``: none of ``expected`` is in it any more. Nothing is decided
-    until it ``may_decide``; ``regroups``: somebody asked for new members."""
+    """The table in memory; every look is at its head.
+
+    ``are_gone``: none of ``expected`` is in it any more. Nothing is decided until it ``may_decide``; ``regroups``: a member was
+    asked to join anew.
+    """
 
     def __init__(self, state: GroupsState, expected: set[str]) -> None:
         self.state = state
@@ -203,7 +206,7 @@ def test_groups_are_taken_over_only_where_requests_about_them_come(
 
 
 def test_a_member_whose_client_left_while_it_joined_is_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody heard that it is a member, and nobody else comes: its session ends all the same, and its partitions are free."""
+    """A join without a received answer, and no other member: its session ends all the same, and its partitions are free."""
     commits = _Commits(GroupsState(version=0), set())
     clock = ManualClock()
     monkeypatch.setattr(module, "TICK_MS", 1)
@@ -238,7 +241,7 @@ def test_a_member_whose_client_left_while_it_joined_is_taken_out(monkeypatch: py
 
 
 def test_a_group_is_this_gateways_only_while_a_recent_look_says_so() -> None:
-    """Another gateway may have claimed it: whoever coordinates asks the table as of ``LEASE_MS`` ago at most, each time."""
+    """Another gateway may have claimed it: a coordinator asks the table as of ``LEASE_MS`` ago at most, each time."""
     commits = _Commits(GroupsState(version=0), set())
 
     async def run() -> None:

@@ -93,7 +93,7 @@ async def _join_and_leave(group: _Group) -> None:
 
 
 def test_a_full_budget_refuses_joins_and_no_leaving() -> None:
-    """Who leaves is out, who stays has its partitions."""
+    """A member that leaves is out; one that stays has its partitions."""
 
     async def scenario() -> None:
         await _join_and_leave(_Group(is_full_then=True, partitions_then=4))

@@ -81,7 +81,7 @@ def everything_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_group_without_members_is_told_of() -> None:
-    """Records after the committed offsets of all partitions, also while nobody reads; none once all is read."""
+    """Records after the committed offsets of all partitions, also while no member reads; none once all is read."""
 
     async def scenario() -> None:
         gateway = make_gateway()
@@ -230,7 +230,7 @@ def test_nothing_old_is_told_as_new() -> None:
 
 
 def test_scrapes_share_looks() -> None:
-    """Whoever scrapes again at once asks nothing of the store, and a gateway that drains looks no more."""
+    """A second scrape at once asks nothing of the store, and a gateway that drains looks no more."""
 
     async def scenario() -> None:
         gateway = make_gateway()

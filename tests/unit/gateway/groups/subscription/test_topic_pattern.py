@@ -1,4 +1,4 @@
-"""Topics' patterns: Python's syntax, the whole name, and never more than a moment of anybody's time."""
+"""Topics' patterns: Python's syntax, the whole name, and never more than a moment to match."""
 
 from __future__ import annotations
 
