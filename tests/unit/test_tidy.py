@@ -99,7 +99,7 @@ def test_functions_are_short() -> None:
 
 
 def test_names_say_what_is_inside() -> None:
-    """No module or package is a drawer for things that found no other place."""
+    """No module or package is a drawer for unrelated things."""
     parts = ((path, {*path.relative_to(ROOT).parent.parts, path.stem}) for path, _ in _modules())
     _assert_none(_named(path for path, names in parts if names & NAMES_THAT_SAY_NOTHING))
 
@@ -168,7 +168,7 @@ def test_tests_share_their_doubles() -> None:
 
 
 def test_packages_only_name_their_parts() -> None:
-    """An __init__.py defines nothing: whoever looks for a thing finds it in the file that has its name."""
+    """An __init__.py defines nothing: a reader finds each thing in the file that has its name."""
     definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     _assert_none(
         _named(
@@ -205,7 +205,7 @@ def test_files_are_small() -> None:
 
 
 def test_the_lock_file_is_complete_and_bound_to_no_index() -> None:
-    """Every package has one version and hashes, and whoever installs chooses where from."""
+    """Every package has one version and hashes; the user who installs chooses the index."""
     lines = (ROOT / "requirements.lock").read_text().splitlines()
     _assert_none([line for line in lines if re.search("://|--(index|extra|find)", line)])
     requirements = [line for line in lines if line and line[0] not in "# "]

@@ -59,9 +59,7 @@ SITE = b"rebound.evil.example"
     ],
 )
 def test_names(listens_on: str, names: str | None, allowed: list[bytes], refused: list[bytes]) -> None:
-    """A host that can't be a web site's name always passes; of the others those that are listed, or all where no list is
-    possible.
-    """
+    """A host that can't be a web site's name always passes; of the others listed ones, or all where no list is possible."""
     hosts = AllowedHosts(host=listens_on, names=names, advertised_url="http://advertised.example:8080")
     assert hosts.allow(b"advertised.example:8080")
     assert [host for host in allowed if not hosts.allow(host)] == []

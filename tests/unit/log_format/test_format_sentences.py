@@ -95,7 +95,7 @@ def test_headers_are_compressed_where_there_are_some_and_in_rewritten_segments(b
 
 
 def test_a_commit_without_stamped_requests_forgets_no_producer(bench: TopicBench) -> None:
-    """5.4: expiry is of commits with stamped requests, for who replays them and in checkpoints alike."""
+    """5.4: expiry is of commits with stamped requests, in a replay of them and in checkpoints alike."""
     gateway = bench.create(1)
     first, second = issued(bench.clock.now_ms()), issued(bench.clock.now_ms() + 1)
     append(bench, gateway, stamp=ProducerStamp(first, 0, 0))

@@ -38,7 +38,7 @@ def test_every_limit_gives_its_reason() -> None:
 
 
 def test_defaults_of_settings_keep_the_limits() -> None:
-    """No topic begins its life with a setting that nobody could give it."""
+    """No topic begins its life with a setting that no client could give it."""
     for setting in SETTINGS.values():
         if isinstance(setting, IntegerSetting):
             assert setting.minimum <= setting.default <= setting.maximum

@@ -81,7 +81,7 @@ def test_a_malformed_lock_is_refused_by_line(text: str) -> None:
 
 
 def test_a_fetch_fills_the_cache_once(tmp_path: Path, java_home: Path, one_jar: Jar) -> None:
-    """The second call asks nobody: not even Java is started."""
+    """The second call sends no request: it does not even start Java."""
     fake_java(java_home, f'mkdir -p "$work/jars"; printf content > "$work/jars/{one_jar.file_name}"\n')
     (path,) = ensure_jars(JarSet.S3, root=tmp_path / "cache", progress=io.StringIO())
     assert path.read_bytes() == b"content"
@@ -119,7 +119,7 @@ def test_a_failed_request_is_tried_again(tmp_path: Path, java_home: Path, one_ja
 
 
 def test_the_larger_set_serves_for_the_smaller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who has fetched everything needs no network for a directory store."""
+    """A machine that has fetched everything needs no network for a directory store."""
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
     directory = jars_directory(locked_jars(JarSet.S3), tmp_path)
     directory.mkdir(parents=True)

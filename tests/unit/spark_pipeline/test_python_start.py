@@ -59,7 +59,7 @@ def test_archives_of_another_spark_stay_where_they_are(tmp_path: Path) -> None:
 
 
 def test_another_sitecustomize_still_runs(tmp_path: Path) -> None:
-    """Python runs the first that it finds, and somebody's coverage or tracing may be the second."""
+    """Python runs the first that it finds; a coverage or tracing tool's may be the second."""
     (tmp_path / "sitecustomize.py").write_text("import os\nos.environ['RAN'] = 'yes'\n")
     assert _printed("import os; print(os.environ['RAN'])", python_path({"PYTHONPATH": str(tmp_path)})) == "yes"
 

@@ -17,7 +17,7 @@ THREADS_END_SECONDS_MAX = 20
 
 @pytest.fixture
 def client_threads() -> Callable[[], list[str]]:
-    """Names of the threads of clients; what another test of this process left to its time-outs is not this one's."""
+    """Names of the threads of clients; threads that another test of this process left to their time-outs don't count."""
     earlier = set(threading.enumerate())
     return lambda: [
         thread.name for thread in threading.enumerate() if thread.name.startswith("tidelog") and thread not in earlier
@@ -48,7 +48,7 @@ def two_gateways(gateway: FakeGateway) -> Iterator[tuple[FakeGateway, FakeGatewa
 
 @pytest.fixture
 def dead_url() -> str:
-    """An address of this machine where nobody listens."""
+    """An address of this machine where no process listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{probe.getsockname()[1]}"

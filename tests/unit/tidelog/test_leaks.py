@@ -70,7 +70,7 @@ def test_a_connection_given_back_after_close_is_closed(gateway: FakeGateway, cli
 def test_closing_ends_a_question_that_nobody_answers(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch, client_threads: Threads
 ) -> None:
-    """The look-up of owners does not wait out its time-out once the client is closed, nor asks anybody else."""
+    """The look-up of owners does not wait out its time-out once the client is closed, nor asks another gateway."""
     monkeypatch.setattr("tidelog.limits.OWNERS_TIMEOUT_MS", 300_000)
     answer = threading.Event()
     gateway.misbehave("GET /v1/cluster", lambda _exchange: answer.wait(60))

@@ -17,7 +17,7 @@ FOREIGN = ("gateway", "compaction", "regex", "httptools", "uvicorn", "log_format
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """Of somebody whose files have the names of our modules, and of those that we import."""
+    """Of a user whose files have the names of our modules, and of those that we import."""
     for name in FOREIGN:
         (tmp_path / f"{name}.py").write_text(f"print('foreign {name}')\nraise SystemExit(0)\n")
     return tmp_path

@@ -31,7 +31,7 @@ REQUEST_TIMEOUT_MS = 30_000
 
 @dataclass
 class Clock:
-    """Stands for the module ``time``; it moves when somebody waits."""
+    """Stands for the module ``time``; it moves when a thread waits."""
 
     now_s: float = 1_000.0
 
@@ -126,8 +126,11 @@ def network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("network", [1, 2], indirect=True)
 def test_a_day_of_outages_loses_and_doubles_nothing(network: SimulatedNetwork) -> None:
-    """Every record has its outcome within its time, and the log says the same: acknowledged ones once, at their offsets and
-    in order; refused and timed out ones never; ones in doubt at most once."""
+    """Every record has its outcome within its time, and the log agrees.
+
+    Acknowledged records are there once, at their offsets and in order; refused and timed out ones never; ones in doubt at most
+    once.
+    """
     threads_before = set(threading.enumerate())
     clock, log = network.clock, network.log
     log.carry_out(Asked("POST", "/v1/topics", {}, {}, b'{"name":"t","partition_count":1,"config":{}}'))

@@ -153,7 +153,7 @@ def test_a_reader_does_not_wait_for_what_was_dropped(monkeypatch: pytest.MonkeyP
 
 
 def test_offsets_of_an_aborted_transaction_are_swept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sweep drops pending offsets without a transaction, also when no client reads the group."""
+    """The sweep drops an aborted transaction's pending offsets, also when no client reads the group."""
     monkeypatch.setattr("gateway.transactions.sweeping.LEFT_ALONE_MS", -1)
 
     async def scenario() -> None:

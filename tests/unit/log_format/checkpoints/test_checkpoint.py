@@ -102,7 +102,7 @@ def rows(table: pa.Table) -> list[str]:
 
 
 def test_an_older_checkpoint_is_not_written_over_a_newer_one(bench: TopicBench) -> None:
-    """Who comes late with an old version writes nothing, and the hint does not go back."""
+    """A late writer with an old version writes nothing, and the hint does not go back."""
     gateway = eventful(bench)
     write_checkpoint(bench.store, "flights", gateway.log.state.version, 0)
     bench.store.requests.clear()
@@ -125,7 +125,7 @@ def test_a_checkpoint_costs_what_decision_001_says(bench: TopicBench) -> None:
 
 
 def test_a_checkpoint_that_is_there_stays_byte_for_byte(bench: TopicBench) -> None:
-    """A second one of its version, later and so with fewer tombstones, must not break who is reading the first by ranges."""
+    """A second one of its version, later and so with fewer tombstones, must not break a reader of the first by ranges."""
     gateway = bench.create(1)
     for value in (b"a", b"b"):
         bench.append(gateway, {0: [value]})
@@ -142,8 +142,10 @@ def test_a_checkpoint_that_is_there_stays_byte_for_byte(bench: TopicBench) -> No
 
 
 def test_a_checkpoint_overtaken_by_clean_up_is_not_written(bench: TopicBench) -> None:
-    """While it was made from an older one, a newer checkpoint came and clean-up deleted what is below: what was read then
-    may be anything, so it is read again or given up."""
+    """A checkpoint is read again or given up when a newer one came while it was made from an older one.
+
+    Clean-up may have deleted what is below the newer one, so what was read then may be anything.
+    """
     gateway = bench.create(1)
     for number in range(6):
         bench.append(gateway, {0: [b"%d" % number]})
@@ -180,8 +182,10 @@ def test_a_store_that_fails_raises(bench: TopicBench) -> None:
 
 
 def test_tombstones_fade(bench: TopicBench) -> None:
-    """Removed segments are named until they may be deleted and an hour longer, for whoever deletes them; not for ever, since
-    each checkpoint would be the larger by them."""
+    """Removed segments are named until they may be deleted and an hour longer, for the process that deletes them.
+
+    They are not named for ever, since each checkpoint would be the larger by them.
+    """
     gateway = bench.create(1, deleted_file_retention_ms=DAY_MS)
     bench.append(gateway, {0: [b"a"]})
     path = gateway.log.state.manifest.segments()[0].path

@@ -1,4 +1,4 @@
-"""The Parquet object of a checkpoint: who only wants the state does not pay for what was removed."""
+"""The Parquet object of a checkpoint: a reader of the state alone does not pay for what was removed."""
 
 from __future__ import annotations
 

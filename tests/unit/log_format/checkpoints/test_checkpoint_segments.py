@@ -53,7 +53,7 @@ def of(*adds: dict[str, Any]) -> pa.StructArray:
     ids=["name", "upper case", "directory", "encoded", "large", "footer beyond", "checksum"],
 )
 def test_what_is_unusual_is_taken_one_by_one(unusual: dict[str, Any]) -> None:
-    """No segment is lost or changed for having a path or numbers that the columns have no place for."""
+    """No segment is lost or changed for having a path or numbers that the columns can't hold."""
     adds = of(add(PATH.format(1)), unusual)
     assert columns_of(adds) is None
     manifest = Manifest()
@@ -102,7 +102,7 @@ def test_twice_is_corrupt() -> None:
 
 
 def test_runs_may_be_as_long_as_they_like() -> None:
-    """A run of more offsets than 32 bits count, as key compaction may leave it, keeps its place."""
+    """A run of more offsets than 32 bits count, as key compaction may leave it, keeps its offsets."""
     ends = 2**40, 2**40 + 2**35
     found = columns_of(
         of(*(add(PATH.format(i), runs=[[0, end - 2**34, end, 1, 10, 0, 9]]) for i, end in enumerate(ends)))

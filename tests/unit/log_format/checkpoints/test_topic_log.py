@@ -87,7 +87,7 @@ def test_the_hint_is_only_a_hint(bench: TopicBench, hint: bytes | None) -> None:
 
 
 def test_a_sleeper_finds_the_head(bench: TopicBench) -> None:
-    """Who slept while the commits behind its own were cleaned away does not take the hole for the end of the log."""
+    """A reader that slept while the commits behind its version were cleaned away does not take the hole for the log's end."""
     gateway = grow(bench, 2)
     sleeper = bench.gateway()
     sleeper.log.refresh()
@@ -100,7 +100,7 @@ def test_a_sleeper_finds_the_head(bench: TopicBench) -> None:
 
 
 def test_a_sleeper_does_not_believe_what_landed_in_a_hole(bench: TopicBench) -> None:
-    """A put that arrives after clean-up is no commit: nobody's state ever holds it, not for a moment."""
+    """A put that arrives after clean-up is no commit: no reader's state ever holds it, not for a moment."""
     gateway = grow(bench, 2)
     seen: list[int] = []
     sleeper = TopicLog(

@@ -1,4 +1,4 @@
-"""Rendezvous hashing: balanced, the same for everybody, and little moves when gateways come or go."""
+"""Rendezvous hashing: balanced, the same in every process, and little moves when gateways come or go."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_a_lost_request_is_sent_again(bench: TopicBench) -> None:
 
 
 def test_a_foreign_commit_is_replayed(bench: TopicBench) -> None:
-    """Somebody else took the version and the offsets: the next version, the next offsets."""
+    """Another writer took the version and the offsets: the next version, the next offsets."""
     one, other = bench.create(1), bench.gateway()
     other.log.refresh()
     bench.append(other, {0: [b"theirs", b"theirs too"]})
@@ -128,7 +128,7 @@ def test_nobody_knows_when_nothing_can_be_read_back(bench: TopicBench) -> None:
 
 
 def test_retries_are_bounded(bench: TopicBench) -> None:
-    """Whoever loses version after version steps down at last, and says that nothing happened."""
+    """A committer that loses version after version steps down at last, and says that nothing happened."""
     one, other = bench.create(1), bench.gateway()
 
     def faster(real: Any, key: str, data: bytes) -> None:
@@ -158,7 +158,7 @@ def test_a_refusal_is_up_to_date(bench: TopicBench) -> None:
 
 
 def test_a_topic_that_somebody_else_made_is_known(bench: TopicBench) -> None:
-    """Who saw that there is no topic does not refuse a change for a topic that was made since."""
+    """A committer that saw no topic does not refuse a change for a topic that was made since."""
     one = bench.gateway()
     with pytest.raises(UnknownTopic):
         one.committer.commit(DeleteTopic())
@@ -167,7 +167,7 @@ def test_a_topic_that_somebody_else_made_is_known(bench: TopicBench) -> None:
 
 
 def test_a_segment_that_is_too_old_is_not_committed(bench: TopicBench) -> None:
-    """Orphans may be collected after a while: who comes so late uploads anew, under another name."""
+    """Orphans may be collected after a while: a committer that comes so late uploads anew, under another name."""
     gateway = bench.create(1)
     append = Append([bench.batch(gateway, {0: [b"a"]})], bench.new_id)
     segment = append.stage(gateway.log.state, gateway.log.state.next_offsets)
@@ -219,8 +219,10 @@ def go_on_and_clean_up(bench: TopicBench, *, keep_from: int) -> Any:
 
 
 def test_a_put_into_a_hole_is_no_commit(bench: TopicBench) -> None:
-    """Who slept so long that clean-up has deleted the version that it then writes does not take it for success: the
-    records come behind the head."""
+    """A committer does not take it for success when it slept and writes a version that clean-up has deleted.
+
+    The records come behind the head.
+    """
     gateway = bench.create(1)
     bench.store.script["put"] = [sleeps_first(bench, go_on_and_clean_up(bench, keep_from=3))]
     assert bench.append_values(gateway, {0: [b"mine"]}) == (Appended(0, 3, 1),)
@@ -228,7 +230,7 @@ def test_a_put_into_a_hole_is_no_commit(bench: TopicBench) -> None:
 
 
 def test_an_answer_that_took_hours_may_mean_anything(bench: TopicBench) -> None:
-    """When so long passed after the put that the commit may have been cleaned away since, nobody knows."""
+    """When so long passed after the put that the commit may have been cleaned away since, the outcome is unknown."""
     gateway = bench.create(1)
 
     def answered_late(real: Any, *arguments: Any) -> None:
@@ -243,7 +245,9 @@ def test_an_answer_that_took_hours_may_mean_anything(bench: TopicBench) -> None:
 
 
 def test_a_put_that_slept_on_its_way_may_mean_anything(bench: TopicBench) -> None:
-    """When it can't be told whether the put came before or after clean-up, nobody knows; readers see nothing of it."""
+    """When it can't be told whether the put came before or after clean-up, the outcome is unknown; readers see nothing of
+    it.
+    """
     gateway = bench.create(1)
     bench.store.script["put_if_absent"] = [sleeps_first(bench, go_on_and_clean_up(bench, keep_from=3))]
     with pytest.raises(OutcomeUnknown):
@@ -253,14 +257,14 @@ def test_a_put_that_slept_on_its_way_may_mean_anything(bench: TopicBench) -> Non
 
 
 def test_a_long_sleep_alone_is_no_doubt(bench: TopicBench) -> None:
-    """Who slept while nobody else did anything is acknowledged as ever."""
+    """A committer that slept while no other process did anything is acknowledged as ever."""
     gateway = bench.create(1)
     bench.store.script["put_if_absent"] = [sleeps_first(bench)]
     assert bench.append_values(gateway, {0: [b"mine"]}) == (Appended(0, 0, 1),)
 
 
 def test_doubt_that_can_not_be_settled_is_told(bench: TopicBench) -> None:
-    """When the store does not show whether the put landed in a hole, nobody knows."""
+    """When the store does not show whether the put landed in a hole, the outcome is unknown."""
     gateway = bench.create(1)
     bench.store.script["put_if_absent"] = [sleeps_first(bench)]
     bench.store.script["list"] = [TIMED_OUT]
@@ -277,7 +281,7 @@ def test_a_store_that_shows_nothing_changes_nothing(bench: TopicBench) -> None:
 
 
 def test_garbage_in_the_log_is_corrupt(bench: TopicBench) -> None:
-    """A version that holds no commit is not ours and nobody's: ``CorruptData``, and nothing of ours is there."""
+    """A version that holds no commit is no writer's: ``CorruptData``, and nothing of ours is there."""
     gateway = bench.create(1)
     bench.store.put(bench.key(f"{1:020d}.json"), b"garbage")
     with pytest.raises(CorruptData):
@@ -285,7 +289,7 @@ def test_garbage_in_the_log_is_corrupt(bench: TopicBench) -> None:
 
 
 def test_a_vanished_object_is_written_again(bench: TopicBench) -> None:
-    """412 and then nothing there: whoever held the version is gone, and the put is repeated."""
+    """412 and then nothing there: the object that held the version is gone, and the put is repeated."""
     gateway = bench.create(1)
     bench.store.script["put_if_absent"] = [ObjectExists("k")]
     bench.store.script["get"] = [ObjectMissing("k")]

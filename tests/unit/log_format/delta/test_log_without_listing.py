@@ -66,7 +66,7 @@ def listed(bench: TopicBench) -> Iterator[list[str]]:
 
 
 def look(bench: TopicBench) -> tuple[int, int]:
-    """Somebody who has just come: the head's version, and how often the log was listed."""
+    """What a new reader finds: the head's version, and how often it listed the log."""
     with listed(bench) as listings:
         return bench.gateway().log.refresh().version, len(listings)
 
@@ -84,7 +84,7 @@ def test_a_first_look_lists_no_log(bench: TopicBench, behind: int) -> None:
 
 
 def test_a_look_after_a_pause_lists_no_log(bench: TopicBench) -> None:
-    """Who knows the head and has not looked for long asks the notes, and loads nothing because of a new checkpoint."""
+    """A reader that knows the head and has not looked for long asks the notes, and does not load a new checkpoint."""
     gateway = grow(bench, 5)
     checkpoint(bench, 3, 5)
     clean(bench, 3)
@@ -98,7 +98,7 @@ def test_a_look_after_a_pause_lists_no_log(bench: TopicBench) -> None:
 
 
 def test_a_stale_hint_is_found_out(bench: TopicBench) -> None:
-    """Who slept wrote a checkpoint, and the hint to it, where clean-up has been: the log does not end there."""
+    """A writer that slept put a checkpoint, and the hint to it, where clean-up has been: the log does not end there."""
     grow(bench, FAR + 3)
     checkpoint(bench, 3)
     old = bench.store.get(bench.key(f"{3:020d}.checkpoint.parquet"))
@@ -110,7 +110,7 @@ def test_a_stale_hint_is_found_out(bench: TopicBench) -> None:
 
 
 def test_what_landed_in_a_hole_is_found_out(bench: TopicBench) -> None:
-    """The same, and a committer that slept put its commit behind that checkpoint: nobody takes it for one."""
+    """The same, and a committer that slept put its commit behind that checkpoint: no reader takes it for one."""
     grow(bench, FAR + 3)
     checkpoint(bench, 3)
     names = [f"{3:020d}.checkpoint.parquet", f"{4:020d}.json"]
@@ -214,7 +214,7 @@ def test_a_checkpoint_is_written_without_a_listing_of_the_log(bench: TopicBench)
 
 
 def test_notes_only_rise() -> None:
-    """Of several who clean up at once the furthest is heard; an older one never takes its place, and few are left."""
+    """Of several clean-ups at once the furthest one's note counts; an older note never replaces it, and few are left."""
     store = MemoryStore()
     assert cleaned_below(store, ROOT) == 0
     for version, expected in ((5, 5), (9, 9), (7, 9), (9, 9), (12, 12), (13, 13)):

@@ -52,7 +52,7 @@ def foreign_commit(bench: TopicBench, gateway: TopicUser, action: dict[str, Any]
 
 @pytest.mark.parametrize("what", FOREIGN)
 def test_nobody_reads_or_writes_behind_a_foreign_feature(bench: TopicBench, what: str) -> None:
-    """Who knew the table before, who comes new, and who appends are told the same; once it is gone all go on."""
+    """An old reader, a new reader and a writer of the table are told the same; once the feature is gone all go on."""
     said, action = FOREIGN[what]
     gateway = bench.create(1)
     bench.append(gateway, {0: [b"a"]})
@@ -71,7 +71,7 @@ def test_nobody_reads_or_writes_behind_a_foreign_feature(bench: TopicBench, what
 
 
 def test_a_protocol_below_ours_and_names_that_look_alike_are_no_feature(bench: TopicBench) -> None:
-    """What the protocol allows anybody to write is taken."""
+    """What the protocol allows any writer is taken."""
     gateway = bench.create(1)
     bench.append(gateway, {0: [b"a"]})
     key = foreign_commit(bench, gateway, {"protocol": {"minReaderVersion": 1, "minWriterVersion": 1}})

@@ -1,4 +1,4 @@
-"""The table of consumers' offsets: who may commit by what the log says, and that any Delta reader opens it."""
+"""The table of consumers' offsets: the log decides which member may commit, and any Delta reader opens the table."""
 
 from __future__ import annotations
 
@@ -105,8 +105,10 @@ def test_who_may_commit(
 def test_who_held_a_commit_while_the_group_was_taken_over_commits_nothing(
     epoch: int | None, wanted: str | None
 ) -> None:
-    """The coordinator's epoch when it took the request: an older one than the log's is refused, since the member may have gone on
-    elsewhere (G7). Who names no epoch is judged by the members alone."""
+    """A commit with an older coordinator's epoch than the log's is refused, since the member may have gone on elsewhere (G7).
+
+    The epoch is the coordinator's when it took the request. A commit that names no epoch is judged by the members alone.
+    """
     late = CommitOffsets(group="g", offsets=(_offset(7),), member="old", generation=5, epoch=epoch)
     decided = late.decide(MOVING, 9)
     assert ("refused" if isinstance(decided, CoordinatorFenced) else None) == wanted
@@ -126,7 +128,9 @@ def test_a_first_position_replaces_only_what_it_was_to() -> None:
 
 
 def test_pending_offsets_count_once_their_transaction_is_decided() -> None:
-    """Prepared they are nobody's; committed they are the group's, aborted nothing, and settling again does nothing."""
+    """Prepared offsets count for no reader; committed they are the group's, aborted nothing, and settling again does
+    nothing.
+    """
     state = GroupsState()
     for transaction in ("x1", "x2"):
         prepared = CommitOffsets(

@@ -123,7 +123,7 @@ def test_gateways_are_counted_by_their_heartbeats(bench: TopicBench) -> None:
 
 
 def test_records_that_expired_long_ago_are_named(bench: TopicBench) -> None:
-    """Retention that nobody carries out is found; what expired a moment ago is nobody's fault."""
+    """Retention that no maintenance carries out is found; records that expired a moment ago are no fault."""
     bench.append(bench.create(retention_ms=1000), {0: [b"a"], 1: [b"b"]})
     bench.clock.pass_ms(diagnosis.OVERDUE_MS)
     assert verdicts(bench) == {}
@@ -135,7 +135,7 @@ def test_records_that_expired_long_ago_are_named(bench: TopicBench) -> None:
 
 @pytest.mark.parametrize("bound", ["SEGMENTS_MAX", "COMMITS_MAX"])
 def test_what_piles_up_is_named(bench: TopicBench, monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
-    """Segments that nobody merges, and commits that no checkpoint covers, are found above their bound only."""
+    """Segments that no maintenance merges, and commits that no checkpoint covers, are found above their bound only."""
     gateway = bench.create()
     for _ in range(4):
         bench.append(gateway, {0: [b"a"]})

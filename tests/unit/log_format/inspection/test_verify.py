@@ -236,7 +236,7 @@ def test_statistics_that_are_wrong_are_found(bench: TopicBench, right: str) -> N
 
 
 def test_statistics_have_to_be_there_but_a_moment_may_be_written_otherwise(bench: TopicBench) -> None:
-    """Whoever moves a log through another program may get other text for the same moment; that is no damage."""
+    """Another program that copies a log may write other text for the same moment; that is no damage."""
     gateway = filled(bench)
     key = bench.key(f"{gateway.log.state.version:020d}.json")
     original = bench.store.get(key)
@@ -260,7 +260,7 @@ def test_a_modification_time_that_goes_back_is_found(bench: TopicBench, checkpoi
 
 
 def test_commits_without_an_id_or_with_one_of_another_are_found(bench: TopicBench) -> None:
-    """Their writers could not tell their own commit from somebody else's. What is no segment and no offset needs none."""
+    """Their writers could not tell their own commit from another's. What is no segment and no offset needs none."""
     gateway = filled(bench)
     key = bench.key(f"{gateway.log.state.version:020d}.json")
     original = bench.store.get(key)

@@ -126,7 +126,7 @@ def test_the_newest_timestamp_at_an_offset_is_that_of_its_run() -> None:
 
 
 def test_sizes_are_of_the_runs() -> None:
-    """A partition's size is that of its own runs, whoever shares their segments."""
+    """A partition's size is that of its own runs, whichever partitions share their segments."""
     manifest = manifest_of(
         ("a", [run(0, 0, 3, size_bytes=7), run(1, 0, 1, size_bytes=1000)]), ("b", [run(0, 3, 4, size_bytes=5)])
     )

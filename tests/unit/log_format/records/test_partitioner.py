@@ -108,7 +108,7 @@ def test_arrays_without_keys(keys: pa.Array) -> None:
 
 @pytest.mark.parametrize("partition_count", [0, -1, PARTITION_COUNT_MAX + 1])
 def test_impossible_partition_counts_are_refused(partition_count: int) -> None:
-    """A wrong count would place records where no reader looks."""
+    """A wrong count would put records into partitions where no reader looks."""
     with pytest.raises(ValueError, match="partition_count"):
         partition_for_key(b"k", partition_count)
     with pytest.raises(ValueError, match="partition_count"):

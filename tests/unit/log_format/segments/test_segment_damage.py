@@ -88,7 +88,7 @@ class TestDamage:
                 decode_footer(wrong, segment.ref(PATH))
 
     def test_row_groups_exchanged(self) -> None:
-        """The bytes of another row group, whole as they are, are not this one's."""
+        """The bytes of another row group, though whole, are not this row group's."""
         segment = self.segment()
         footer = footer_of(segment)
         with pytest.raises(CorruptData):

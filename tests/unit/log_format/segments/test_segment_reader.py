@@ -199,7 +199,7 @@ class TestFindTimestamp:
 
 
 class TestDamage:
-    """A segment that isn't what the log says stops its readers, names itself, and stops nobody else."""
+    """A segment that isn't what the log says stops its readers, which name it, and no others."""
 
     def read(self, reader: SegmentReader, segment: SegmentRef, partition: int = 0) -> pa.Table:
         return reader.read(TOPIC, segment, partition, 0, **NO_LIMIT)

@@ -1,4 +1,4 @@
-"""A store in a directory: what is on the disk, who may write at once, and what a listing reads."""
+"""A store in a directory: what is on the disk, which writers may write at once, and what a listing reads."""
 
 from __future__ import annotations
 

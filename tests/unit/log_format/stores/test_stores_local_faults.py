@@ -122,7 +122,7 @@ def test_a_read_only_directory(read_only: LocalStore, change: Write) -> None:
 
 @pytest.mark.parametrize(("method", "call"), [("put", "rename"), ("put_if_absent", "link"), ("put_if_absent", "fsync")])
 def test_a_process_killed_before_the_object_has_its_name(tmp_path: Path, method: str, call: str) -> None:
-    """A process that dies with its object written, but not placed, leaves nothing that anyone sees or stumbles over."""
+    """A process that dies with its object written, but not yet named, leaves nothing that a reader sees or a writer meets."""
     program = [sys.executable, "-c", DYING, str(tmp_path), call, method]
     died = subprocess.run(program, env={**os.environ, "PYTHONPATH": str(Path.cwd())}, check=False)
     assert died.returncode == -9
@@ -158,7 +158,7 @@ def test_a_file_that_can_not_be_synced(local_store: LocalStore, monkeypatch: pyt
 def test_a_directory_that_can_not_be_synced(
     local_store: LocalStore, monkeypatch: pytest.MonkeyPatch, write: Write
 ) -> None:
-    """When only the name did not reach the disk it may have happened; nobody is shown the object before a sync succeeds."""
+    """When only the name did not reach the disk it may have happened; no reader sees the object before a sync succeeds."""
 
     def fail(_: Path) -> None:
         raise _error(errno.EIO)
@@ -192,7 +192,7 @@ def test_a_directory_that_can_not_be_synced(
 def test_an_object_that_can_not_be_placed(
     local_store: LocalStore, monkeypatch: pytest.MonkeyPatch, write: Write, number: int, may_have_happened: bool
 ) -> None:
-    """An error of link or rename means that nothing happened, but for those which say that nobody knows."""
+    """An error of link or rename means that nothing happened, except those that leave the outcome unknown."""
 
     def fail(*_: object, **__: object) -> None:
         raise _error(number)

@@ -112,7 +112,7 @@ def test_settings_must_be_positive(setting: str) -> None:
 
 
 def test_boto3_is_imported_for_s3_only(tmp_path: Path) -> None:
-    """Who uses a directory neither needs boto3 nor waits for its import."""
+    """A store in a directory neither needs boto3 nor waits for its import."""
     program = (
         "import sys\nfrom log_format.stores import open_store\n"
         f"open_store({str(tmp_path)!r}).put('a', b'x')\n"

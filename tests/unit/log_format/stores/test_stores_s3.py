@@ -258,7 +258,7 @@ def test_retries_end(store: S3Store, server: _FakeServer, operation: Operation, 
 def test_what_does_not_pass_is_reported_at_once(
     store: S3Store, server: _FakeServer, operation: Operation, answer: _Answer, message: str
 ) -> None:
-    """A refusal that nobody but a human can mend: one request, nothing has happened, and a detail that helps."""
+    """A refusal that only an operator can mend: one request, nothing has happened, and a detail that helps."""
     server.answers = [answer]
     with pytest.raises(StoreUnavailable, match=message) as raised:
         operation(store)

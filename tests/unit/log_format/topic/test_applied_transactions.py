@@ -1,4 +1,4 @@
-"""Decided transactions through a topic's log: whoever applies one again, from whatever he knows, appends nothing (G6)."""
+"""Decided transactions through a topic's log: a process that applies one again, whatever it knows, appends nothing (G6)."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_whoever_applies_it_again_appends_nothing(bench: TopicBench) -> None:
 
 
 def test_what_ended_is_told_by_the_floor(bench: TopicBench) -> None:
-    """Memory is bounded by what is not ended, and forgetting never doubles, however late somebody wakes up."""
+    """Memory is bounded by what is not ended, and forgetting never doubles, however late a finisher wakes up."""
     gateway = bench.create(1)
     applied(bench, gateway, FIRST)
     for number in range(4, 50):
@@ -93,7 +93,7 @@ def test_what_ended_is_told_by_the_floor(bench: TopicBench) -> None:
 
 
 def test_one_that_ended_meanwhile_harms_no_other_of_its_flush(bench: TopicBench) -> None:
-    """Two who finish it at once may share a flush, with each other and with records of others: those stand."""
+    """Two finishers at once may share a flush, with each other and with records of others: those stand."""
     gateway = bench.create(1)
     late = TransactionStamp("late", 2, 2)
     applied(bench, gateway, FIRST)
@@ -104,7 +104,7 @@ def test_one_that_ended_meanwhile_harms_no_other_of_its_flush(bench: TopicBench)
 
 
 def test_a_floor_never_goes_down(bench: TopicBench) -> None:
-    """Who has not looked for long brings an old floor along, which opens no door to what ended."""
+    """A finisher that has not looked for long has an old floor, which lets nothing in that has ended."""
     gateway = bench.create(1)
     applied(bench, gateway, FIRST)
     applied(bench, gateway, TransactionStamp("new", 9, 8))

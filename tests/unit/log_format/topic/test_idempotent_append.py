@@ -1,4 +1,4 @@
-"""Stamped requests through the log: whoever tries again, from whatever he knows, gets the first try's places (G5)."""
+"""Stamped requests through the log: a writer that tries again, whatever it knows, gets the first try's places (G5)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def forget_commits(bench: TopicBench, gateway: TopicUser) -> None:
 
 
 def test_another_gateway_knows_the_request_from_the_commits(bench: TopicBench) -> None:
-    """A takeover: who has only the log tells a repeat from a new request, and the next one from one that is ahead."""
+    """A takeover: a writer with only the log tells a repeat from a new request, and the next one from one that is ahead."""
     first, who = bench.create(2), issued(bench)
     (places,) = flush(bench, first, stamped(bench, first, who, 0, {0: [b"a", b"b"], 1: [b"c"]}))
     assert places == (Appended(0, 0, 2), Appended(1, 0, 1))
@@ -169,7 +169,9 @@ def test_two_empty_requests_of_a_producer_go_into_two_commits(bench: TopicBench)
 
 
 def test_forgetting_is_the_same_for_everybody_and_never_doubles(bench: TopicBench) -> None:
-    """Who replays the log, who loads a checkpoint and who was there all the time have forgotten the same producers."""
+    """A reader that replays the log, one that loads a checkpoint and one that was there all the time forget the same
+    producers.
+    """
     first = bench.create(1, producer_id_expiration_ms=1_000)
     old, young = issued(bench, 1), issued(bench, 2)
     once(bench, first, old, 0)
@@ -192,7 +194,7 @@ def test_forgetting_is_the_same_for_everybody_and_never_doubles(bench: TopicBenc
 
 
 def test_an_incarnation_begins_with_no_sequences(bench: TopicBench) -> None:
-    """The topic that was made anew knows nobody, also from a checkpoint and for those who slept through it."""
+    """The re-created topic knows no producer, also from a checkpoint and for readers that slept through it."""
     first, who = bench.create(1), issued(bench)
     sleeper = bench.gateway()
     once(bench, first, who, 0)
@@ -224,7 +226,7 @@ def test_other_readers_open_a_checkpoint_with_producers(bench: TopicBench, tmp_p
 
 
 def test_a_checkpoint_of_somebody_else_forgets_and_doubles_nothing(bench: TopicBench, tmp_path: Path) -> None:
-    """Another Delta writer's checkpoint says nothing of producers: who may be in it is refused, who came later is let in."""
+    """Another Delta writer's checkpoint says nothing of producers: one that may be in it is refused, a later one is let in."""
     gateway, who = on_disk(bench, tmp_path), issued(bench)
     for sequence in range(3):
         once(bench, gateway, who, sequence)
@@ -247,7 +249,7 @@ def test_a_checkpoint_of_somebody_else_forgets_and_doubles_nothing(bench: TopicB
 
 @pytest.mark.parametrize("damage", [b"", b"?", b"AAAA", b"eJw="])
 def test_damaged_producers_in_a_checkpoint_are_found_out(bench: TopicBench, damage: bytes) -> None:
-    """Damage is never taken for "nobody was here"."""
+    """Damage is never taken for the absence of producers."""
     gateway, who = bench.create(1), issued(bench)
     once(bench, gateway, who, 0)
     version = gateway.log.state.version

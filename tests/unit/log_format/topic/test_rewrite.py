@@ -116,7 +116,7 @@ def run(base: int, end: int, *, time_ms: int = 0, size_bytes: int = 10) -> Run:
 
 
 def test_segments_are_replaced_in_one_step() -> None:
-    """Who looks for an offset meanwhile waits: between the two steps it would seem to be gone, and be skipped."""
+    """A reader of an offset waits meanwhile: between the two steps the offset would seem to be gone, and be skipped."""
     manifest = Manifest()
     manifest.add(segment("old"), [run(0, 10)])
     found: list[Any] = []
@@ -197,7 +197,7 @@ def test_a_rewrite_that_loses_records_says_so_to_streams(bench: TopicBench) -> N
 
 
 def test_a_fence_lets_the_log_go_on_once(bench: TopicBench) -> None:
-    """It commits nothing where the log has gone on already, and changes nothing that anybody reads."""
+    """It commits nothing where the log has gone on already, and changes nothing that a reader sees."""
     gateway = bench.create(1)
     version = gateway.log.state.version
     gateway.committer.commit(Fence(version=version))

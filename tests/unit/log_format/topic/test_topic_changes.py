@@ -191,8 +191,10 @@ def test_dead_segments_leave_the_table(bench: TopicBench) -> None:
 def test_many_dead_segments_leave_the_table_by_several_commits(
     bench: TopicBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What everybody who follows the log holds in memory is bounded: a commit lets go of so many segments and no more, the oldest
-    first. The log start moves at once, and retention takes the rest, also for who has just read the checkpoint."""
+    """The memory of every reader that follows the log is bounded: a commit removes a bounded number of segments, oldest first.
+
+    The log start moves at once, and retention takes the rest, also for a reader that has just loaded the checkpoint.
+    """
     monkeypatch.setattr(limits, "REMOVES_PER_COMMIT_MAX", 2)
     gateway = bench.create(1, retention_ms=-1)
     for number in range(6):

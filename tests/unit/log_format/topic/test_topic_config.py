@@ -44,7 +44,7 @@ def test_a_topic_may_not_be_called_so(name: object) -> None:
 
 
 def test_defaults_are_kafkas() -> None:
-    """A topic of which nobody asked anything has the contract's defaults, in its order."""
+    """A topic that was created without settings has the contract's defaults, in its order."""
     assert list(TopicConfig.parse({}).effective().items()) == list(DEFAULTS.items())
     assert TopicConfig.parse({}).properties() == {}
 
@@ -133,7 +133,7 @@ def test_a_smaller_gateway_allows_smaller_records() -> None:
 
 
 def test_unreadable_properties_do_not_hide_a_topic() -> None:
-    """What this version can't read in a table's properties has its default; other tables' properties are nobody's."""
+    """What this version can't read in a table's properties has its default; other properties of a table mean nothing."""
     properties = {
         "tidelog.flush.ms": "soon",
         "tidelog.flush.bytes": "7",
@@ -154,7 +154,7 @@ def test_overrides_are_what_somebody_asked_for() -> None:
 
 
 def test_the_specification_lists_every_setting_with_its_default() -> None:
-    """Who reads the tables without Tidelog knows from the document alone what an absent property means."""
+    """The document alone tells a reader without Tidelog what an absent property of a table means."""
     text = FORMAT.read_text(encoding="utf-8").partition("| setting | values | default |")[2].partition("\n\n")[0]
     rows = [[cell.strip().strip("`") for cell in line.strip("|").split("|")] for line in text.splitlines()[2:]]
     assert {row[0]: row[2] for row in rows} == {name: str(setting.default) for name, setting in SETTINGS.items()}

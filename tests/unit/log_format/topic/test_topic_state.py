@@ -86,7 +86,7 @@ def test_a_log_start_hides_what_is_below(topic: TopicState) -> None:
 
 
 def test_another_id_is_another_topic(topic: TopicState) -> None:
-    """Nothing of the old incarnation remains in the new one, also where nobody reset its numbers."""
+    """Nothing of the old incarnation remains in the new one, also where no commit reset its numbers."""
     deleted = apply(
         topic, metadata(deleted="true"), remove_segment(ref("a"), deletion_timestamp_ms=1, data_change=True)
     )
@@ -111,7 +111,7 @@ def test_compaction_changes_no_offsets(topic: TopicState) -> None:
     "app_id", ["spark-query", "07", "0x1", "-1", "log-start-", "log-start-x", "٣", "9" * 5_000, ""]
 )
 def test_others_txns_are_theirs(topic: TopicState, app_id: str) -> None:
-    """A ``txn`` that names no partition is somebody else's and means nothing here."""
+    """A ``txn`` that names no partition is another program's and means nothing here."""
     assert apply(topic, txn(app_id, 100)).next_offsets.tolist() == [3, 0]
 
 

@@ -121,7 +121,7 @@ def test_records_of_a_deleted_topic_are_gone_with_it(gone: Exception) -> None:
 
 
 def test_a_request_without_records_appends_nothing() -> None:
-    """Its topic has no place."""
+    """The request has no place in its topic."""
     program = _Program()
     program.record_count = 0
     assert program.finish().places == ()

@@ -1,4 +1,4 @@
-"""The table of transactions is bounded: compacted, it tells the same, and what nobody can ask for is forgotten."""
+"""The table of transactions is bounded: compacted, it tells the same, and it forgets what no client can ask for."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _after(state: TransactionsState, decision: Decision, now_ms: int) -> Transac
 
 
 def test_requests_take_no_more_than_their_newest() -> None:
-    """Of a producer the newest five are remembered, of nobody's requests none; a bound holds them all together."""
+    """Of a producer the newest five are remembered, of requests without a producer none; a bound holds them all together."""
     state = TransactionsState()
     for number in range(50):
         now_ms = NOW_MS + number * limits.TRANSACTION_PASSING_MS
@@ -195,7 +195,7 @@ def test_what_is_forbidden_is_never_committed() -> None:
 
 
 def test_a_request_waits_for_the_one_before_it() -> None:
-    """While a producer's request is decided and not in its topics, its next one is not decided, whoever is asked."""
+    """While a producer's request is decided and not in its topics, no gateway decides its next one."""
     state = _after(TransactionsState(), _at_once(0), NOW_MS)
     refusal = judge_request(state, ProducerStamp(WHO, 0, 1), NOW_MS)
     assert isinstance(refusal, BackOff)

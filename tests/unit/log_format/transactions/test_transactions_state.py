@@ -47,8 +47,10 @@ def test_what_expired_is_never_committed() -> None:
 
 
 def test_decisions_of_one_commit_see_each_other() -> None:
-    """A new epoch and the old transaction's commit in one commit: whoever comes first wins, never both. A new epoch has to wait
-    for what is decided: its records must not come before."""
+    """Of a new epoch and the old transaction's commit in one commit the first wins, never both.
+
+    A new epoch has to wait for what is decided: its records must not come before.
+    """
     state, _ = _after(0, TransactionsState(), _begin())
     commit = DecideCommit(transaction_id="t1", staged=("a",))
     assert _after(5, state, _begin("t2"), commit)[1] == ["open", ErrorCode.FENCED_PRODUCER]
@@ -125,8 +127,10 @@ def test_a_damaged_staged_object_is_corrupt() -> None:
 
 
 def test_a_number_outlives_its_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a transactional id has committed last is known long after the id of its transaction is forgotten, and so is nothing of
-    an id without numbers; at some time, or beyond so many, the longest unused go, too."""
+    """A transactional id's last commit is known long after the id of its transaction is forgotten.
+
+    Of an id without numbers nothing is known then. At some time, or beyond so many, the longest unused go, too.
+    """
     state = TransactionsState()
     for who, number in (("plain", None), ("first", 4), ("second", 5)):
         begin = _begin(who, who) if number is None else replace(_begin(who, who), number=number)
@@ -146,7 +150,10 @@ def test_a_number_outlives_its_transaction(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_number_is_committed_once() -> None:
-    """Whoever comes with it again is told that it is committed, or that a later one is; while it is not at its end they wait."""
+    """A driver that repeats it is told that it is committed, or that a later one is.
+
+    While it is not finished the driver waits.
+    """
     job = CommitJob(transaction_id="j1", staged=("a",), new_producer_id="p", transactional_id="q", number=3)
     state, outcomes = _after(0, TransactionsState(), job, job, replace(job, transaction_id="j2"))
     assert outcomes == ["committing", "committing", ErrorCode.UNAVAILABLE]

@@ -46,7 +46,7 @@ def test_the_summary_has_the_furthest_offset_of_each_partition() -> None:
 
 
 def test_files_appear_whole(tmp_path: Path) -> None:
-    """Whoever follows the output directory never reads half a file: nothing is written under a name that is looked for."""
+    """A reader of the output directory never gets half a file: nothing is written under a name that is looked for."""
     output = Output(tmp_path, records=None)
     output.ready()
     assert json.loads((tmp_path / "ready.json").read_text())["ready_at_ms"] > 0

@@ -1,5 +1,7 @@
-"""The driver's commit of a batch on the store: once and over all topics at once, whichever request was the last of a driver that
-died, and whoever brings to its end what it had decided."""
+"""The driver's commit of a batch on the store: once, and over all topics at once.
+
+That holds whichever request was the last of a driver that died, and whichever process finishes what it had decided.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ CHANGES = ("put", "put_if_absent", "delete")
 
 
 class Died(BaseException):
-    """The driver is gone: nobody's handler runs."""
+    """The driver is gone: no handler runs."""
 
 
 class DyingStore(FaultyStore):
@@ -147,8 +149,10 @@ def test_with_log_append_time_rows_have_the_time_of_the_commit(store: DyingStore
 def test_a_driver_that_dies_anywhere_writes_each_batch_once(
     store: DyingStore, is_behind: bool, somebody_comes_by: bool
 ) -> None:
-    """For each change of a commit: die there; whoever comes by finds all of the batch or nothing of it; a new process repeats the
-    batch from the start, and goes on with the next."""
+    """For each change of a commit: the driver dies there, and a reader finds all of the batch or nothing of it.
+
+    A new process repeats the batch from the start, and goes on with the next.
+    """
     store.is_behind = is_behind
     number = died = 0
     while True:

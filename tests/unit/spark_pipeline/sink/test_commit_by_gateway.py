@@ -144,7 +144,7 @@ def test_what_is_refused_is_aborted(answering: Any) -> None:
 
 
 def test_what_may_succeed_is_repeated(answering: Any) -> None:
-    """Nobody there, a lost answer, a proxy's page, an outcome that nobody knows: the same call again, until it is answered."""
+    """No gateway there, a lost answer, a proxy's page, an unknown outcome: the same call again, until it is answered."""
     gateway = answering(None)
     gateway.faults = [
         (0, b""),
@@ -158,7 +158,7 @@ def test_what_may_succeed_is_repeated(answering: Any) -> None:
 
 
 def test_it_ends() -> None:
-    """Where nobody answers, with what the last one did."""
+    """A call ends also when no gateway answers, with the error of the last try."""
     with pytest.raises(TidelogError, match=r"127\.0\.0\.1:9"):
         commit_carried([task(7)], SinkOptions(gateways=(NOBODY,)), call_ms_max=1)
 

@@ -93,7 +93,7 @@ def test_parts_of_columns(rows: list[Any], data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("from_table", [True, False])
 def test_a_chunk_is_handed_out_once_in_any_pieces(from_table: bool) -> None:
-    """Records and tables taken in turn are all the records, once, in order, and the position is always the next one's."""
+    """Records and tables taken in turn are all the records, once, in order, and the position is always the next record's."""
     records = [Record("t", 3, offset * 2, 0, None, b"x" * 50) for offset in range(5_000)]
     chunk = Chunk(PLACE, [], table_from_records(records), 10_007) if from_table else Chunk(PLACE, records, None, 10_007)
     taken: list[int] = []

@@ -77,7 +77,7 @@ def test_what_means_nothing_is_refused_by_name(run: Run, tmp_path: Path, text: s
 
 
 def test_cluster(gateway: FakeGateway, run: Run) -> None:
-    """For people, and as the API has it for programs."""
+    """For the user, and as the API has it for programs."""
     shown = run("cluster")
     assert shown.exit_code == 0, shown.stderr
     found = json.loads(run("cluster", "--json").stdout)

@@ -45,7 +45,7 @@ class Rotations(RuleBasedStateMachine):
 
     @rule(log=log_names, count=st.integers(1, 30))
     def write(self, log: str, count: int) -> None:
-        # Between copying and truncating a line may be lost, as with logrotate: nobody but the writer could help that.
+        # Between copying and truncating a line may be lost, as with logrotate: only the writer could prevent that.
         if log in self.copied:
             return
         data = b""

@@ -1,4 +1,4 @@
-"""Symbolic links publish nothing: a user who may write to a collected directory gets no other user's file into the topic."""
+"""Symbolic links publish nothing: write access to a collected directory gets no other user's file into the topic."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_a_lost_producer_says_whether_the_request_is_in_doubt(
 
 @pytest.mark.parametrize("code", ["RECORD_TOO_LARGE", "REQUEST_TOO_LARGE"])
 def test_what_is_too_large_can_be_cut(gateway: FakeGateway, sink: GatewaySink, code: str) -> None:
-    """It is told apart from what nobody but an operator can mend."""
+    """It is told apart from what only an operator can mend."""
     gateway.misbehave(PRODUCE, gateway.refuse(413, code, limit_bytes=10))
     with pytest.raises(RecordsTooLarge):
         _store(sink)

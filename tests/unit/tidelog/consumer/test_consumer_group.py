@@ -152,7 +152,7 @@ def test_a_member_that_is_out_joins_again(gateway: FakeGateway) -> None:
 
 
 def test_a_fenced_member_does_not_come_back(gateway: FakeGateway) -> None:
-    """Another consumer took the ``instance_id``: two that take it from each other for ever would help nobody."""
+    """Another consumer took the ``instance_id``: joining again would make two take it from each other for ever."""
     fill(gateway, 10, 1)
     with member(gateway, instance_id="i") as consumer:
         read(consumer, 5)

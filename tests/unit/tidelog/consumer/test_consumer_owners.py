@@ -1,4 +1,4 @@
-"""A consumer asks the gateways that are preferred for what it reads and for its group, and whoever is there when they are not."""
+"""A consumer asks the preferred gateways for what it reads and for its group, and any other when those are away."""
 
 from __future__ import annotations
 
@@ -91,7 +91,9 @@ def test_of_several_topics_the_one_with_most_partitions_decides(two_gateways: tu
 
 
 def test_a_partition_is_read_from_its_owner(two_gateways: tuple[FakeGateway, FakeGateway]) -> None:
-    """With ``owners`` partitions belong to gateways in turn, as the topic's description says: nobody is asked for another's."""
+    """With ``owners`` partitions belong to gateways in turn, as the topic's description says: no gateway is asked for
+    another's.
+    """
     given, best = two_gateways
     fill(given, TOPIC, 4, 2, owners=2)
     places = [TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)]

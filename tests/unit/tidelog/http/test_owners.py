@@ -1,4 +1,4 @@
-"""``tidelog.http.owners``: records go straight to the preferred gateway where it can be reached, else to whoever is known."""
+"""``tidelog.http.owners``: records go straight to the preferred gateway where it can be reached, else to any known one."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def cluster(store: str, **urls: str) -> dict[str, Any]:
 
 
 def test_records_go_to_the_preferred_gateway(gateways: list[Gateway], owners_of: Callable[..., Owners]) -> None:
-    """The same gateway that the gateways prefer; while it rests, anyone."""
+    """The same gateway that the gateways prefer; while it rests, any."""
     urls = {"a": gateways[0].url, "b": gateways[1].url}
     for gateway in gateways:
         gateway.cluster = cluster("s", **urls)
@@ -107,7 +107,7 @@ def test_records_go_to_the_preferred_gateway(gateways: list[Gateway], owners_of:
 def test_behind_a_balancer_the_addresses_given_are_kept_to(
     gateways: list[Gateway], owners_of: Callable[..., Owners], behind: str
 ) -> None:
-    """An advertised address that leads nowhere, or to somebody else, is never sent a record."""
+    """An advertised address that leads nowhere, or to another server, is never sent a record."""
     advertised = UNREACHABLE if behind == "nobody" else gateways[1].url
     gateways[0].cluster = cluster("s", a=UNREACHABLE, b=advertised)
     gateways[1].cluster = cluster("t", b=advertised) if behind == "another store" else cluster("s", c=advertised)

@@ -46,7 +46,7 @@ def test_every_future_has_the_offset_of_its_own_record(gateway: FakeGateway) -> 
 
 
 def test_new_partitions_are_known_with_the_next_answer(gateway: FakeGateway) -> None:
-    """A key goes where everybody else's records of it go, one answer after the topic grew: its records stay in order."""
+    """A key goes where other producers' records of it go, one answer after the topic grew: its records stay in order."""
     gateway.create("t", 1)
     key = next(key for number in range(100) if partition_for_key(key := b"%d" % number, 8) == 5)
     with Producer(gateway.url) as producer:
@@ -84,7 +84,7 @@ def test_bytes_are_exact_both_as_json_and_as_arrow(gateway: FakeGateway, count: 
 
 @pytest.mark.parametrize(("idempotent", "busy_max"), [(False, 1), (True, 5)])
 def test_one_producers_records_keep_their_order(gateway: FakeGateway, idempotent: bool, busy_max: int) -> None:
-    """Without sequence numbers two requests on their way could change places, so a topic has one; topics run in parallel."""
+    """Without sequence numbers two requests on their way could swap, so a topic has one; topics run in parallel."""
     for name in ("a", "b", "c"):
         gateway.create(name, 2)
     gateway.commit_seconds = 0.02

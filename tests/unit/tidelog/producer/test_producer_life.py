@@ -163,7 +163,7 @@ def test_serializers_and_what_is_no_record(gateway: FakeGateway) -> None:
 
 
 def test_a_callback_that_waits_for_itself_is_refused(gateway: FakeGateway) -> None:
-    """``flush`` from the sending thread could only end by its time-out; it is refused instead, and harms nobody."""
+    """``flush`` from the sending thread could only end by its time-out; it is refused instead, and does no harm."""
     gateway.create("t")
     raised: list[BaseException] = []
 

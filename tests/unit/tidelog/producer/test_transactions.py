@@ -100,7 +100,7 @@ def test_lost_answers_double_nothing(gateway: FakeGateway, done: bool) -> None:
 
 
 def test_a_commit_in_doubt_is_cleared_up_by_another(gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When nobody could say in time it is ``OutcomeUnknown``; nothing new begins before the same commit has told."""
+    """When no gateway could say in time it is ``OutcomeUnknown``; nothing new begins before the same commit has its answer."""
     monkeypatch.setattr("tidelog.limits.BACKOFF_LAST_MS", 100)
     gateway.create("t")
     with transactional(gateway, delivery_timeout_ms=1_500) as producer:

@@ -33,8 +33,8 @@ NOW_MS = 1_763_683_200_000
 class _Commits:
     """The table in memory; every look is at its head.
 
-    ``are_gone``: none of ``expected`` is in it any more. Nothing is decided until it ``may_decide``; ``regroups``: a member was
-    asked to join anew.
+    ``are_gone``: none of ``expected`` is in it any more. Nothing is decided until it ``may_decide``; ``regroups``: the
+    coordinator asked for a new set of members.
     """
 
     def __init__(self, state: GroupsState, expected: set[str]) -> None:

@@ -43,7 +43,7 @@ def test_it_is_made_like_its_origin(tmp_path: Path) -> None:
 
 
 def test_one_that_is_there_is_widened(tmp_path: Path) -> None:
-    """Its other settings are somebody's wish; its limit would stop the stream one day."""
+    """Its other settings are the operator's choice; its limit would stop the stream one day."""
     store = str(tmp_path)
     create(store, "origin", 1)
     create(store, "bad", 2, max_message_bytes=1_000, retention_ms=5)

@@ -40,7 +40,7 @@ def test_four_options_are_a_pipeline() -> None:
 
 
 def test_options_win_over_the_file(tmp_path: Path) -> None:
-    """A schema that is typed takes the place of the file's, of whichever kind."""
+    """A typed schema replaces the file's, of either kind."""
     config = written(tmp_path, 'topic = "a"\nstore = "x"\noutput = "y"\nschema_file = "none.json"\n' + GOLD)
     settings = read_settings(config, {"topic": "b", "schema": "hour INT", "group": None})
     assert (settings.topic, settings.ddl, settings.group) == ("b", "hour INT", None)
@@ -96,7 +96,7 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, text: str | None, messag
 
 
 def test_the_example_in_the_documentation_is_valid(tmp_path: Path) -> None:
-    """The module's own example, which people copy."""
+    """The module's own example, which operators copy."""
     documented = Settings.__module__
     module = __import__(documented, fromlist=["__doc__"])
     assert module.__doc__ is not None

@@ -66,7 +66,7 @@ def test_every_command_explains_itself(command: tuple[str, ...]) -> None:
 
 
 def test_topics_from_creation_to_deletion(gateway: FakeGateway) -> None:
-    """Each command does its call and says what came of it, to people and, with ``--json``, to programs."""
+    """Each command does its call and reports the result, to the user and, with ``--json``, to programs."""
     assert run("topic", "create", "orders", "-p", "2", "-c", "retention.ms=5", url=gateway.url).exit_code == 0
     assert gateway.topics["orders"].config == {"retention.ms": "5"}
     gateway.topics["orders"].records[0].append(Record("orders", 0, 0, 0, None, b"x"))
@@ -105,7 +105,7 @@ def test_places_are_named_behind_the_sentence(gateway: FakeGateway) -> None:
 
 
 def test_errors_and_their_exit_codes(gateway: FakeGateway, dead_url: str) -> None:
-    """People get a sentence on standard error, programs the contract's fields there; results are never mixed with them."""
+    """The user gets a sentence on standard error, programs the contract's fields there; results are never mixed with them."""
     result = run("topic", "describe", "nope", "--json", url=gateway.url)
     assert result.exit_code == ExitCode.REFUSED
     assert result.stdout == ""
@@ -236,7 +236,7 @@ def filled(gateway: FakeGateway) -> Any:
     ],
 )
 def test_where_to_begin(filled: FakeGateway, where: str, offsets: Any) -> None:
-    """Every way to name a place, in each partition, up to what is there; times without a zone are UTC."""
+    """Every way to say where to begin, in each partition, up to what is there; times without a zone are UTC."""
     result = run("consume", "t", "--from", where, url=filled.url)
     assert result.exit_code == 0
     assert sorted(result.stdout.split()) == sorted(
@@ -282,7 +282,7 @@ def test_without_follow_it_ends_at_what_was_there_when_it_began(filled: FakeGate
 
 
 def test_consume_refuses_what_is_not_there(filled: FakeGateway) -> None:
-    """An offset beyond the end, a partition, a place that is none."""
+    """An offset beyond the end, an unknown partition, a malformed position."""
     assert run("consume", "t", "--from", "11", url=filled.url).exit_code == ExitCode.REFUSED
     assert run("consume", "t", "-p", "5", url=filled.url).exit_code == ExitCode.REFUSED
     assert run("consume", "t", "--from", "yesterday", url=filled.url).exit_code == ExitCode.USAGE

@@ -1,4 +1,4 @@
-"""Unit tests of ``tidelog doctor``: what it says to people and to programs, and with which exit code it ends."""
+"""Unit tests of ``tidelog doctor``: what it tells operators and programs, and with which exit code it ends."""
 
 from __future__ import annotations
 

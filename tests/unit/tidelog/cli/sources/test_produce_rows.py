@@ -107,7 +107,7 @@ def test_a_bad_line_is_named_and_those_before_it_are_stored(
 
 
 def test_what_the_gateway_refuses_is_named_by_its_line(gateway: FakeGateway, run: Run, tmp_path: Path) -> None:
-    """The gateway counts a request's rows; people count their file's lines."""
+    """The gateway counts a request's rows; users count their file's lines."""
     gateway.create("t")
     path = tmp_path / "in.csv"
     path.write_text('id\n1\n"2\n"\n3\n')

@@ -19,7 +19,7 @@ Run = Callable[..., Any]
 
 @pytest.mark.parametrize("command", [("topic", "list"), ("produce", "t"), ("consume", "t"), ("group", "list")])
 def test_waiting_for_a_gateway_is_told_at_once(run: Run, dead_url: str, command: tuple[str, ...]) -> None:
-    """To people, once, before the time is over; programs get the one error at the end."""
+    """The user is told once, before the time is over; programs get the one error at the end."""
     arguments = [*command, "--url", dead_url, "--timeout", "0.6"]
     ended = run(*arguments, given=b"x\n")
     assert ended.exit_code == ExitCode.UNREACHABLE
@@ -41,7 +41,7 @@ def test_the_end_of_the_wait_is_told(run: Run, gateway: FakeGateway) -> None:
 
 
 def test_an_unknown_topic_is_made_by_a_command(run: Run) -> None:
-    """People can type what they are told; who reads the store itself, as Spark does, is told the same."""
+    """The user can type what the error says; a program that reads the store itself, such as Spark, gets the same error."""
     said = run("topic", "describe", "nope").stderr
     assert "'tidelog topic create nope'" in said
     assert "/v1/" not in said

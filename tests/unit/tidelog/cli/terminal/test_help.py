@@ -55,7 +55,7 @@ def test_serve_shows_what_people_need_first(run: Run) -> None:
 def test_maintain_names_the_extra_that_is_enough(
     run: Run, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], extra: str
 ) -> None:
-    """Nobody has to install Spark for work without it."""
+    """Work without Spark needs no installed Spark."""
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     ended = run("maintain", "--store", "./log", *options)
     assert ended.exit_code == ExitCode.FAILED
