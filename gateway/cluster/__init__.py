@@ -1,6 +1,6 @@
-"""Several gateways on one store: who is alive, and who owns which topic, partition and group.
+"""Several gateways on one store: which are alive, and which owns what.
 
-Nothing here is needed for correctness: what it believes may be old or wrong, and costs only conflicts at the commit.
+Correctness needs none of this: a view that is old or wrong only costs conflicts at the commit.
 
 ``keys``        how gateways of one store know each other's heartbeats
 ``heartbeat``   the object by which a gateway says that it is there
