@@ -19,6 +19,6 @@
 ``pool``             threads for what blocks
 ===================  ==================================================================================
 
-No HTTP is known here, nor groups and transactions, which use it; nothing is kept that a restart would miss.
-``gateway.log_engine`` puts the three together.
+The engine knows no HTTP, and no groups and transactions, which use it. A restart loses nothing. ``gateway.log_engine`` puts the
+three together.
 """
