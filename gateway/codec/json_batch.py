@@ -189,7 +189,7 @@ class _Assembly:
         return array
 
     def _merged(self, plain: Sequence[Any], encoded: Sequence[str | UnsetType], absent: Any) -> list[Any]:
-        """Each record's plain or decoded form. ``absent`` stands for neither; where it is ``UNSET`` one of the forms is required."""
+        """Each record's plain or decoded form. ``absent`` stands for neither; where it is ``UNSET`` one of them is required."""
         merged: list[Any] = []
         for given, text in zip(plain, encoded, strict=True):
             if text is UNSET:

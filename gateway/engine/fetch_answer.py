@@ -59,7 +59,7 @@ class Fetched:
 
 @dataclass(slots=True)
 class FetchAnswer:
-    """The result of each partition in the order of the request, and the memory reserved for them: release it once they are sent."""
+    """The result of each partition in the order of the request. Their memory is reserved: release it once they are sent."""
 
     parts: list[Fetched | TidelogError]
     reservation: Reservation

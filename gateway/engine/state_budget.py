@@ -40,7 +40,7 @@ class StateBudget:
         return self._used() + self._under_way
 
     def admit(self, growth_bytes: int) -> Callable[[object], None]:
-        """Count a decision's growth until the caller calls the result, once it is decided. Raises ``BackOff`` (``OVERLOADED``)."""
+        """Count a decision's growth until the caller calls the result. Raises ``BackOff`` (``OVERLOADED``)."""
         growth = max(0, growth_bytes)
         if growth and self.used_bytes + growth > self.bytes_max:
             self._refusals.inc()
