@@ -1,4 +1,4 @@
-"""Operations: is it alive, can it serve, what does it measure, which limits does it have, what can it be asked."""
+"""Operations: is it alive, can it serve, its metrics, its limits, its API."""
 
 from __future__ import annotations
 
