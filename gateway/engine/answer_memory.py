@@ -34,7 +34,7 @@ _WAITING_MAX: Final = 20_000
 
 
 def read_bytes_max(memory: Memory) -> int:
-    """How many bytes of records one answer may have, so that it fits when it is alone, with what is decoded around its records."""
+    """How many bytes of records one answer may have, so that it fits alone, with what is decoded around its records."""
     return max(ROW_GROUP_BYTES_MAX, memory.largest_bytes - AROUND_BYTES)
 
 

@@ -121,7 +121,7 @@ class Forwarding:
         )
 
     async def __call__(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request whose route is ``app``. Raises as ``app``, and ``OutcomeUnknown``, ``BackOff``, ``ClientDisconnect``."""
+        """Handle a request whose route is ``app``. Raises as ``app``; ``OutcomeUnknown``, ``BackOff``, ``ClientDisconnect``."""
         peer = await self._peer_for(scope)
         if peer is None:
             await app(scope, receive, send)

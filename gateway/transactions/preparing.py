@@ -45,7 +45,7 @@ class Preparing:
             raise refusal
 
     async def prepare(self, transaction_id: str, staged: Iterable[StagedOffsets]) -> None:
-        """Make the offsets pending. Raises ``RequestRefused`` (409) where a group refuses them; ``BackOff``, ``OutcomeUnknown``."""
+        """Make them pending. Raises ``RequestRefused`` (409) where a group refuses them; ``BackOff``, ``OutcomeUnknown``."""
         for number, one in enumerate(_by_group(staged)):
             try:
                 await self._committed.commit(

@@ -46,7 +46,7 @@ class Sweeping:
             self._running.cancel()
 
     async def sweep_once(self, *, left_alone_ms: int | None = None) -> None:
-        """Finish decided transactions that were left, abort overdue ones, delete objects staged in vain. Raises ``TidelogError``."""
+        """Finish decided transactions, abort overdue ones, delete objects staged in vain. Raises ``TidelogError``."""
         left_alone_ms = LEFT_ALONE_MS if left_alone_ms is None else left_alone_ms
         staged = await self._staging.transaction_ids()
         transactions = (await self._table.fresh()).transactions
