@@ -2,7 +2,7 @@
 
 msgspec decodes the whole text against the shape of a record, and each column becomes an Arrow array at once. The parser silently
 drops one of two members of the same name, which the contract forbids. So the string delimiters of the decoded records are counted
-and compared with those in the text: a dropped member leaves at least the two of its name unaccounted for.
+and compared with those in the text. A dropped member leaves at least the two of its name unaccounted for.
 
 Where in doubt the answer is None. The caller then reads record by record (``json_record``), which also says what is wrong. So
 this module refuses nothing, and handles only common forms.

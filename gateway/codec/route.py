@@ -33,7 +33,7 @@ def route(
 ) -> tuple[pa.Table, Partitions]:
     """The records with ``BATCH_SCHEMA`` and all timestamps, and the partition of each, in ``[0, partition_count)``.
 
-    ``route_partition`` (None: the route names none) and ``sticky`` are partitions of the topic; ``now_ms`` is the time of arrival
+    ``route_partition`` (None: the route names none) and ``sticky`` are partitions of the topic. ``now_ms`` is the time of arrival
     in milliseconds; with ``log_append_time`` every record gets it. Raises ``RequestRefused`` (400 ``INVALID_RECORD``) for records
     that name a partition that the topic lacks.
     """

@@ -46,8 +46,8 @@ PARTITIONS_PER_STEP: Final = 128
 """Partitions that one request looks at before other requests get their turn."""
 
 POLL_REST: Final = 4
-"""A poll of a long list reads again at the earliest after four times as long as its last read took: a commit to one of many
-partitions must not make it look through all each time."""
+"""A poll of a long list rests after a read, four times as long as the read took. A commit to one of many partitions must not make
+it look through all each time."""
 
 TOPIC_LOOKS_AT_ONCE: Final = 64
 """Topics of one fetch that are looked at side by side."""

@@ -12,7 +12,7 @@ PROGRESS_BYTES_MIN: Final = 1024 * 1024
 TAKEN_BYTES_MIN: Final = 256 * 1024
 """Bytes given to the connection at a time: a client of 1 Mbit/s takes them in time."""
 UNREAD_MS: Final = 3_000
-"""The system reports what a client took in steps of up to a megabyte: over a shorter time a client of a few Mbit/s would seem to
+"""The system reports what a client took in steps of up to a megabyte. Over a shorter time a client of a few Mbit/s would seem to
 stand still."""
 
 
