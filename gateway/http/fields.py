@@ -93,7 +93,7 @@ class OneOf:
 
 
 class NotNull:
-    """A member that may be absent, and is None then, but may not be null."""
+    """A member of type ``X | None``: it may be absent, and is None then, but may not be null."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """The schema of ``X``."""

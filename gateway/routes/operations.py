@@ -1,4 +1,4 @@
-"""Operations: is it alive, can it serve, its metrics, its limits, its API."""
+"""Operations: liveness, readiness, metrics, limits, and the description of the API."""
 
 from __future__ import annotations
 
