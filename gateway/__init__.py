@@ -1,6 +1,6 @@
-"""The gateway: HTTP in front of the log. It keeps nothing that a restart would miss.
+"""The gateway: HTTP in front of the log. A restart loses nothing.
 
-From the outside in, each folder knows only those behind it:
+From the outside in; each folder knows only the folders below it:
 
 ``process``       the process and its sockets; ``assembly`` makes a ``Gateway`` of its settings
 ``app``           the ASGI application: middlewares around the routes
@@ -12,5 +12,5 @@ From the outside in, each folder knows only those behind it:
 ``cluster``       which other gateways live, and which owns what
 ``asgi``, ``http``, ``codec``  what each request needs of HTTP, and records as bytes
 
-``problem``, ``call``, ``memory_budget``, ``metrics`` and the like are the ground and know no folder. ``log_format`` is below all.
+``problem``, ``call``, ``memory_budget``, ``metrics`` and the like know no folder. ``log_format`` is below all.
 """

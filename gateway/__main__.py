@@ -1,7 +1,7 @@
 """``python -m gateway --store URI``: serve a log over HTTP until told to stop.
 
-Prints one line to standard output when it is ready: its URL, its store, the operations listener's URL where there is one; to a
-terminal also what to do next. Logs lines to standard error, JSON unless that is a terminal. Exit status: 0 after a whole drain, 1
+When ready it prints one line to standard output: its URL, its store, the operations listener's URL if it has one. A terminal also
+gets what to do next. Log lines go to standard error, as JSON unless that is a terminal. Exit status: 0 after a complete drain, 1
 when something that was asked for could not be finished, 2 for wrong settings, 3 when it could not start.
 """
 
@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final
 
 if __name__ == "__main__":
-    # Until it serves there is nothing to finish: Ctrl-C ends it at once, without a traceback from some import.
+    # Until it serves there is nothing to finish: Ctrl-C ends it at once, without a traceback from an import.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from gateway import structured_log
@@ -29,7 +29,7 @@ from gateway.proven_store import UnsafeStore
 from gateway.settings import ENVIRONMENT_PREFIX, Settings, SettingsError
 from log_format.version import __version__
 
-EVERY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - they are looked for, not listened on
+EVERY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - compared with, not listened on
 
 _log = logging.getLogger("gateway")
 
@@ -52,13 +52,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     server.run()
     structured_log.WRITER.flush()
     if not server.drained_whole:
-        # Threads may still wait for the store; ending in the ordinary way would wait for them.
+        # Threads may still wait for the store, and an ordinary exit would wait for them.
         os._exit(1)
     return 0
 
 
 def warn_of_address(settings: Settings) -> None:
-    """Say it when what others are told leads each of them to itself."""
+    """Warn when the advertised address leads each other gateway to itself."""
     if settings.host in EVERY_ADDRESS and settings.advertised_url is None:
         _log.warning(
             "clients and other gateways are told %s://%s:%d, which leads each of them to itself: "
@@ -80,7 +80,7 @@ def _announce(store_uri: str, url: str, operations_url: str | None) -> None:
 
 
 def _next_steps(url: str) -> str:
-    """For a person who has just started it."""
+    """What to do next, for the person that started it."""
     return (
         f"  The API, to try in a browser: {url}/docs\n"
         f"  In another terminal:          export TIDELOG_URL={url}\n"

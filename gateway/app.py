@@ -1,7 +1,7 @@
-"""The ASGI application: middlewares around routes around an engine. Everything is an argument; nothing is read from outside.
+"""The ASGI application: middlewares around routes around an engine. Everything is an argument.
 
-FastAPI holds the routes and the lifespan. Requests go through the gateway's own middlewares and dispatcher only: the framework's
-(exit stacks, telemetry, error pages) would cost each request as much as these, and do nothing that is wanted here.
+FastAPI holds the routes and the lifespan. Requests pass through the gateway's own middlewares and dispatcher only. The
+framework's (exit stacks, telemetry, error pages) would double their cost and add nothing.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class OperationsApplication:
 
     ``clients``: the application of the other listener.
 
-    Nothing here waits for a thread that clients keep busy: answers are not compressed, requests are not forwarded.
+    Nothing here waits for a thread that clients keep busy: no answer is compressed, no request forwarded.
     """
 
     def __init__(self, clients: GatewayApplication, gateway: Gateway) -> None:
@@ -119,7 +119,7 @@ class OperationsApplication:
 def create_app(gateway: Gateway, routers: Sequence[APIRouter] = ROUTERS) -> GatewayApplication:
     """The gateway's application; its lifespan starts the engine and, at the end, drains it if the server did not.
 
-    ``routers`` must use ``DirectRoute``. Of several paths that match the most literal is taken.
+    ``routers`` must use ``DirectRoute``. Where several paths match, the most literal is taken.
     """
     return GatewayApplication(gateway, routers)
 
@@ -131,7 +131,7 @@ def _lifespan(gateway: Gateway) -> Lifespan[FastAPI]:
         try:
             yield
         finally:
-            # The server drains on a signal, with a time limit; then this must not wait again.
+            # The server drains on a signal, with a time limit; the lifespan must not wait again.
             if not gateway.engine.draining:
                 await gateway.engine.drain()
             await gateway.membership.leave()

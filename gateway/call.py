@@ -1,13 +1,13 @@
-"""One call of the API, and whether what it asked for stands in the store (docs/http-api.md section 1.7).
+"""One call of the API, and whether its change stands in the store (docs/http-api.md section 1.7).
 
-1. A commit that a call asked for says ``stands`` when it has ended well. The seams that commit do: ``SharedCommits.decide``,
+1. A commit that a call asked for says ``stands`` once it has succeeded. It is said by ``SharedCommits.decide``,
    ``OpenTable.commit``, ``LiveGroup`` and ``Writer.acknowledged``.
-2. From then on the call asks the store for nothing. The seams that ask say ``check_way_back``, which raises each time, not only
-   when the store fails: a route that looks again after its commit fails in its first test.
-3. ``second_part`` allows it to a call that has one, such as a poll that reads after it has committed. Such a call tells a
-   failure of that part inside its answer, or as ``OutcomeUnknown``.
-4. ``unasked`` is for changes that the call only meets on its way: a group is claimed, another's transaction is finished.
-5. What is raised behind ``stands`` all the same is answered as in doubt, never as a refusal (``gateway.asgi.problems``).
+2. From then on the call asks the store for nothing. The parts that ask the store say ``check_way_back`` first. It raises whether
+   or not the store fails, so a route that looks again after its commit fails in its first test.
+3. ``second_part`` allows it to a call with a second part, such as a poll that commits and then reads. The call reports a failure
+   of that part inside its answer, or as ``OutcomeUnknown``.
+4. ``unasked`` is for changes on the way that the call did not ask for: claiming a group, finishing another's transaction.
+5. An error that is raised after ``stands`` all the same is answered as in doubt, never as a refusal (``gateway.asgi.problems``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from contextvars import ContextVar
 
 
 class Call:
-    """What is known of one call. ``stands``: it has changed what it was asked to change."""
+    """What is known of one call. ``stands``: its change is in the store."""
 
     __slots__ = ("has_second_part", "stands", "task")
 
@@ -47,9 +47,9 @@ def stands() -> None:
 
 
 def check_way_back() -> None:
-    """Raise ``RuntimeError`` when the present call has made its change and has no second part: it is a defect to ask further.
+    """Raise ``RuntimeError`` where the present call's change stands and it has no second part: asking the store is a defect then.
 
-    Work in other tasks is not held to it: it goes on behind the answer.
+    Work in other tasks is exempt: it goes on after the answer.
     """
     call = _call.get()
     if call is None or not call.stands or call.has_second_part:
@@ -60,7 +60,7 @@ def check_way_back() -> None:
 
 @contextmanager
 def second_part() -> Iterator[None]:
-    """What the call does in here may fail although its change stands: it tells so in its answer."""
+    """In here the call may fail although its change stands: it says so in its answer."""
     call = _call.get()
     if call is None:
         yield
@@ -74,7 +74,7 @@ def second_part() -> Iterator[None]:
 
 @contextmanager
 def unasked() -> Iterator[None]:
-    """Changes in here are not what the present call asks for."""
+    """The present call did not ask for the changes made in here."""
     token = _call.set(None)
     try:
         yield

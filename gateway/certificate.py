@@ -1,7 +1,7 @@
-"""The certificate that the gateway shows its clients: read from two files, and read again when these have changed.
+"""The certificate that the gateway shows its clients: read from two files, and again when these change.
 
-1. A pair is taken as a whole or not at all: each reading makes a context of its own, which new connections then use.
-2. A pair that can't be used leaves the one before in force, and is logged once.
+1. A pair is taken whole or not at all: each reading makes a new context, which new connections use.
+2. A pair that can't be used is logged once, and the one before stays in force.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ class Certificate:
     """The pair of ``cert_path`` and ``key_path``. ``context`` is for handshakes that begin now."""
 
     def __init__(self, cert_path: str, key_path: str) -> None:
-        """Raises ``ValueError``, whose text says what is wrong with which file."""
+        """Raises ``ValueError``, whose text names the file and what is wrong with it."""
         self._paths = (cert_path, key_path)
         self._seen = self._state()
         self.context = server_context(*self._paths)
 
     def look(self) -> None:
-        """Read the files again if they are others than before. Blocks: for a thread."""
+        """Read the files again if they have changed. Blocks: for a thread."""
         state = self._state()
         if state == self._seen:
             return
@@ -40,7 +40,7 @@ class Certificate:
             _log.warning("new connections get the changed certificate %s", self._paths[0])
 
     def _state(self) -> list[tuple[int, int, int] | None]:
-        """What differs when a file was written or replaced; None: it can't be had."""
+        """Changes when a file is written or replaced; None: a file can't be looked at."""
         return [_file_state(path) for path in self._paths]
 
 
@@ -48,7 +48,7 @@ def server_context(cert_path: str, key_path: str) -> ssl.SSLContext:
     """TLS 1.2 and 1.3 with this certificate. Raises ``ValueError``."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # A client could make the gateway sign over and over on one connection.
+    # Renegotiation would let a client make the gateway sign over and over on one connection.
     context.options |= ssl.OP_NO_RENEGOTIATION
     context.set_alpn_protocols(["http/1.1"])
     for name, path in (("TIDELOG_TLS_CERT", cert_path), ("TIDELOG_TLS_KEY", key_path)):
@@ -68,7 +68,7 @@ def server_context(cert_path: str, key_path: str) -> ssl.SSLContext:
 
 
 def _refuse_password() -> str:
-    """Else OpenSSL asks for it on the terminal."""
+    """OpenSSL would ask for it on the terminal."""
     raise ValueError("the key has a password")
 
 

@@ -1,4 +1,4 @@
-"""One gateway, whole: the parts that routes and the server use. Made last, by ``gateway.process.assembly``."""
+"""One gateway, whole: the parts that routes and the server use. ``gateway.process.assembly`` makes it last."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from log_format.clock import Clock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
-    """``request_memory`` is for bodies, ``answer_memory`` for what fetches hold, ``codec_pool`` for what is large to decode."""
+    """``request_memory`` is for bodies, ``answer_memory`` for what fetches hold, ``codec_pool`` for large bodies and answers."""
 
     settings: Settings
     store_uri: str
@@ -49,6 +49,6 @@ def engine_of(request: Request) -> LogEngine:
 
 
 def answer_memory(request: Request) -> Memory:
-    """The memory for answers, as the client at the other end of the connection has it."""
+    """The memory for answers, as this connection's client has it."""
     client = request.client
     return gateway_of(request).answer_memory.of("" if client is None else client.host)

@@ -1,13 +1,13 @@
 """The names by which a gateway may be addressed: the value of ``Host``.
 
-A web site whose name suddenly resolves to a gateway's address (DNS rebinding) speaks to the gateway as its own server: the
-browser sees one origin, and only ``Host`` still has the site's name. So names are looked at. What always passes:
+This is against DNS rebinding: a web site whose name suddenly resolves to a gateway's address. To the browser the gateway is then
+the site's own server, and only ``Host`` still has the site's name. What always passes:
 
 1. Addresses: a page loaded from an address was not loaded from a name that now points elsewhere.
-2. ``localhost`` and what ends in it: browsers never ask a name server for these.
+2. ``localhost`` and names that end in it: browsers never ask a name server for these.
 3. The host of ``advertised_url``, by which the other gateways forward.
 
-This is no access control: any other client may send whatever ``Host`` it likes.
+This is no access control: any other client may send any ``Host``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class AllowedHosts:
             self._exact.add((urlsplit(advertised_url).hostname or "").lower())
         self._below = (".localhost", *(name for name in listed if name.startswith(".")))
         self._any = names is None and not is_loopback(host)
-        # A name of one label is nobody's web site: containers and machines of the same network have such names.
+        # A name of one label is no public web site: containers and machines of one network have such names.
         self._one_label = names is None
         self._judged = lru_cache(maxsize=_CACHE_SIZE)(self._judge)
 

@@ -54,7 +54,7 @@ _log = logging.getLogger("gateway.engine")
 
 
 def new_id() -> str:
-    """An id that no other call will make."""
+    """An id that no other call makes."""
     return str(uuid.uuid4())
 
 
@@ -93,8 +93,8 @@ def _topic_parts(
 
 
 class LogEngine:
-    """One gateway's engine. ``store`` is written and looked at; ``cold_store`` is the same store with connections of its own,
-    so that reading old records never waits for writers, nor they for it. Belongs to the event loop."""
+    """One gateway's engine. ``store`` takes the writes and the looks at logs. ``cold_store`` is the same store over connections
+    of its own, so that readers of old records and writers never wait for each other. Belongs to the event loop."""
 
     def __init__(
         self,
@@ -169,20 +169,20 @@ class LogEngine:
         return sum(1 for topic in self.topics if topic.state.exists)
 
     async def start(self) -> None:
-        """Get ready, and begin what is to be done beside requests.
+        """Get ready, and begin the work beside requests.
 
-        Nothing is read before it is asked for, so starting takes no time, however many topics there are.
+        Nothing is read before a caller asks for it, so the start is quick with any number of topics.
         """
         await self.warm_up()
         self.sweeping.start()
         self.groups.start()
 
     async def warm_up(self) -> None:
-        """Use the encoder once: what Arrow loads with its first use (a third of a second) no request shall wait for."""
+        """Use the encoder once: Arrow's first use loads for a third of a second, for which no request shall wait."""
         await self._access.write_pool.run(_warm_up)
 
     def refuse_work(self) -> None:
-        """From now on no new work is taken; what is under way goes on."""
+        """Take no new work from now on; work under way goes on."""
         self._draining.begun = True
 
     async def drain(self) -> None:
@@ -197,7 +197,7 @@ class LogEngine:
         await self._access.look_pool.run(self._ask_store)
 
     async def measure(self) -> None:
-        """Look at how far groups are behind, now and then and for a bounded time. Raises nothing."""
+        """Look from time to time at how far groups are behind, for a bounded time. Raises nothing."""
         if not self.draining:
             await self.groups.lag_watch.look()
 
@@ -213,7 +213,7 @@ class LogEngine:
         return topic
 
     async def check_producer(self, stamp: ProducerStamp | None) -> None:
-        """Raise ``RequestRefused`` unless the producer that stamped a request was given its id here, and is not fenced."""
+        """Raise ``RequestRefused`` unless this store issued the stamp's producer id and its producer is not fenced."""
         if stamp is None:
             return
         if kind_of(stamp.producer_id) == TRANSACTIONAL:
@@ -222,7 +222,7 @@ class LogEngine:
             await self.producer_ids.check(stamp)
 
     async def turn_of(self, length_bytes: int) -> Reservation:
-        """Wait until a request's body of this length may be read; release what is returned when the request is over.
+        """Wait until a request's body of this length may be read. The caller releases the result when the request is over.
 
         Raises ``BackOff`` (``OVERLOADED``).
         """
@@ -233,7 +233,7 @@ class LogEngine:
         )
 
     def _ask_store(self) -> None:
-        # A listing that ends at its first answer: neither topics nor a certain object need be there.
+        # One LIST that ends at its first answer: it works without topics and without any certain object.
         for _ in self._store.list_directories(layout.TOPICS):
             return
 
@@ -244,4 +244,4 @@ class LogEngine:
         self.sweeping.stop()
         await self._finishing.drain()
         await self.administration.drain()
-        # The pools stay: requests that are under way are still answered.
+        # The pools stay: requests under way are still answered.

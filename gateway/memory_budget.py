@@ -1,11 +1,11 @@
-"""Bounds on memory: what is about to be held is reserved first, and what does not fit is refused or waits.
+"""Bounds on memory: memory is reserved before it is used; a reservation that does not fit is refused or waits.
 
-1. The sum of all reservations of a budget never exceeds its ``bytes_max``, but for ``Reservation.hold``.
+1. The reservations of a budget never exceed its ``bytes_max`` together, except by ``Reservation.hold``.
 2. A reservation is released exactly once, whatever happens to its request; releasing again does nothing.
-3. Those who wait are served in order, so that a large one is not starved by small ones.
-4. A part may be kept (``kept_bytes``) for clients that hold little, and half of it for small or brief reservations of any
-   client: they pass those who wait. So one client that never reads its answers holds up itself, and not everybody. Who a client
-   is says the caller: behind a proxy all are one, and have all but the kept part together.
+3. Waiting reservations are served in order, so that small ones do not starve a large one.
+4. A part may be kept (``kept_bytes``) for clients that hold little, and half of it for small or brief reservations of any client.
+   These pass the waiting ones. So a client that never reads its answers holds up only itself. The caller names the client. Behind
+   a proxy all clients are one, and share all but the kept part.
 
 Not thread-safe: everything here belongs to the event loop.
 """
@@ -21,7 +21,7 @@ from typing import Final, Protocol, Self
 from gateway.problem import overloaded
 
 SMALL_BYTES: Final = 256 * 1024
-"""A reservation up to this size may take of the kept part, whoever asks."""
+"""A reservation up to this size may take of the kept part, whichever client asks."""
 
 
 class Memory(Protocol):
@@ -29,7 +29,7 @@ class Memory(Protocol):
 
     @property
     def client(self) -> str | None:
-        """Who reserves; None: nobody in particular."""
+        """The client that reserves; None: none in particular."""
         ...
 
     @property
@@ -60,18 +60,18 @@ class Reservation:
         self.size_bytes = size_bytes
 
     def grow(self, by_bytes: int) -> None:
-        """Reserve so many more. Raises ``BackOff`` (``OVERLOADED``), keeping what there was."""
+        """Reserve so many more bytes. Raises ``BackOff`` (``OVERLOADED``), and keeps what it had."""
         self._budget.take(by_bytes, self._client, self._is_kept)
         self.size_bytes += by_bytes
 
     def cover(self, size_bytes: int) -> None:
-        """Reserve as much as is missing to ``size_bytes``, or to the whole budget. Raises ``BackOff``, keeping what there was."""
+        """Grow to ``size_bytes``, or to the whole budget if that is less. Raises ``BackOff``, and keeps what it had."""
         missing = min(size_bytes, self._budget.bytes_max) - self.size_bytes
         if missing > 0:
             self.grow(missing)
 
     def hold(self, size_bytes: int) -> None:
-        """Have exactly so many, also beyond the budget: for what is there already and can't be refused."""
+        """Hold exactly so many bytes, even beyond the budget: for memory that is in use already and can't be refused."""
         if size_bytes > self.size_bytes:
             self._budget.count(size_bytes - self.size_bytes, self._client, self._is_kept)
             self.size_bytes = size_bytes
@@ -99,7 +99,7 @@ class Reservation:
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    """Who waits for how much; ``turn`` has the reservation when it is served."""
+    """A waiting reservation; ``turn`` has it once it is served."""
 
     wanted: int
     client: str | None
@@ -113,7 +113,7 @@ class _Waiting:
 
 
 class MemoryBudget:
-    """So many bytes for one purpose, which ``purpose`` names in the refusal ("request bodies")."""
+    """So many bytes for one purpose, which refusals name ("request bodies")."""
 
     client: None = None
 
@@ -130,17 +130,17 @@ class MemoryBudget:
 
     @property
     def waiting_count(self) -> int:
-        """How many wait for room."""
+        """How many reservations wait for room."""
         return len(self._waiting)
 
     def longest_wait_ms(self) -> int:
-        """The longest wait of those who wait, or have waited since this was last asked; 0: nobody did."""
+        """The longest wait, current ones included, since this was last asked; 0 without any."""
         longest_ms, self._longest_wait_ms = self._longest_wait_ms, 0
         return max(longest_ms, self._waiting[0].waited_ms()) if self._waiting else longest_ms
 
     @property
     def largest_bytes(self) -> int:
-        """The most that one reservation in turn can have: what is not kept."""
+        """The most that one waiting reservation can get: all but the kept part."""
         return self.bytes_max - self._kept_max
 
     def of(self, client: str) -> ClientMemory:
@@ -148,7 +148,7 @@ class MemoryBudget:
         return ClientMemory(self, client)
 
     def held_by(self, client: str) -> int:
-        """What the client's reservations take."""
+        """How much the client has reserved."""
         return self._of_clients.get(client, 0)
 
     def reserve(self, size_bytes: int = 0, client: str | None = None) -> Reservation:
@@ -165,10 +165,10 @@ class MemoryBudget:
         client: str | None = None,
         is_brief: bool = False,
     ) -> Reservation:
-        """Take ``size_bytes`` as soon as those who came before are served, waiting at most ``wait_ms``.
+        """Take ``size_bytes`` once all earlier reservations are served; waits at most ``wait_ms``.
 
-        More than the whole budget (without its kept part) counts as the whole: the largest permitted request must be served
-        alone. ``is_brief``: it shrinks to little soon, whatever its client does, so that it counts as small. Raises ``BackOff``
+        More than the whole budget (without its kept part) counts as the whole: the largest permitted request must be served when
+        it is alone. ``is_brief``: it soon shrinks to little, whatever its client does, and so counts as small. Raises ``BackOff``
         (``OVERLOADED``) when the time is over or ``waiting_max`` others wait already.
         """
         waiting = _Waiting(min(size_bytes, self.largest_bytes), client, is_brief or size_bytes <= SMALL_BYTES)
@@ -183,7 +183,7 @@ class MemoryBudget:
             async with asyncio.timeout(wait_ms / 1000):
                 return await turn
         except BaseException as error:
-            # Served and cancelled in the same turn of the loop: the bytes were taken, so they go back.
+            # Served and cancelled in the same turn of the loop: its bytes were taken and go back.
             if turn.done() and not turn.cancelled():
                 turn.result().release()
             elif waiting in self._waiting:
@@ -210,7 +210,7 @@ class MemoryBudget:
             self._of_clients[client] = self._of_clients.get(client, 0) + size_bytes
 
     def give_back(self, size_bytes: int, client: str | None = None, is_kept: bool = False) -> None:
-        """Count ``size_bytes`` as free again and let those who wait have them."""
+        """Count ``size_bytes`` as free again, and serve waiting reservations with them."""
         self.used_bytes -= size_bytes
         if is_kept:
             self._kept_used -= size_bytes

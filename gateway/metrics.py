@@ -1,9 +1,9 @@
-"""Prometheus metrics, with bounded labels: methods of HTTP, route templates, statuses; never a path or client, and topics and
-groups only of those groups that are furthest behind (``gateway.groups.offsets.lag_watch``).
+"""Prometheus metrics with bounded labels: HTTP methods, route templates, statuses; never a path or a client.
 
-The registry is the gateway's own, so that two in one process (tests) do not meet. The engine registers its own metrics in
-``Metrics.registry``. What is counted for each request is kept in plain numbers and shaped when it is scraped: the client
-library's counters would take a tenth of a small request's time.
+Topics and groups are labels only for the groups that are furthest behind (``gateway.groups.offsets.lag_watch``). The registry is
+the gateway's own, so that two gateways in one process (tests) do not meet. The engine registers its metrics in
+``Metrics.registry``. Requests are counted in plain numbers, which a scrape turns into metrics: the client library's counters
+would take a tenth of a small request's time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from prometheus_client.registry import Collector
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 UNMATCHED: Final = "unmatched"
-"""The route label of requests that no route took."""
+"""The route label of requests that matched no route."""
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 SECONDS_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
@@ -89,7 +89,7 @@ class Metrics:
     def end_request(
         self, *, method: str, route: str | None, status: int, seconds: float, received_bytes: int, sent_bytes: int
     ) -> None:
-        """Count a request as answered. ``route`` is a template; None: no route took it."""
+        """Count a request as answered. ``route`` is a template; None: it matched no route."""
         requests = self._requests
         requests.in_flight_count -= 1
         key = (method if method in _METHODS else "other", route or UNMATCHED)

@@ -1,10 +1,10 @@
 """Errors as HTTP answers: ``application/problem+json`` (RFC 9457), translated here and nowhere else.
 
-1. Every error has the members ``type``, ``title``, ``status``, ``detail``, ``error_code``, ``retryable``,
-   ``may_have_happened``, ``request_id``, then the error's own fields, which never replace one of these.
-2. Every 400 has ``errors``, which name at least one place; the whole request is ``""``, where nothing smaller is to blame.
+1. Every error has the members ``type``, ``title``, ``status``, ``detail``, ``error_code``, ``retryable``, ``may_have_happened``,
+   ``request_id``, then the error's own fields, which never replace one of these.
+2. Every 400 has ``errors``, which name at least one part of the request; ``""`` is the whole request.
 3. ``Retry-After`` goes with every 429 and 503.
-4. An error that nobody foresaw is ``INTERNAL`` and says nothing of the inside; whoever catches it logs it.
+4. An unforeseen error is ``INTERNAL`` and tells nothing of the inside; the code that catches it logs it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from log_format.limits import REPORTED_ERRORS_MAX
 MEDIA_TYPE: Final = "application/problem+json"
 TYPE_PREFIX: Final = "urn:tidelog:problem:"
 RETRY_AFTER_SECONDS: Final[Mapping[ErrorCode, int]] = {ErrorCode.UNAVAILABLE: 2, ErrorCode.DRAINING: 5}
-"""How long to stay away; others: one second. A store's outage lasts longer than a full queue; a drained gateway is gone."""
+"""How long a client should stay away; one second for other errors. A store's outage outlasts a full queue; a drained gateway is
+gone."""
 
 
 def refused(
@@ -52,7 +53,7 @@ def overloaded(detail: str) -> BackOff:
 
 
 def as_tidelog_error(error: BaseException) -> TidelogError:
-    """The error of the contract that ``error`` amounts to; what nobody foresaw is ``INTERNAL``."""
+    """The contract's error for ``error``; ``INTERNAL`` for an unforeseen one."""
     if isinstance(error, TidelogError):
         return error
     if isinstance(error, StoreUnavailable):
@@ -63,7 +64,7 @@ def as_tidelog_error(error: BaseException) -> TidelogError:
 
 
 def problem(error: TidelogError, request_id: str | None = None) -> dict[str, Any]:
-    """The problem's JSON object, also for a place inside another answer (``/v1/fetch``)."""
+    """The problem's JSON object, also for use inside another answer (``/v1/fetch``)."""
     answers = ANSWERS[error.code]
     members: dict[str, Any] = {
         "type": TYPE_PREFIX + error.code,
@@ -105,6 +106,6 @@ def problem_response(
 
 
 def request_id(request: Request) -> str | None:
-    """The id that this request goes by in the answer and in the log."""
+    """The request's id in the answer and in the log."""
     found = request.scope.get("tidelog.request_id")
     return found if isinstance(found, str) else None

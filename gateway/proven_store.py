@@ -1,12 +1,11 @@
-"""A store that first proves that it honours put-if-absent: on a store that ignores ``If-None-Match`` two gateways would
-overwrite each other's commits, and acknowledged records would be lost (G3).
+"""A store that first proves that it honours put-if-absent.
 
-1. No ``put_if_absent`` reaches the store before the proof: one object under ``system/probes/`` is put if absent twice, and
-   the second put must be refused. It is deleted afterwards; one that a crash or a lost answer leaves behind harms nobody.
-2. A proof is made once (by several threads at once if need be: none waits for another's). One that the store could not take
-   part in (it is down, read-only, full) proves nothing: it is tried again with the next ``put_if_absent``, which fails as if
-   it had met that error itself.
-3. Everything else goes straight to the store, so that a gateway on a store that can only be read serves reads.
+1. No ``put_if_absent`` reaches the store before the proof: one object under ``system/probes/`` is put if absent twice, and the
+   store must refuse the second put. The object is deleted afterwards; one left behind by a crash or a lost answer is harmless.
+2. The proof is made once, by several threads at once if need be: none waits for another's. A store that is down, read-only or
+   full proves nothing. Then the ``put_if_absent`` at hand fails with that error, and the next one tries the proof again.
+3. All other calls go straight to the store, so that a gateway on a read-only store serves reads. On a store that ignores
+   ``If-None-Match`` two gateways would overwrite each other's commits, and acknowledged records would be lost (G3).
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class ProvenStore:
     def prove(self) -> None:
         """Return when the store is known to honour put-if-absent.
 
-        Raises ``UnsafeStore`` when it does not; ``StoreUnavailable`` (nothing of the caller's happened) when it can't be told.
+        Raises ``UnsafeStore`` when it does not; ``StoreUnavailable`` (nothing was written for the caller) when it can't be told.
         """
         if not self._is_proven:
             self._probe(f"{PROBES}{uuid.uuid4()}")
@@ -99,7 +98,7 @@ class ProvenStore:
         try:
             self._store.put_if_absent(key, b"first")
         except ObjectExists:
-            is_safe = True  # somebody on the way sent it twice, and the store kept the first
+            is_safe = True  # a proxy or client on the way sent it twice, and the store kept the first
         try:
             if not is_safe:
                 self._store.put_if_absent(key, b"second")

@@ -1,6 +1,6 @@
-"""What a gateway can be told, read once at start: command line over environment (``TIDELOG_<NAME>``) over default.
+"""The gateway's settings, read once at start: command line over environment (``TIDELOG_<NAME>``) over default.
 
-The memory of the process is a sum that is decided here. With the defaults it stays below ``PROCESS_BYTES_MAX`` under any load:
+The settings bound the memory of the process. With the defaults it stays below ``PROCESS_BYTES_MAX`` under any load:
 
 ===============================  ==============================  =====================================================
 part                             bytes                           bounded by
@@ -20,9 +20,9 @@ connections                      ``connections_max`` x 32 KiB    what the protoc
 their TLS, with ``tls_cert``     ``connections_max`` x 64 KiB    OpenSSL's state and buffers, above the 600 MiB
 ===============================  ==============================  =====================================================
 
-What is known of a topic in use grows with the segments that nobody has merged: 50 bytes for each and 32 for each of its runs
-(``log_format.manifest.manifest``). So ``manifest_bytes_max`` is some 450,000 flushes that touch one partition each, or 120,000
-that touch eight, for the topic that has most of them; a topic that is looked after has some thousands.
+The manifest of a topic in use grows with its unmerged segments: 50 bytes for each, and 32 for each of its runs
+(``log_format.manifest.manifest``). For the largest topic ``manifest_bytes_max`` allows some 450,000 flushes that touch one
+partition each, or 120,000 that touch eight. A topic under maintenance has some thousands.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ BASELINE_BYTES: Final = 165 * MEBIBYTE
 IN_FLIGHT_COPIES: Final = 2
 """An accepted body exists as Arrow, and for a moment as Parquet."""
 CODEC_WORKING_BYTES: Final = 130 * MEBIBYTE
-"""A largest request of the smallest JSON records, while it is decoded: measured, beside the Arrow that is made of it."""
+"""The largest request of the smallest JSON records, while it is decoded: measured, without the Arrow that is made of it."""
 _SERVICE_LINK: Final = re.compile(r"(tcp|udp|sctp)://[^/]*:[0-9]+")
-"""What Kubernetes sets ``TIDELOG_PORT`` to in every pod beside a Service called tidelog: no setting has such a value."""
+"""Kubernetes sets ``TIDELOG_PORT`` to this in every pod beside a Service called tidelog: no setting has such a value."""
 CONNECTION_BYTES: Final = 32 * 1024
-"""Protocol objects and what has arrived but is not yet read."""
+"""Protocol objects, and bytes received but not yet read."""
 TLS_CONNECTION_BYTES: Final = 64 * 1024
-"""What TLS takes beside it: 44 KiB were measured with a connection that is idle."""
+"""What TLS adds: 44 KiB were measured for an idle connection."""
 OPERATIONS_CONNECTIONS_MAX: Final = 32
 """Of the operations listener: probes and scrapers, never clients."""
 OPERATIONS_PORT: Final = 8081
-"""Where a gateway that listens beyond loopback serves its operators, unless it is told."""
+"""The operations port of a gateway that listens beyond loopback, unless set."""
 
 
 class SettingsError(ValueError):
@@ -70,7 +70,7 @@ def _count(default: int, minimum: int, maximum: int, description: str) -> Any:
 
 
 class Settings(BaseModel):
-    """Every field: unit in its name, default, range, and what changing it does."""
+    """Each field has its unit in its name, its default and range, and what changing it does."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
 
@@ -286,7 +286,7 @@ class Settings(BaseModel):
 
     @property
     def url(self) -> str:
-        """By which others reach this gateway; with port 0 that is known only once it listens."""
+        """The URL by which other gateways reach this one; with port 0 it is known only once the gateway listens."""
         return self.advertised_url or f"{self.scheme}://{self.host}:{self.port}"
 
     @property
@@ -298,10 +298,10 @@ class Settings(BaseModel):
 
     @classmethod
     def read(cls, environment: Mapping[str, str], given: Mapping[str, Any]) -> Settings:
-        """Settings from ``TIDELOG_*`` of ``environment``, overridden by ``given`` (what is None there is not given).
+        """Settings from ``TIDELOG_*`` of ``environment``, overridden by ``given``; None there means not given.
 
-        Variables with the prefix that name no setting are left alone, since other programs share it, and so are the addresses of
-        services that Kubernetes puts there. Raises ``SettingsError``.
+        Variables with the prefix that name no setting are ignored, since other programs share it. So are the service addresses
+        that Kubernetes puts there. Raises ``SettingsError``.
         """
         values: dict[str, Any] = {}
         for name in cls.model_fields:

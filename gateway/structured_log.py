@@ -1,8 +1,8 @@
 """Logs on standard error, a line each, with the request's id where there is one: JSON for programs, ``plain_line`` for people.
 
-1. Logging never blocks the event loop: lines go to a bounded queue that one thread writes out. When the reader of standard
-   error stalls, lines beyond the bound are dropped and their number is logged later; requests go on.
-2. The standard library's loggers (uvicorn, asyncio, boto3) come out in one form.
+1. Logging never blocks the event loop: lines go to a bounded queue, which one thread writes out. When the reader of standard
+   error stalls, requests go on. Lines beyond the bound are dropped, and their number is logged later.
+2. Lines of the standard library's loggers (uvicorn, asyncio, boto3) have the same form.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ACCESS: Final = "gateway.access"
 """The logger of the line that each request gets."""
 
 current_request_id: ContextVar[str | None] = ContextVar("tidelog_request_id", default=None)
-"""Set for the task of each request, read by every line that it logs."""
+"""Set in the task of each request; every line that the task logs has it."""
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
@@ -37,7 +37,7 @@ def json_line(members: dict[str, Any]) -> bytes:
 
 
 def plain_line(members: dict[str, Any]) -> bytes:
-    """Time, level, what happened; of a request what was asked and answered. What else there is stands behind it by name."""
+    """Time, level, what happened; for a request what was asked and answered. Other members follow by name."""
     rest = dict(members)
     at, level = str(rest.pop("at", "")), str(rest.pop("level", ""))
     logger, said = rest.pop("logger", ""), str(rest.pop("event", ""))
@@ -47,7 +47,7 @@ def plain_line(members: dict[str, Any]) -> bytes:
         rest = {}
     named = "".join(f" {name}={value}" for name, value in rest.items() if value is not None)
     lines = [f"{at[11:23]} {level:7} {said}{named}", *str(exception).splitlines()]
-    # What a client sent is in them, and a terminal obeys more than letters.
+    # They may hold what a client sent, and a terminal obeys control characters.
     shown = ("".join(each if each.isprintable() else "?" for each in line) for line in lines)
     return "".join(f"{line}\n" for line in shown).encode(errors="replace")
 
@@ -58,7 +58,7 @@ class LineWriter:
     def __init__(self, descriptor: int = _STDERR) -> None:
         self._descriptor = descriptor
         self.form: Callable[[dict[str, Any]], bytes] = json_line
-        """How a line looks."""
+        """The form of a line."""
         self._lines: deque[bytes] = deque()
         self._dropped_count = 0
         self._wake = threading.Event()
@@ -110,7 +110,7 @@ class LineWriter:
             while view:
                 view = view[os.write(self._descriptor, view) :]
         except OSError:
-            # Nobody reads the log any more; the gateway's work does not depend on it.
+            # Standard error is closed; the gateway's work does not depend on the log.
             return
 
 
@@ -118,7 +118,7 @@ WRITER: Final = LineWriter()
 
 
 def access_line(members: dict[str, Any]) -> None:
-    """Log one answered request; the caller has checked that the level asks for it."""
+    """Log one answered request; the caller has checked the level."""
     WRITER.write({"at": _now(), "level": "info", "logger": ACCESS, "event": "request", **members})
 
 
@@ -137,7 +137,7 @@ def configure(level: str, log_format: Literal["auto", "json", "text"] = "json") 
         logger = logging.getLogger(name)
         logger.handlers[:] = []
         logger.propagate = name != "uvicorn.access"
-        # Its warnings are about single malformed requests; the gateway's protocol says those better.
+        # It warns of single malformed requests; the gateway's protocol reports those better.
         logger.setLevel(logging.ERROR)
 
 

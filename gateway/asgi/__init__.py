@@ -1,4 +1,4 @@
-"""What every request gets, one concept a file: pure ASGI middlewares, outermost first in ``gateway.app``.
+"""Pure ASGI middlewares around every request, one concept a file; ``gateway.app`` puts them in order.
 
-No route and no part of the gateway is known here: what a middleware needs is handed in as a value or a function.
+They know no route and no part of the gateway: what a middleware needs is handed in as a value or a function.
 """

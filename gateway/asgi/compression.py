@@ -1,8 +1,8 @@
 """Compresses answers above 1 KiB when the client asks for zstd or gzip.
 
-1. Never an event stream, never what is encoded already.
-2. ``Accept-Encoding``'s weights are honoured; with equal ones zstd is taken.
-3. What is large is compressed in the codec pool, piece by piece, so that the event loop goes on meanwhile.
+1. Event streams and encoded answers stay as they are.
+2. The weights in ``Accept-Encoding`` are honoured; on a tie zstd wins.
+3. Large pieces are compressed in the codec pool, so that the event loop goes on meanwhile.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 ANSWER_BYTES_MIN: Final = 1024
 """Answers up to this stay as they are."""
 _INLINE_BYTES_MAX: Final = 32 * 1024
-"""What is larger goes to the pool: below, changing threads costs more than compressing."""
+"""Larger pieces go to the pool; below, changing threads costs more than compressing."""
 _PIECE_BYTES: Final = 1024 * 1024
 _ZSTD_LEVEL: Final = 1
 _GZIP_LEVEL: Final = 1
@@ -31,7 +31,7 @@ class Compressor(Protocol):
     """An incremental compressor."""
 
     def compress(self, data: bytes | memoryview, /) -> bytes:
-        """What can be said so far."""
+        """The output so far."""
         ...
 
     def flush(self) -> bytes:
@@ -40,7 +40,7 @@ class Compressor(Protocol):
 
 
 AS_IT_IS: Final = "tidelog.as_it_is"
-"""In the start of an answer that another gateway made, and compressed if it was to be: it leaves at once, as it is."""
+"""Marks an answer that another gateway made, and compressed if the client wanted it: it passes through at once, unchanged."""
 
 
 @lru_cache(maxsize=256)
@@ -83,7 +83,7 @@ class CompressionMiddleware:
 
 
 class _Answer:
-    """One answer on its way out: holds the start back until the first piece of the body tells what to do with it."""
+    """One answer on its way out. It holds the start back until the first piece of the body tells whether to compress."""
 
     __slots__ = ("_compressor", "_decided", "_encoding", "_pool", "_send", "_start")
 

@@ -1,14 +1,14 @@
-"""Refuses what a web page of another origin makes a browser send.
+"""Refuses requests that a web page of another origin makes a browser send.
 
-A browser sends such requests from wherever it runs: from inside the network, to loopback, without asking. The page can't read
-the answer, but a record is appended all the same. Browsers say where a request comes from, and pages can't change what they say:
+A browser sends such requests without asking, also from inside the network and to loopback. The page can't read the answer, but a
+record is appended all the same. Browsers say where a request comes from, and pages can't change it:
 
-1. ``Sec-Fetch-Site``, where it is sent, decides: ``same-origin`` (the gateway's own pages) and ``none`` (typed by a person) pass.
-2. Else ``Origin``, where it is sent, must name the host that the request is for. The scheme may differ: TLS may end before us.
-3. Neither: no browser, or the harmless kind of request of an old one.
+1. ``Sec-Fetch-Site`` decides where it is sent: ``same-origin`` (the gateway's own pages) and ``none`` (typed by a person) pass.
+2. Else ``Origin``, where it is sent, must name the request's host. The scheme may differ: TLS may end before the gateway.
+3. With neither the request passes: it comes from no browser, or is an old browser's harmless kind.
 
-Reads are refused likewise, since they cost memory and connections; but for what a person follows a link to, and for what is not
-under ``/v1``. A proxy that lets pages of another origin in on purpose takes both headers away.
+Reads are refused too, since they cost memory and connections. Links that a person follows pass, and so do paths outside ``/v1``.
+A proxy that lets another origin in on purpose removes both headers.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def refuse_cross_site(scope: Scope) -> None:
 
 
 def _foreign(headers: Headers) -> tuple[str, bytes | None]:
-    """The header that decides, and its value where that is foreign. Of several, each must be of the own origin."""
+    """The header that decides, and its value where that is foreign. Where it is sent several times, each must be of the own
+    origin."""
     sites = [value for name, value in headers if name == SITE]
     if sites:
         return "Sec-Fetch-Site", next((site for site in sites if site not in _OWN_SITES), None)

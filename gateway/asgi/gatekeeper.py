@@ -1,8 +1,8 @@
-"""Refuses, before any route is asked, what no route may do: new work while draining, headers that do not work yet, requests for
-another host, and those that a page of another origin made.
+"""Refuses, ahead of any route, what no route may do.
 
-A header that asks for idempotence or a transaction and is ignored would be a promise broken silently. A body in a transfer
-coding that nobody undoes would be taken for something else.
+That is new work while draining, headers that do not work yet, requests for another host, and requests that a page of another
+origin made. Ignoring a header that asks for idempotence or a transaction would break a promise silently. A body in a transfer
+coding that the gateway does not undo would be taken for something else.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NOT_WORK: Final = "/v1/cluster"
 
 
 class GatekeeperMiddleware:
-    """``draining()`` says whether new work is refused, ``hosts`` what requests may be for."""
+    """``draining()`` says whether new work is refused, ``hosts`` which hosts requests may name."""
 
     def __init__(self, app: ASGIApp, *, draining: Callable[[], bool], hosts: AllowedHosts) -> None:
         self._app = app

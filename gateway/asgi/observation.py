@@ -1,6 +1,6 @@
 """Counts and logs every request when it is over: method, route template, status, duration, bytes.
 
-A request whose client went away before the answer began is logged with status 499 and counted so.
+Where the client went away before the answer began, the status is 499.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Hands large answers to the connection in slices, each when the one before is mostly out.
+"""Hands large answers to the connection slice by slice, each once the one before is mostly out.
 
-So a client that reads slowly keeps its request alive, and with it the memory reserved for the answer; the connection itself
-buffers no more than a slice. A client that stops reading is cut off by the protocol's time limit.
+The connection buffers no more than a slice. A client that reads slowly keeps its request alive, and with it the answer's
+reservation. The protocol's time limit cuts off a client that stops reading.
 
-A request whose body is not read to its end is answered with ``Connection: close``: the rest of it is not worth receiving.
+A request whose body is not read to its end is answered with ``Connection: close``: its rest is not worth receiving.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 SLICE_BYTES: Final = 256 * 1024
-"""Several network round trips' worth; a thousand slow readers then hold 256 MiB of slices at the very most."""
+"""Several network round trips' worth. A thousand slow readers hold at most 256 MiB of slices."""
 UNREAD_BYTES_MAX: Final = 64 * 1024
 """A short rest of a body is received and dropped instead, which keeps the connection."""
 
 
 class PacingMiddleware:
-    """Outermost but for what only looks."""
+    """Outermost, except for middlewares that only observe."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

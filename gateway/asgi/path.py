@@ -1,7 +1,7 @@
 """Decodes the path part by part, so that an encoded slash never becomes a separator.
 
-Servers decode the whole path before routing; then ``/v1/topics/a%2Frecords`` would be the records of topic ``a``. Here each
-part is decoded by itself, and a slash inside one is kept apart (``ENCODED_SLASH``) until ``path_text`` gives it back.
+Servers decode the whole path before routing: ``/v1/topics/a%2Frecords`` would then name the records of topic ``a``. Here each
+part is decoded by itself. ``ENCODED_SLASH`` stands for a slash inside a part until ``path_text`` gives it back.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Turns whatever a request's handling raises into its problem, or into silence when nobody is there to read it.
+"""Turns an exception of a request into its problem, or into silence when the client has gone.
 
-This is the top of the process for requests: the one place that may catch everything. An answer that has begun can't be
-replaced; its connection is cut, so that the client sees that it is not whole. A call whose change stands is never refused: what
-is raised behind the change is a defect, and is answered as in doubt (``gateway.call``).
+For requests this is the top of the process: only here may everything be caught. An answer that has begun can't be replaced: its
+connection is cut, so that the client sees that it is not whole. A call whose change stands is never refused. An error raised
+after the change is a defect, and the answer is that the outcome is in doubt (``gateway.call``).
 """
 
 from __future__ import annotations

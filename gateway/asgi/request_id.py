@@ -1,6 +1,6 @@
-"""Every request has an id: the client's own when it is fit to be one, else a new one.
+"""Every request has an id: the client's own if it is well-formed, else a new one.
 
-It is in the answer's ``X-Request-Id``, in problems, and in every line logged for the request.
+The id is in the answer's ``X-Request-Id``, in problems, and in every log line of the request.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FIT: Final = re.compile(rb"[\x20-\x7e]{1,128}")
 
 
 def request_id_of(scope: Scope) -> str:
-    """The id sent with the request, if there is exactly such a one; else a new one, 32 hexadecimal digits."""
+    """The id sent with the request, if it is well-formed and the only one; else a new one, 32 hexadecimal digits."""
     for name, value in scope["headers"]:
         if name == _HEADER:
             if _FIT.fullmatch(value):

@@ -1,11 +1,11 @@
-"""Several gateways on one store: who is alive, and who owns which topic, partition and group.
+"""Several gateways on one store: which are alive, and which owns what.
 
-Nothing here is needed for correctness: what it believes may be old or wrong, and costs only conflicts at the commit.
+Correctness needs none of this: a view that is old or wrong only costs conflicts at the commit.
 
 ``keys``        how gateways of one store know each other's heartbeats
-``heartbeat``   the object by which a gateway says that it is there
-``heartbeat_reader``  reads those of the others, bounded whatever lies there
-``liveness``    who is alive, by changes seen with one's own clock
+``heartbeat``   the object by which a gateway shows that it is alive
+``heartbeat_reader``  reads those of the other gateways, within bounds
+``liveness``    which gateways are alive, by the changes that this one sees
 ``peers``       the other gateways, as this one sees them
 ``membership``  writes and reads heartbeats, beside the event loop, and renews that view
 ``ownership``   which gateway is preferred for what

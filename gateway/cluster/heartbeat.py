@@ -1,11 +1,11 @@
 """The object by which a gateway says that it is alive: ``system/gateways/<id>.json``, written again every few seconds.
 
 ``{"id", "instance", "beat", "url", "started_at", "version", "owned_topics", "issued_at", …, "mac"}``. ``instance`` is new with
-each start, ``beat`` counts the writes of one instance. ``mac`` is the last member. It signs the object as it would be without
-it, byte for byte, so that a later release may add members. A release that knows neither ``issued_at`` nor ``mac`` reads it as one
+each start, ``beat`` counts the writes of one instance. ``mac`` is the last member. It signs the bytes of the object without
+``mac``, so that a later release may add members. A release that knows neither ``issued_at`` nor ``mac`` reads the object as one
 of its own.
 
-Whatever lies there without a valid MAC is no heartbeat. Even a signed one gives plain values only, and no URL that is more than
+An object without a valid MAC is no heartbeat. A signed one, too, gives only plain values, and only a URL of the form
 ``http(s)://host:port``.
 """
 
@@ -23,7 +23,7 @@ from log_format import layout
 HEARTBEAT_BYTES_MAX: Final = 4096
 """A larger object is no heartbeat."""
 CLOCK_ERROR_MS_MAX: Final = 15 * 60_000
-"""How far ``issued_at`` may be from the reader's clock: what S3 allows a client's clock. It ends the use of recorded ones."""
+"""How far ``issued_at`` may be from the reader's clock: what S3 allows a client's clock. Replayed heartbeats expire by it."""
 _ID = r"^[A-Za-z0-9_-]{1,64}$"
 _URL: Final = re.compile(URL_PATTERN)
 _KEY: Final = re.compile(re.escape(layout.GATEWAYS) + r"([A-Za-z0-9_-]{1,64})\.json")
@@ -50,7 +50,7 @@ def heartbeat_key(gateway_id: str) -> str:
 
 
 def gateway_of(key: str) -> str | None:
-    """The id of the gateway whose heartbeat lies at ``key``; None for the key of something else."""
+    """The id of the gateway whose heartbeat lies at ``key``; None for any other key."""
     match = _KEY.fullmatch(key)
     return match[1] if match else None
 
@@ -64,7 +64,7 @@ def encode_heartbeat(heartbeat: Heartbeat, keys: ClusterKeys) -> bytes:
 def decode_heartbeat(key: str, data: bytes, keys: ClusterKeys, now_ms: int) -> Heartbeat | None:
     """The heartbeat at ``key``; ``now_ms`` is the reader's time of day.
 
-    None for what no gateway of this cluster signed of late, and for what names another gateway or an unfit URL.
+    None where no gateway of this cluster signed it of late, or where it names another gateway or an unfit URL.
     """
     match = _MAC.fullmatch(data, max(0, len(data) - _MAC_BYTES))
     if len(data) > HEARTBEAT_BYTES_MAX or match is None:

@@ -1,10 +1,10 @@
-"""Reads the heartbeats of a store. However many objects lie there, and however large they are, a look is bounded.
+"""Reads the heartbeats of a store. A look is bounded, whatever the number and size of the objects.
 
-1. Peers that are known are read first, by their keys: no number of other objects hides them.
+1. Known peers are read first, by their keys, so that other objects never hide them.
 2. Of the others at most ``LISTED_MAX`` are listed in one look. The next look goes on where this one ended.
 3. Of those listed at most ``UNKNOWN_READS_MAX`` are read, taken at random, and none again until it changes.
-4. No more than a heartbeat's size is read of any object. One that is larger, or whose key is no gateway's, is not read at all.
-5. An object that is no heartbeat and stays as it is for very long is litter, and may be deleted by any gateway.
+4. Of an object at most a heartbeat's size is read. A larger one, or one whose key is no gateway's, is not read at all.
+5. An object that is no heartbeat and does not change for very long is litter: any gateway may delete it.
 
 Requests for each look: one LIST for 1,000 objects, one GET for each known peer and for each new or changed object.
 """
@@ -33,7 +33,7 @@ LITTER_MAX: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one look found. ``ignored_count``: objects that are there and no heartbeat of a gateway of this cluster."""
+    """What one look found. ``ignored_count``: objects that are no heartbeat of this cluster."""
 
     heartbeats: list[Heartbeat]
     ignored_count: int
@@ -50,7 +50,7 @@ class _Passed:
 
 
 class HeartbeatReader:
-    """Belongs to one thread. ``litter_ms``: an ignored object that stays as it is for longer is litter."""
+    """Belongs to one thread. An ignored object that does not change for ``litter_ms`` is litter."""
 
     def __init__(self, store: ObjectStore, *, own_id: str, litter_ms: int, step_ms_max: int) -> None:
         self._store = store
@@ -62,7 +62,7 @@ class HeartbeatReader:
         self._looked_at_ms: int | None = None
 
     def look(self, known: Mapping[str, Heartbeat], keys: ClusterKeys, *, now_ms: int, monotonic_ms: int) -> Look:
-        """``known``: the newest heartbeats of known peers by id. One whose object is no heartbeat any more is found unchanged.
+        """``known``: the newest heartbeats of known peers by id. A peer whose object is no heartbeat any more is found unchanged.
 
         Raises ``StoreUnavailable``.
         """

@@ -1,9 +1,9 @@
 """The keys by which the gateways of one store know each other's heartbeats.
 
-1. With ``cluster_key_file`` the keys are its lines: one, or two while keys change. The first signs; each is accepted.
+1. With ``cluster_key_file`` the keys are its lines: one, or two during a change of keys. The first signs; both are accepted.
 2. Without it the key follows from the producers' key in ``system/cluster.json``. It keeps out a writer of ``system/gateways/``
    that can't read the rest of the store. A reader of ``system/cluster.json`` can forge it.
-3. A MAC (HMAC-SHA256) covers its purpose, the cluster's id and the bytes, so that of one store is worth nothing in another.
+3. A MAC (HMAC-SHA256) covers its purpose, the cluster's id and the bytes, so that it is worth nothing in another store.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ClusterKeys:
         return self._mac(self.keys[0], data)
 
     def is_heartbeat(self, data: bytes, mac: str) -> bool:
-        """Whether a gateway of this cluster signed these bytes; takes the same time wherever they differ."""
+        """Whether a gateway of this cluster signed these bytes; takes the same time whichever byte differs."""
         found = [hmac.compare_digest(self._mac(key, data), mac) for key in self.keys]
         return any(found)
 

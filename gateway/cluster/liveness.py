@@ -1,12 +1,11 @@
-"""Who is alive: those whose heartbeat was seen to change within the lease, by the reader's own clock.
+"""A gateway is alive while its heartbeat is seen to change within the lease, by the reader's own clock.
 
-1. No two gateways' clocks are compared: only whether an object changed, and for how long the reader has watched it not change.
-2. Time in which nothing could be read (the store was down, this process slept) does not count, but for one step: others could
-   not be seen then, and perhaps could not beat either.
-3. A heartbeat that goes back (a stale or replayed one) is no change: of one instance the beat must rise, and another instance
-   must have been issued later. One that is seen for the first time is: its gateway may be dead, and then is found out by the
-   first request to it.
-4. One that is not listed has left. What it last said is remembered, so that a stale listing does not revive it.
+1. The clocks of two gateways are never compared. What counts is for how long the reader has watched an object not change.
+2. Of time in which nothing could be read (the store was down, this process slept) at most one step counts: others could not be
+   seen then, and perhaps could not beat either.
+3. A stale or replayed heartbeat is no change: the beat of one instance must rise, and another instance must have been issued
+   later. A heartbeat seen for the first time is a change. If its gateway is dead, the first request to it finds out.
+4. A gateway that is not listed has left. Its last heartbeat is remembered, so that a stale listing does not revive it.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from typing import Final
 from gateway.cluster.heartbeat import Heartbeat
 
 REMEMBERED_MAX: Final = 1_024
-"""Gateways that are remembered, those that left included; the one not seen for longest goes first."""
+"""Gateways remembered, departed ones included; the one not seen for longest goes first."""
 LEASES_UNTIL_ABANDONED: Final = 20
-"""After so many leases without a change the object is litter, and may be deleted by anyone."""
+"""After so many leases without a change the object is litter, and any gateway may delete it."""
 
 
 @dataclass(slots=True)
@@ -31,7 +30,7 @@ class _Sighting:
 
 
 class Liveness:
-    """``lease_ms``: how long a heartbeat may stay as it is. ``step_ms_max``: the most that one look adds to that time."""
+    """``lease_ms``: how long a heartbeat may stay unchanged. ``step_ms_max``: the most that one look adds to that time."""
 
     def __init__(self, *, lease_ms: int, step_ms_max: int) -> None:
         self._lease_ms = lease_ms
@@ -64,12 +63,12 @@ class Liveness:
         return sorted(found, key=lambda heartbeat: heartbeat.id)
 
     def listed(self, count_max: int) -> dict[str, Heartbeat]:
-        """Newest heartbeats by id of those that were there at the last look, those that changed last first."""
+        """The newest heartbeats at the last look by id, latest change first."""
         there = sorted((one for one in self._sightings.values() if one.is_listed), key=lambda one: one.unchanged_ms)
         return {one.heartbeat.id: one.heartbeat for one in there[:count_max]}
 
     def abandoned(self) -> list[str]:
-        """Ids whose objects nobody has written for very long."""
+        """Ids whose objects have not changed for very long."""
         longest_ms = self._lease_ms * LEASES_UNTIL_ABANDONED
         return [name for name, one in self._sightings.items() if one.is_listed and one.unchanged_ms > longest_ms]
 

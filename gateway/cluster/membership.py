@@ -1,11 +1,12 @@
-"""Writes this gateway's heartbeat and reads the others', beside the event loop; ``Peers`` keeps what it learned.
+"""Writes this gateway's heartbeat and reads the others', beside the event loop; ``Peers`` keeps the view.
 
-1. The store is used from one thread of its own. A store that fails takes nothing down: the last view stays, and peers that are
-   gone are found out by the requests that can't reach them.
-2. Requests for each beat: one PUT, and those of a look (``heartbeat_reader``); once, one GET of the cluster's keys.
-3. Only heartbeats with a valid MAC count (``keys``). Those of a release that did not sign are ignored: its gateways are neither
-   listed nor sent requests, until they are replaced.
-4. ``leave`` removes the heartbeat, so that others stop sending; what was written late after that is found dead after the lease.
+1. The store is used from one thread of its own. When the store fails the last view stays. Requests that can't reach a peer find
+   out that it is gone.
+2. Requests for each beat: one PUT, and those of a look (``heartbeat_reader``). The cluster's keys take one GET, once.
+3. Only heartbeats with a valid MAC count (``keys``). Gateways of a release that did not sign are neither listed nor sent
+   requests, until they are replaced.
+4. ``leave`` removes the heartbeat, so that others stop sending. A heartbeat that is written late after that expires with the
+   lease.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from log_format.store import ObjectStore
 from log_format.version import __version__
 
 BEATS_PER_LEASE: Final = 4
-"""Beats that may be missed, less one, before a gateway is taken for dead."""
+"""Beats that a gateway may miss, plus one, before it is taken for dead."""
 MEMBERS_MAX: Final = 256
 """Known peers read at most: each costs a request for each beat."""
 LEAVE_MS_MAX: Final = 2_000
@@ -59,7 +60,7 @@ class Membership:
         registry: CollectorRegistry,
         key_file: tuple[bytes, ...] | None = None,
     ) -> None:
-        """``url``: the one that ``start`` will likely give. ``key_file``: the keys of ``cluster_key_file``, if there is one."""
+        """``url``: the one that ``start`` will likely give. ``key_file``: the setting ``cluster_key_file``, if any."""
         self._store = store
         self._peers = peers
         self._own_id = own_id
@@ -105,7 +106,7 @@ class Membership:
             return
         self._left = True
         self._looping.cancel()
-        # Behind a beat that is being written, in the one thread: the removal is the last that is done.
+        # Queued behind a beat that is being written, in the one thread: so the removal comes last.
         removed = asyncio.wrap_future(self._thread.submit(self._remove, self._own_id))
         self._thread.shutdown(wait=False)
         with contextlib.suppress(TimeoutError, StoreError):
@@ -142,7 +143,7 @@ class Membership:
         else:
             self._failing = False
             await self._take_in(look)
-        # At most once in a tenth of a beat, however much looks old.
+        # At most once in a tenth of a beat, however often the view looks old.
         await asyncio.sleep(self._beat_ms / 10_000)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._beat_ms * 0.9 / 1000):

@@ -1,11 +1,10 @@
 """Which gateway is preferred for a topic, a partition or a group, as this gateway sees its peers.
 
-Every gateway may commit everything: ownership only keeps conflicts rare. Two gateways with different views differ in it, and are
-slower for that, never wrong.
+Every gateway may commit everything: ownership only keeps conflicts rare. Gateways with different views see different owners: that
+is slower, never wrong.
 
-``preferred``: each topic, partition and group has an owner, by ``log_format.cluster.preferred``.
-``random``: requests go to a gateway taken at random; groups have an owner all the same. For tests.
-``off``: each gateway serves what it is asked.
+``preferred``: each topic, partition and group has an owner, by ``log_format.cluster.preferred``. ``random``: requests go to a
+random gateway; groups have an owner all the same. For tests. ``off``: each gateway serves what it is asked.
 """
 
 from __future__ import annotations
@@ -28,20 +27,20 @@ class Ownership:
         self._own_id = own_id
 
     def of_topic(self, topic: str) -> Peer | None:
-        """Who commits to the topic as a whole."""
+        """The owner of the topic as a whole."""
         return self._owner(topic)
 
     def of_partition(self, topic: str, partition: int, owners: int) -> Peer | None:
-        """Who commits to the partition of a topic that is shared by so many ``owners``."""
+        """The owner of the partition, where so many ``owners`` share the topic."""
         return self._owner(topic, owners, partition)
 
     def of_group(self, group: str) -> Peer | None:
-        """Who coordinates the group."""
-        # No topic is called so: the slash keeps the two apart.
+        """The gateway that coordinates the group."""
+        # No topic has such a name: the slash keeps the two apart.
         return self._owner(f"groups/{group}")
 
     def at_random(self) -> Peer | None:
-        """Any gateway."""
+        """A random gateway."""
         others = self.peers.candidates()
         return _peer(random.choice(sorted((self._own_id, *others))), others)  # noqa: S311
 
@@ -53,12 +52,12 @@ class Ownership:
     def adopts_groups(self) -> bool:
         """Whether this gateway claims groups unasked.
 
-        Where requests are not passed on, gateways would take groups from each other for ever, and sessions would begin anew.
+        Without forwarding, gateways would take groups from each other for ever, and sessions would begin anew each time.
         """
         return self.mode != "off"
 
     def contended(self) -> None:
-        """Another gateway keeps committing to a topic of this one: the views differ."""
+        """Another gateway keeps committing to a topic of this one: their views differ."""
         if self.mode == "preferred":
             self.peers.looks_old.set()
 

@@ -1,6 +1,6 @@
-"""The other gateways of the store, as this gateway sees them: a view that ``Membership`` renews. Look-ups wait for nothing.
+"""The other gateways of the store, as this gateway sees them: a view that ``Membership`` renews. Look-ups never wait.
 
-A peer that failed or drains rests: this gateway sends it nothing until the rest is over or the peer has started anew.
+A peer that failed or drains rests: it is sent nothing until the rest is over or it has started anew.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gateway.cluster.heartbeat import Heartbeat
 from log_format.clock import Clock
 
 REST_MS: Final = 10_000
-"""How long a peer that could not be reached, or drains, is passed over."""
+"""How long a peer is passed over that could not be reached, or drains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,11 @@ class Peers:
         self._heartbeats: dict[str, Heartbeat] = {}
         self._rests_until_ms: dict[str, int] = {}
         self.looks_old = asyncio.Event()
-        """Set by what shows that the view is old. ``Membership`` then looks before its time."""
+        """Set when the view turns out to be old. ``Membership`` then looks early."""
 
     @property
     def count(self) -> int:
-        """How many are live, those at rest included."""
+        """How many peers are live, resting ones included."""
         return len(self._heartbeats)
 
     def heartbeats(self) -> list[Heartbeat]:
@@ -45,7 +45,7 @@ class Peers:
         return list(self._heartbeats.values())
 
     def candidates(self) -> dict[str, str]:
-        """URLs by id of the peers that may be sent requests now."""
+        """URLs by id of the peers that requests may go to now."""
         now_ms = self._clock.monotonic_ms()
         return {
             peer.id: peer.url.rstrip("/")

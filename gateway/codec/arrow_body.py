@@ -1,9 +1,9 @@
 """``application/vnd.apache.arrow.stream``: records as an Arrow IPC stream.
 
-Hostile until proven otherwise: the messages are walked over before anything is decompressed (``arrow_messages``), the schema is
-compared with what is allowed before a batch is read, and every batch is validated in full before any of it is used.
+The body is hostile until proven otherwise. Messages are walked over before anything is decompressed (``arrow_messages``). The
+schema is checked before a batch is read. Each batch is validated in full before any of it is used.
 
-The result refers to the body's memory where it can, so that a plain ``binary`` column costs nothing.
+Where it can, the result refers to the body's memory, so that a plain ``binary`` column costs nothing.
 """
 
 from __future__ import annotations
@@ -44,17 +44,16 @@ _ALLOWED: Final[dict[str, tuple[Callable[[pa.DataType], bool], str]]] = {
     "partition": (pa.types.is_integer, "an integer"),
 }
 _ROW_BYTES_MIN: Final = 8
-"""A body of ``bytes_max`` may have a record for each so many: as a record even one of nulls takes three times that."""
+"""A body of ``bytes_max`` may have one record for each so many bytes: even a record of nulls takes three times that."""
 _LENGTHS: Final = 4
-"""Bytes that a value takes besides its own: its place among the others."""
+"""Bytes that a value takes besides its own: its offset in the column."""
 
 
 def decode_arrow(body: bytes, *, bytes_max: int) -> IncomingRecords:
     """The records of an Arrow stream; rows are named by pointers such as ``/records/3``, counted over all batches.
 
-    ``bytes_max`` bounds the records written out plainly (decompressed, dictionaries and views resolved). Raises
-    ``RequestRefused``: 400 ``INVALID_REQUEST`` (corrupt or cut, wrong or unknown columns), 400 ``INVALID_RECORD``,
-    413 ``REQUEST_TOO_LARGE``.
+    ``bytes_max`` bounds the plain records: decompressed, dictionaries and views resolved. Raises ``RequestRefused``: 400
+    ``INVALID_REQUEST`` (corrupt or cut, wrong or unknown columns), 400 ``INVALID_RECORD``, 413 ``REQUEST_TOO_LARGE``.
     """
     buffer = pa.py_buffer(body)
     check_messages(buffer, bytes_max)
@@ -76,7 +75,7 @@ def _check_rows(count: int, bytes_max: int) -> None:
 
 
 def _read(buffer: pa.Buffer) -> dict[str, pa.ChunkedArray]:
-    """The columns that matter, validated; those of type null, which say nothing, only where they are the values."""
+    """The columns that matter, validated. A column of type null says nothing, and is kept only as the values."""
     try:
         with pa.ipc.open_stream(buffer, options=pa.ipc.IpcReadOptions(use_threads=False)) as reader:
             _check_schema(reader.schema)
@@ -124,7 +123,7 @@ def _check_schema(schema: pa.Schema) -> None:
 def _convert(given: dict[str, pa.ChunkedArray], bytes_max: int, bad: BadRecords, places: Places) -> RecordColumns:
     budget = _Budget(bytes_max)
     _check_rows(len(given["value"]), bytes_max)
-    # First of all: how many rows there are is only a claim until something in the body is counted for each.
+    # First, since the number of rows is only a claim until something in the body is counted for each.
     values = budget.binary(given["value"])
     timestamps = partitions = None
     if "timestamp" in given:
@@ -144,14 +143,14 @@ def _convert(given: dict[str, pa.ChunkedArray], bytes_max: int, bad: BadRecords,
 
 
 class _Budget:
-    """Counts what columns of bytes come to when written out."""
+    """Counts the bytes of columns when written out."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._left = bytes_max
 
     def binary(self, column: pa.ChunkedArray) -> pa.Array:
-        """The column as plain ``binary``, in one piece. Raises ``RequestRefused`` (413) when the whole becomes too large."""
+        """The column as plain ``binary``, in one piece. Raises ``RequestRefused`` (413) when the total becomes too large."""
         self._spend(_LENGTHS * len(column))
         if pa.types.is_null(column.type):
             return pa.nulls(len(column), pa.binary())
@@ -175,7 +174,7 @@ class _Budget:
         self._left -= size
 
     def check(self, size: int) -> None:
-        """Raise ``RequestRefused`` (413) unless so much is left."""
+        """Raise ``RequestRefused`` (413) unless so many bytes are left."""
         if size > self._left:
             detail = f"The Arrow stream's records come to more than {self._bytes_max} bytes."
             raise too_large(detail, self._bytes_max)
@@ -183,7 +182,7 @@ class _Budget:
 
 def _headers(column: pa.Array, budget: _Budget, bad: BadRecords, places: Places) -> pa.Array | None:
     counts = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    # Here, too, their number is only a claim yet.
+    # Here, too, the number of values is only a claim yet.
     budget.check(2 * _LENGTHS * int(counts.sum()))
     elements = column.flatten()
     if len(elements) == 0:

@@ -1,8 +1,8 @@
-"""Arrow columns of every kind that the contract takes, as the one kind that is stored.
+"""Turns Arrow columns of every kind that the contract takes into the one kind that is stored.
 
-1. Nothing grows unseen: a view's values may be named any number of times, so the size that they come to is summed up before they
-   are copied (``plain_bytes``). Dictionaries are ``arrow_dictionary``'s.
-2. Columns passed in were validated in full; nothing here reads memory that validation did not vouch for.
+1. Nothing grows unseen: a column may name a view's value any number of times, so the total size is summed up before the copy
+   (``plain_bytes``). Dictionaries are in ``arrow_dictionary``.
+2. Columns passed in were validated in full: nothing here reads memory beyond that.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _is_view(type_: pa.DataType) -> bool:
 
 
 def _views(column: pa.Array) -> npt.NDArray[np.int32]:
-    """A view is four words: the length of its value and where that lies (or the value itself, when it is short)."""
+    """A view is four words: the length of its value and where that lies, or a short value itself."""
     buffer = column.buffers()[1]
     end = column.offset + len(column)
     words = np.frombuffer(buffer if buffer is not None else b"", dtype="<i4", count=_VIEW_WORDS * end)
@@ -79,7 +79,7 @@ def _views(column: pa.Array) -> npt.NDArray[np.int32]:
 
 
 def _without_null_views(column: pa.Array) -> pa.Array:
-    """The column with empty views where it is null: validation lets anything stand there, and a cast follows it."""
+    """The column with empty views where it is null: validation allows anything there, and a cast would follow it."""
     if not column.null_count:
         return column
     validity, _, *data = column.buffers()
@@ -101,9 +101,9 @@ def lengths(column: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def as_timestamps(column: pa.Array) -> tuple[pa.Array, Mask]:
-    """Whole milliseconds as int64, and where they are out of range; there the number means nothing.
+    """Whole milliseconds as int64, and which are out of range; those numbers mean nothing.
 
-    A timestamp without a zone is UTC; what is finer than a millisecond is cut off.
+    A timestamp without a zone is UTC; fractions of a millisecond are cut off.
     """
     units_per_second = 1_000 if pa.types.is_int64(column.type) else _UNITS_PER_SECOND[column.type.unit]
     if not pa.types.is_int64(column.type):
@@ -124,7 +124,7 @@ def as_timestamps(column: pa.Array) -> tuple[pa.Array, Mask]:
 
 
 def as_partitions(column: pa.Array, partition_max: int) -> tuple[pa.Array, Mask]:
-    """Partitions as int64, and where they are not in ``[0, partition_max]``; there the number means nothing."""
+    """Partitions as int64, and which are not in ``[0, partition_max]``; those numbers mean nothing."""
     if pa.types.is_uint64(column.type):
         wrong = pc.greater(column, pa.scalar(partition_max, pa.uint64()))
         column = pc.if_else(wrong, pa.scalar(0, pa.uint64()), column).cast(pa.int64())

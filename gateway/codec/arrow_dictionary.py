@@ -1,8 +1,8 @@
 """Dictionary-encoded columns of an Arrow stream: many batches may name one dictionary, so each is looked at once.
 
-1. What a dictionary's values come to, and those taken of it, is known before anything is copied.
-2. Arrow's full validation begins anew with each batch, and naming a dictionary of millions of values costs a batch nothing. So
-   here the dictionary is validated once, the indices for each batch, and ``take`` refuses those that are out of bounds.
+1. The size of a dictionary's values, and of the values taken from it, is known before anything is copied.
+2. Arrow's full validation would look at the dictionary again for each batch, and naming one of millions of values costs a batch
+   nothing. So a dictionary is validated once and the indices of each batch. ``take`` refuses indices out of bounds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gateway.codec.arrow_columns import is_headers, lengths, plain
 from gateway.codec.refusal import malformed
 
 HEADER_NAMES_MAX: Final = 16_777_216
-"""Looking through them takes 0.2 s."""
+"""Walking so many takes 0.2 s."""
 
 Place = tuple[int | None, ...]
 
@@ -32,11 +32,11 @@ class Dictionary:
         self.size_bytes: int = pc.sum(self._lengths).as_py() or 0
 
     def is_of(self, column: pa.DictionaryArray) -> bool:
-        """Whether it is the dictionary of ``column``."""
+        """Whether ``column`` uses this dictionary."""
         return _place(column.dictionary) == self._place
 
     def taken_bytes(self, indices: pa.Array) -> int:
-        """What the values at ``indices`` take together."""
+        """The total size of the values at ``indices``."""
         return pc.sum(pc.take(self._lengths, indices)).as_py() or 0
 
     def taken(self, indices: pa.Array) -> pa.Array:
@@ -47,9 +47,9 @@ class Dictionary:
 
 
 def validate(column: pa.ChunkedArray) -> None:
-    """Raise ``pa.ArrowException`` unless all of ``column`` can be read; indices of dictionaries may be out of their bounds.
+    """Raise ``pa.ArrowException`` unless all of ``column`` can be read; dictionary indices may still be out of bounds.
 
-    Headers are validated as Arrow does it: their dictionaries may have ``HEADER_NAMES_MAX`` values, summed up over all batches.
+    Headers are validated by Arrow: their dictionaries may have ``HEADER_NAMES_MAX`` values, summed up over all batches.
     """
     if is_headers(column.type) and any(pa.types.is_dictionary(field.type) for field in column.type.value_type):
         count = 0
@@ -72,5 +72,5 @@ def validate(column: pa.ChunkedArray) -> None:
 
 
 def _place(values: pa.Array) -> Place:
-    """Where in memory an array is; as long as it lives no other one is there."""
+    """Where in memory an array is: unique while the array lives."""
     return (len(values), values.offset, *(None if buffer is None else buffer.address for buffer in values.buffers()))

@@ -1,17 +1,17 @@
-"""The messages of an Arrow IPC stream, looked at before a reader may allocate anything for them.
+"""Checks the messages of an Arrow IPC stream before a reader allocates anything for them.
 
-1. A stream is whole: it ends with its end-of-stream marker and nothing follows. (The format lets a writer just close the stream;
-   then a cut one can't be told from a whole one.)
-2. What its compressed buffers say they decompress to is at most ``bytes_max`` altogether.
+1. A stream must end with its end-of-stream marker, and nothing may follow. (The format lets a writer just close the stream; then
+   a cut stream looks whole.)
+2. Its compressed buffers declare at most ``bytes_max`` decompressed bytes in total.
 
-A message's metadata is a flatbuffer (Arrow's ``Message.fbs``, verified by the reader of messages); of it only this is read::
+A message's metadata is a flatbuffer (Arrow's ``Message.fbs``), which the reader of messages has verified. Only this is read::
 
     Message      0 version  1 header_type  2 header  3 bodyLength
     Header type  2 DictionaryBatch  3 RecordBatch
     DictionaryBatch  0 id  1 data: RecordBatch
     RecordBatch  0 length  1 nodes  2 buffers: [{offset: i64, length: i64}]  3 compression
 
-Body: a compressed buffer begins with its decompressed length, i64, little-endian; -1 means that it is not compressed after all.
+In the body a compressed buffer begins with its decompressed length, i64, little-endian; -1 means not compressed after all.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ import pyarrow as pa
 from gateway.codec.refusal import malformed, too_large
 
 MESSAGES_MAX: Final = 65_536
-"""In one stream. Each costs about as much as a hundred records, whatever is in it."""
+"""Messages in one stream. Each costs about as much as a hundred records, whatever is in it."""
 
 _DICTIONARY_BATCH: Final = 2
 _RECORD_BATCH: Final = 3
 _END_OF_STREAM: Final = (b"\xff\xff\xff\xff\x00\x00\x00\x00", b"\x00\x00\x00\x00")
-"""As it is now, and as it was before version 0.15."""
+"""The present form of the prefix, and the one before version 0.15."""
 
 
 def check_messages(body: pa.Buffer, bytes_max: int) -> None:
@@ -68,12 +68,12 @@ def check_messages(body: pa.Buffer, bytes_max: int) -> None:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error of Arrow says, cut to what is worth repeating."""
+    """Arrow's error message, cut."""
     return str(error).partition("\n")[0][:200].rstrip(". ")
 
 
 def _decompressed_bytes(message: pa.ipc.Message) -> int:
-    """What the message's compressed buffers become. Raises ``struct.error`` where the metadata points outside of itself."""
+    """The decompressed size of the message's buffers. Raises ``struct.error`` where the metadata points outside of itself."""
     metadata = message.metadata.to_pybytes()
     root = struct.unpack_from("<I", metadata)[0]
     header_type = _field(metadata, root, 1)

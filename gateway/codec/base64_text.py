@@ -1,4 +1,4 @@
-"""Base64 as the contract has it: standard alphabet, padded, and only the one text that encoding the bytes gives."""
+"""Base64 as the contract has it: standard alphabet, padded, and only the exact text that encoding the bytes gives."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import binascii
 
 
 def decode_base64(text: str) -> bytes | None:
-    """The bytes that ``text`` stands for; None when it is not exactly what encoding them gives."""
+    """The bytes of ``text``; None when it is not exactly what encoding them gives."""
     try:
         data = binascii.a2b_base64(text, strict_mode=True)
     except ValueError:

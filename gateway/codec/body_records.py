@@ -17,7 +17,7 @@ from gateway.codec.ndjson_body import decode_ndjson
 from gateway.codec.raw_body import decode_raw
 
 _COPIED_ABOVE: Final = 2
-"""Arrow records refer to the body; when that is so many times their size they are copied, lest the rest stay in memory."""
+"""Arrow records refer to the body. Where it is so many times their size they are copied, so that the rest can be freed."""
 
 
 def decode_body(kind: str, data: bytes, bytes_max: int, raw: Mapping[str, Any]) -> IncomingRecords:

@@ -1,9 +1,9 @@
-"""Content encodings: ``gzip`` and ``zstd``, undone piece by piece and never past a bound.
+"""Decodes the content encodings ``gzip`` and ``zstd``, piece by piece and never past a bound.
 
-1. At most ``bytes_max`` decompressed bytes come out, and at no time is there more than a piece beyond that, whatever the stream
-   claims.
-2. A stream that is cut, corrupt, or followed by something else is refused; several members (gzip) or frames (zstd) one after
-   another are one stream, as both formats say, up to ``MEMBERS_MAX``.
+1. At most ``bytes_max`` decompressed bytes come out, whatever the stream claims. At no time is more than a piece beyond that in
+   memory.
+2. A stream that is cut, corrupt, or followed by something else is refused. Several members (gzip) or frames (zstd) in a row are
+   one stream, as both formats say, up to ``MEMBERS_MAX``.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from gateway.codec.refusal import malformed, too_large
 from log_format.errors import ErrorCode, RequestRefused
 
 ZSTD_WINDOW_BYTES_MIN: Final = 8 * 1024 * 1024
-"""A window that every zstd decoder must offer (RFC 8878); a larger one is offered only up to the bound on the output."""
+"""A window that every zstd decoder must offer (RFC 8878); larger ones are offered only up to the bound on the output."""
 MEMBERS_MAX: Final = 65_536
-"""Members or frames of one stream: each costs about 2 µs, also an empty one of gzip. Empty frames of zstd cost next to nothing
-and are not counted."""
+"""Members or frames of one stream: each costs about 2 µs, an empty gzip member too. Empty zstd frames cost next to nothing and
+are not counted."""
 _PIECE_BYTES: Final = 256 * 1024
 _FED_BYTES: Final = 16 * 1024
-"""What zlib is given at a time: it copies whatever of that lies behind a member's end."""
+"""zlib's input at a time: of that it copies all that lies after a member's end."""
 _GZIP_WINDOW: Final = 31
 """zlib's number for the largest window with a gzip header."""
 _HEADER: Final = "Content-Encoding"
@@ -54,10 +54,10 @@ class Decompressor:
         self._name = name
 
     def feed(self, chunk: bytes) -> bytes:
-        """What the next ``chunk`` of the body becomes.
+        """The next ``chunk`` of the body, decompressed.
 
         Raises ``RequestRefused``: 400 ``INVALID_REQUEST`` when the stream is corrupt, 413 ``REQUEST_TOO_LARGE`` past the bound.
-        After an error the decompressor is not to be used again.
+        After an error the decompressor must not be used again.
         """
         try:
             self._stream.write(chunk)
@@ -66,7 +66,7 @@ class Decompressor:
         return self._output.taken()
 
     def finish(self) -> bytes:
-        """What is left at the end of the body. Raises ``RequestRefused`` (400) when the stream is cut or corrupt."""
+        """The rest at the end of the body. Raises ``RequestRefused`` (400) when the stream is cut or corrupt."""
         try:
             whole = self._stream.ends_here()
         except zstandard.ZstdError:
@@ -103,21 +103,21 @@ class _Output:
         return self._bytes_max
 
     def taken(self) -> bytes:
-        """Everything since the last time."""
+        """Everything since the last call."""
         data = b"".join(self._pieces)
         self._pieces.clear()
         return data
 
 
 class _Stream(Protocol):
-    """A compressed stream on its way into an output."""
+    """A compressed stream that is written into an output."""
 
     def write(self, chunk: bytes) -> None:
         """Take more of it."""
         ...
 
     def ends_here(self) -> bool:
-        """Whether it is whole. Nothing may be written afterwards."""
+        """Whether the stream is whole. Nothing may be written afterwards."""
         ...
 
 
@@ -146,17 +146,17 @@ class _Gzip:
         self._member = zlib.decompressobj(_GZIP_WINDOW)
 
     def ends_here(self) -> bool:
-        # What the bound on a piece held back comes out with the next byte of input or, without one, here.
+        # Output that the bound on a piece held back comes with the next byte of input or, without one, here.
         while not self._member.eof and (piece := self._member.decompress(b"", _PIECE_BYTES)):
             self._output.write(piece)
         return self._begun and self._member.eof
 
 
 class _Zstd:
-    """The library's writer is the one of its decoders that hands its output over in bounded pieces, but it does not say whether a
-    frame is over. So in the end a frame of our own is written behind the body: only between frames does exactly its content
-    come out. It goes in byte by byte, since the library tries a frame that it gets whole without regard to a header that
-    it got the first bytes of before.
+    """Of the library's decoders only the writer hands its output over in bounded pieces, but it does not say whether a frame is
+    over. So at the end a frame of the gateway's own is written behind the body: exactly its content comes out only between
+    frames. It goes in byte by byte: given a whole frame, the library tries that, and ignores a header whose first bytes it got
+    before.
     """
 
     def __init__(self, output: _Output) -> None:
@@ -169,7 +169,7 @@ class _Zstd:
     def write(self, chunk: bytes) -> None:
         if chunk:
             self._begun = True
-            # One piece may be short since the chunk ends, each other one since a frame does.
+            # One piece may be short because the chunk ends; each other short one ends a frame.
             self._sink.short_pieces_left += 1
             self._writer.write(chunk)
 
@@ -186,7 +186,7 @@ class _Zstd:
 
 
 class _Sink(io.RawIOBase):
-    """Where the library writes to; it can be given another output."""
+    """The library's writer writes to it; its output can be replaced."""
 
     def __init__(self, output: _Output) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """``text/event-stream``: records as server-sent events (WHATWG HTML, section 9.2).
 
-An event is a few lines and a blank one. The JSON of a record has no line breaks, so it is one line of data; ``id`` is the offset
-that the client wants next, which it sends back as ``Last-Event-ID``.
+An event is a few lines and a blank one. The JSON of a record has no line breaks, so it is one line of data. ``id`` is the
+client's next offset, which it sends back as ``Last-Event-ID``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gateway.codec.large_record import object_pieces
 from gateway.codec.record_json import is_large, join_rows, pieces, record_objects, text_of
 
 PING: Final = b": ping\n\n"
-"""A comment, which clients skip: it tells both sides that the connection lives."""
+"""A comment, which clients skip. It tells both sides that the connection is alive."""
 
 
 def record_events(records: pa.Table) -> Iterator[bytes]:
@@ -34,6 +34,6 @@ def record_events(records: pa.Table) -> Iterator[bytes]:
 
 
 def end_event(reason: str, next_offset: int | None = None) -> bytes:
-    """The last event of a stream: why it ends and, when it is known, where to go on."""
+    """The last event of a stream: why it ends and, where that is known, where to go on."""
     identity = b"" if next_offset is None else b"id: %d\n" % next_offset
     return b"%bevent: end\ndata: %b\n\n" % (identity, msgspec.json.encode({"reason": reason}))

@@ -1,8 +1,8 @@
 """The records of one produce request, after parsing and before they have partitions and timestamps.
 
-1. All or nothing: there is no such thing as a partly good request; decoders return this or raise ``RequestRefused``.
-2. Everything that can be checked without knowing the topic was checked: types, ranges of timestamps, UTF-8, base64.
-3. ``places`` names any record the way its sender would look for it, for errors that are found later.
+1. All or nothing: decoders return this or raise ``RequestRefused``, and never part of a request.
+2. Decoders have checked all that needs no topic: types, ranges of timestamps, UTF-8, base64.
+3. ``places`` names a record in its sender's terms, for errors found later.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PlaceKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where the records of a body are."""
+    """Where in the body the records are."""
 
     kind: PlaceKind
     lines: Sequence[int] | npt.NDArray[np.int64] | None = None
@@ -48,7 +48,7 @@ class Places:
     """With ``POINTER``: where in the whole body the object with ``records`` is."""
 
     def note(self, bad: BadRecords, index: int, member: str, what: str) -> None:
-        """Note that ``member`` (or, when empty, the whole) of the record at ``index`` is wrong."""
+        """Note an error in ``member`` of the record at ``index``; empty: the record itself."""
         if self.kind is PlaceKind.POINTER:
             where = f"{self.within}/records/{index}"
             bad.add(f"{where}/{member}" if member else where, what)
@@ -63,8 +63,8 @@ class Places:
 class IncomingRecords:
     """``records`` has ``BATCH_SCHEMA``, but ``timestamp`` is null where the request names none.
 
-    ``partitions`` are those that the records themselves name, ``NO_PARTITION`` where they don't, each at least
-    ``NO_PARTITION``; None when no record names one. Whether the topic has them is for ``route`` to say.
+    ``partitions`` are those that the records name, ``NO_PARTITION`` where they name none, and never less; None when no record
+    names one. Whether the topic has them is checked by ``route``.
     """
 
     records: pa.Table

@@ -1,4 +1,4 @@
-"""What a fetch answers, in JSON and in NDJSON. Large answers come in pieces, so that no more than one is made at a time."""
+"""Fetch answers in JSON and in NDJSON. A large answer comes in pieces, each made when it is needed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gateway.codec.record_json import is_large, join_rows, pieces, record_object
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Positions:
-    """Where in its partition an answer stands: where to read on, the end, and the first offset that can be read."""
+    """The offsets of an answer in its partition: where to read on, the end, and the first that can be read."""
 
     next_offset: int
     high_watermark: int
@@ -42,7 +42,7 @@ def json_pieces(topic: str, partition: int, records: pa.Table, positions: Positi
 
 
 def failed_partition(topic: str, partition: int, problem: bytes) -> bytes:
-    """What stands for one partition that can't be read; ``problem`` is its problem as JSON."""
+    """The entry of a partition that can't be read; ``problem`` is its problem as JSON."""
     return b'{"topic":%b,"partition":%d,"error":%b}' % (msgspec.json.encode(topic), partition, problem)
 
 

@@ -1,11 +1,11 @@
-"""JSON records many at a time: fast where all is well, silent where not.
+"""Decodes many JSON records at a time: fast where all is well, silent where not.
 
-msgspec decodes the whole text against the shape of a record, and each column becomes an Arrow array at once. The parser drops
-what the contract forbids, a member given twice, so the string delimiters that the decoded records account for are counted
-and compared with those in the text: a dropped member takes at least the two of its name with it.
+msgspec decodes the whole text against the shape of a record, and each column becomes an Arrow array at once. The parser silently
+drops one of two members of the same name, which the contract forbids. So the string delimiters of the decoded records are counted
+and compared with those in the text. A dropped member leaves at least the two of its name unaccounted for.
 
-Whatever this does not fully vouch for it answers with None, and the caller reads record by record (``json_record``), which also
-says what is wrong. So nothing here is a judgement, and only what is common needs to be here.
+Where in doubt the answer is None. The caller then reads record by record (``json_record``), which also says what is wrong. So
+this module refuses nothing, and handles only common forms.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from gateway.codec.record_columns import RecordColumns, header_lists
 from log_format.records.schema import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 
 UNCOUNTED_BYTES_MAX: Final = 2 * 1024 * 1024
-"""Up to this length a text may be as dense as it likes."""
+"""Up to this length a text may be of any density."""
 OBJECTS_MAX: Final = 524_288
 """Commas and brackets in a longer text: a denser one would become many times its size in Python objects."""
 
 _MINUS_ZERO: Final = re.compile(rb"-0(?=[ \t\r\n,\]}])(?<=[ \t\r\n:,\[]-0)")
 _STRING_OR_MINUS_ZERO: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")|-0(?=[ \t\r\n,\]}])', re.DOTALL)
 _STAND_IN: Final = b"-0E-00000"
-"""Written for -0 where that is: the parser would make 0 of it, but keeps the text of this."""
+"""Replaces -0: the parser would make it 0, but keeps this text."""
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -71,13 +71,13 @@ class _Decoders:
         self.lines = msgspec.json.Decoder(_Record, float_hook=float_hook).decode_lines
 
 
-# Raw as the hook keeps a number's text.
+# Raw, as the hook keeps a number's text.
 _DECODERS: Final = _Decoders(msgspec.Raw)
 _DECODERS_OF_STAND_INS: Final = _Decoders(_number)
 
 
 class _Unsure(Exception):
-    """Not to be decided here."""
+    """Not decidable here."""
 
 
 def decode_envelope(body: bytes) -> RecordColumns | None:
@@ -93,7 +93,7 @@ def decode_list(text: bytes) -> RecordColumns | None:
 def decode_lines(text: bytes) -> RecordColumns | None:
     """The records of a text with exactly one object a line and no blank lines, or None.
 
-    That the parser's values are the lines is for the caller to see to: it takes any white space between them.
+    The caller checks that the parser's values are the lines: the parser takes any white space between them.
     """
     return _decode(text, "lines", 0)
 
@@ -189,7 +189,7 @@ class _Assembly:
         return array
 
     def _merged(self, plain: Sequence[Any], encoded: Sequence[str | UnsetType], absent: Any) -> list[Any]:
-        """Each record's plain or decoded form. ``absent`` stands for neither; if it is ``UNSET``, one must be there."""
+        """Each record's plain or decoded form. ``absent`` stands for neither; where it is ``UNSET`` one of them is required."""
         merged: list[Any] = []
         for given, text in zip(plain, encoded, strict=True):
             if text is UNSET:
@@ -204,7 +204,7 @@ class _Assembly:
         return merged
 
     def _documents(self, values: list[Any]) -> pa.Array:
-        """Values some of which are neither text nor null: those are written as JSON again."""
+        """Values of which some are neither text nor null: those are written as JSON again."""
         stored: list[bytes | str | None] = []
         documents: list[bytes] = []
         texts = 0

@@ -1,7 +1,7 @@
 """``application/json``: ``{"records": [record, ...]}``.
 
-The whole body is tried at once (``json_batch``); failing that, groups of records, so that one odd record among thousands costs
-little and a dense body never becomes many times its size in Python objects; failing that, the records of a group one by one.
+``json_batch`` tries the whole body at once, failing that groups of records. So an odd record among thousands costs little, and a
+dense body never becomes many times its size in Python objects. The records of a group that fails are read one by one.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from log_format.errors import RequestRefused
 
 GROUP_RECORDS: Final = 1024
 GROUP_BYTES: Final = 256 * 1024
-"""A group ends at whichever of the two comes first."""
+"""A group ends at the first of the two bounds."""
 MEMBERS_MAX: Final = 16
-"""Of an envelope: more than any has."""
+"""Members of an envelope: more than any has."""
 
 _read_object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _read_list: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -57,7 +57,7 @@ def check_utf8(body: bytes) -> None:
 
 
 def malformed_at(body: bytes, position: int, reason: str) -> RequestRefused:
-    """The refusal of a body that can't be parsed from the byte ``position`` on."""
+    """The refusal of a body that can't be parsed from byte ``position`` on."""
     line, column = line_and_column(body, position)
     return malformed(
         f"The body is malformed at line {line}, column {column}: {reason}.",
@@ -107,9 +107,9 @@ def _records(text: bytes) -> bytes:
 
 
 def object_members(text: bytes, where: str = "") -> dict[str, bytes]:
-    """The texts of the members of the object that ``text`` is; ``where`` is its JSON pointer in the body.
+    """The texts of the members of the object in ``text``; ``where`` is its JSON pointer in the body.
 
-    Raises ``RequestRefused`` (400 ``INVALID_REQUEST``) unless it is valid JSON, an object, and has each of a few members once.
+    Raises ``RequestRefused`` (400 ``INVALID_REQUEST``) unless it is a valid JSON object with few members, each given once.
     """
     try:
         msgspec.json.Decoder(msgspec.Raw).decode(text)

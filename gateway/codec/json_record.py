@@ -1,6 +1,6 @@
 """One JSON record, read exactly as the contract says, with every reason why it can't be stored.
 
-Slow beside ``json_batch``, and the authority: what the two accept and make of it must be the same.
+It is slower than ``json_batch``, and the authority: both must accept the same records and give the same result.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ class ReadRecords:
         )
 
     def read(self, text: bytes, note: Note, surrogate: bytes | None = None) -> None:
-        """Append the record that a valid JSON ``text`` is, or note what is wrong with it.
+        """Append the record in a valid JSON ``text``, or note what is wrong with it.
 
-        ``surrogate`` is the escape that stands for lone surrogates in the text. Raises ``msgspec.DecodeError`` when the text
-        is not valid after all.
+        ``surrogate`` is the escape that stands for lone surrogates in the text. Raises ``msgspec.DecodeError`` when the text is
+        not valid JSON after all.
         """
         if text[:1] != b"{":
             note("", "must be an object")
@@ -82,7 +82,7 @@ class ReadRecords:
 
 
 class _Reader:
-    """One record. Every check notes what it finds, so that one look finds everything."""
+    """One record. Each check notes what it finds, so that one pass finds everything."""
 
     def __init__(self, text: bytes, note: Note, surrogate: bytes | None) -> None:
         self._members: Mapping[str, bytes] = {name: bytes(raw) for name, raw in _read_object(text).items()}
@@ -135,7 +135,7 @@ class _Reader:
     def _bytes(
         self, members: Mapping[str, bytes], name: str, where: str, read: Callable[[str, bytes], bytes | None]
     ) -> bytes | None:
-        """The bytes that ``name`` or ``name_base64`` gives; None for null and when it is absent or wrong."""
+        """The bytes of ``name`` or ``name_base64``; None for null, and where it is absent or wrong."""
         plain, encoded = members.get(name), members.get(f"{name}_base64")
         if plain is not None and encoded is not None:
             self._refuse(where + name, f"and {name}_base64 exclude each other")
@@ -201,7 +201,7 @@ class _Reader:
 
 
 def _escaped(name: str) -> str:
-    """A member's name as a part of a JSON pointer, cut to what is worth repeating."""
+    """A member's name as a part of a JSON pointer, cut."""
     return name[:100].replace("~", "~0").replace("/", "~1")
 
 

@@ -1,7 +1,7 @@
-"""What JSON is made of, counted without making any of it: bodies are judged by it before a parser may allocate for them.
+"""Counts the parts of a JSON text without parsing it, so that a body is judged before a parser allocates for it.
 
-A text is looked at in pieces, side by side by numpy: the memory for it does not grow with the text, and no piece holds the
-interpreter's lock for long. Of a text that no parser has accepted yet the answers mean nothing, but they come, and as fast.
+numpy looks at a text in pieces: memory does not grow with the text, and no piece holds the interpreter's lock for long. For an
+invalid text the answers mean nothing, but come as fast.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 PIECE_BYTES: Final = 256 * 1024
 _QUOTE, _BACKSLASH = b'"\\'
 OPENING, CLOSING, NAME = b"{}:"
-"""Kinds of what ``names`` finds: the brackets of an object, and a member's name, which a colon follows."""
+"""Kinds of what ``names`` finds: an object's brackets, and a member's name, which a colon follows."""
 _COMMA, _OPENING_LIST, _CLOSING_LIST = b",[]"
 _IS_STRUCTURE: Final = np.zeros(256, np.bool_)
 _IS_STRUCTURE[list(b"{}[],:")] = True
@@ -29,7 +29,7 @@ Positions = npt.NDArray[np.int64]
 
 
 def nodes_exceed(text: bytes, nodes_max: int) -> bool:
-    """Whether ``text`` has more than ``nodes_max`` commas and opening brackets, which are no fewer than half of its values."""
+    """Whether ``text`` has more than ``nodes_max`` commas and opening brackets: at least half of its values."""
     if text.count(b",") + text.count(b"[") + text.count(b"{") <= nodes_max:
         return False
     count = 0
@@ -41,7 +41,7 @@ def nodes_exceed(text: bytes, nodes_max: int) -> bool:
 
 
 def commas(text: bytes) -> Iterator[Positions]:
-    """Where the commas directly inside of ``text``, an array or an object, are; piece by piece, in order."""
+    """Where the commas directly inside of the array or object ``text`` are; piece by piece, in order."""
     depth = 0
     for positions, kinds, _ in _structure(text):
         depths = np.cumsum(_DEPTHS[kinds], dtype=np.int64) + depth
@@ -51,7 +51,7 @@ def commas(text: bytes) -> Iterator[Positions]:
 
 
 def elements_exceed(text: bytes, elements_max: int) -> bool:
-    """Whether ``text``, an array or an object, has more than ``elements_max`` elements."""
+    """Whether the array or object ``text`` has more than ``elements_max`` elements."""
     if text.count(b",") < elements_max:
         return False
     count = 1
@@ -63,9 +63,9 @@ def elements_exceed(text: bytes, elements_max: int) -> bool:
 
 
 def elements(text: bytes, records_max: int, bytes_max: int) -> Iterator[tuple[int, bytes]]:
-    """The elements of ``text``, an array: some at a time, as (how many, their text with the commas between them).
+    """The elements of the array ``text`` in groups: how many, and their text with the commas between them.
 
-    A group ends at ``records_max`` elements or behind the first that makes it longer than ``bytes_max``.
+    A group ends at ``records_max`` elements, or after the first that makes it longer than ``bytes_max``.
     """
     opening, end = text.index(b"["), text.rindex(b"]")
     start = opening + 1
@@ -75,7 +75,7 @@ def elements(text: bytes, records_max: int, bytes_max: int) -> Iterator[tuple[in
     for found in commas(text):
         taken = 0
         while taken < len(found):
-            # The group's last comma: that of its last element, or the first behind its bytes.
+            # The group's last comma: that of its last element, or the first after its bytes.
             full = int(np.searchsorted(found, start + bytes_max))
             last = min(taken + records_max - count, max(full, taken) + 1)
             if last > len(found):
@@ -103,7 +103,7 @@ def names(text: bytes) -> Iterator[tuple[int, int, int]]:
 
 
 def _structure(text: bytes) -> Iterator[tuple[Positions, npt.NDArray[np.uint8], Positions]]:
-    """Where brackets, commas and colons outside of strings are, which they are, and where strings begin and end."""
+    """Brackets, commas and colons outside of strings with their positions, and where strings begin and end."""
     whole = np.frombuffer(text, np.uint8)
     in_string = escaped = False
     for start in range(0, len(whole), PIECE_BYTES):
@@ -122,7 +122,7 @@ def _structure(text: bytes) -> Iterator[tuple[Positions, npt.NDArray[np.uint8], 
 
 
 def _escaped(backslashes: npt.NDArray[np.bool_], *, first_is_escaped: bool) -> tuple[Positions, bool]:
-    """The characters that a backslash before them escapes, and whether the one behind the piece is."""
+    """Which characters a backslash escapes, and whether the one after the piece is escaped."""
     steps = np.diff(backslashes.astype(np.int8), prepend=0, append=0)
     starts, ends = np.flatnonzero(steps == 1), np.flatnonzero(steps == -1)
     lengths = ends - starts

@@ -1,6 +1,6 @@
-"""Questions about JSON that its parsers don't answer: positions, names given twice, lone surrogates, compact form.
+"""What JSON parsers don't tell: positions, names given twice, lone surrogates, compact form.
 
-All functions take JSON as UTF-8 bytes. Where one says *valid*, a parser must have accepted the text before.
+All functions take JSON as UTF-8 bytes. *Valid* means that a parser has accepted the text before.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import numpy as np
 from gateway.codec.json_structure import CLOSING, NAME, OPENING, names
 
 MEMBER_NAMES_MAX: Final = 262_144
-"""Different names in one object, kept while looking for one that is given twice: bounds the memory that this takes."""
+"""Different names of one object kept while looking for a repeated one: bounds the memory for that."""
 
 LARGE_BYTES_MIN: Final = 64 * 1024
-"""Longer texts are looked through in ways that cost more to begin with, and neither much memory nor the interpreter's lock."""
+"""Longer texts are read in ways that cost more to begin with, but neither much memory nor the interpreter's lock."""
 _QUOTE: Final = 0x22
 _BACKSLASH: Final = 0x5C
 _SIDE_BY_SIDE_BYTES: Final = 2048
-"""From this length on numpy counts faster than bytes do."""
+"""From this length on numpy counts faster than ``bytes`` does."""
 _TOKEN: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")([ \t\r\n]*+:)?|[{}]', re.DOTALL)
-"""Possessive: what could be given back is remembered, for a long string in many times its size."""
+"""Possessive: the regex engine remembers what it could give back, for a long string many times its size."""
 _ESCAPE: Final = re.compile(
     rb"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|.)", re.DOTALL
 )
@@ -48,8 +48,8 @@ class TooManyMembers(Exception):
 def structural_quotes(text: bytes) -> int:
     """How many quotation marks of a valid ``text`` begin or end a string: two for each string and each member's name.
 
-    Backslashes occur in strings only; in a run of them each pair is one escaped backslash, so that what precedes a quotation
-    mark after taking out the pairs says whether it is escaped.
+    Backslashes occur in strings only, and each pair in a run of them is one escaped backslash. So a quotation mark is escaped
+    where a backslash precedes it once the pairs are taken out.
     """
     if len(text) >= _SIDE_BY_SIDE_BYTES:
         characters = np.frombuffer(text, dtype=np.uint8)
@@ -66,7 +66,7 @@ def structural_quotes(text: bytes) -> int:
 
 
 def repeated_member(text: bytes) -> tuple[str, int] | None:
-    """A member's name that one object of a valid ``text`` gives twice, with the object's depth (1: outermost); or None.
+    """A member's name that one object of a valid ``text`` gives twice, with the object's depth (1: outermost); None without one.
 
     Raises ``TooManyMembers``.
     """
@@ -90,7 +90,7 @@ def repeated_member(text: bytes) -> tuple[str, int] | None:
 
 
 def member_position(text: bytes, member: str) -> int:
-    """Where in a valid ``text``, an object, the name of ``member`` begins; 0 when it is not there."""
+    """Where the name of ``member`` begins in the object of a valid ``text``; 0 when it is not there."""
     depth = 0
     for kind, start, end in _names(text):
         if kind == NAME:
@@ -102,7 +102,7 @@ def member_position(text: bytes, member: str) -> int:
 
 
 def _names(text: bytes) -> Iterator[tuple[int, int, int]]:
-    """What begins and ends objects of a valid ``text``, and their members' names: kind, start and end of each, in order."""
+    """The begins and ends of objects in a valid ``text``, and their members' names: kind, start and end of each, in order."""
     if len(text) > LARGE_BYTES_MIN:
         yield from names(text)
         return
@@ -123,7 +123,7 @@ def compact(text: bytes) -> bytes:
         return text
     if len(text) <= LARGE_BYTES_MIN:
         return _ESCAPE.sub(_shortest, text)
-    # One by one: of millions of escapes ``sub`` would keep each, and what is between, as an object.
+    # One by one: for millions of escapes ``sub`` would keep each, and the text between, as an object.
     written = bytearray()
     start = 0
     for escape in _ESCAPE.finditer(text):
@@ -146,9 +146,9 @@ def _shortest(escape: re.Match[bytes]) -> bytes:
 
 
 def without_lone_surrogates(text: bytes) -> tuple[bytes, bytes | None]:
-    r"""``text`` with every ``\uXXXX`` that is half of a surrogate pair replaced by another escape, and that escape.
+    r"""``text`` with every ``\uXXXX`` that is half of a surrogate pair replaced by another escape; and that escape.
 
-    The escape occurs nowhere else in the text; None when there was nothing to replace.
+    The escape occurs nowhere else in the text; None when nothing was replaced.
     """
     if _SURROGATE.search(text) is None:
         return text, None
@@ -162,7 +162,7 @@ def without_lone_surrogates(text: bytes) -> tuple[bytes, bytes | None]:
                 marks = (b"\\u%04x" % code for code in range(0xE000, 0xF900))
                 mark = next((mark for mark in marks if mark not in lower), b"\\uf8ff")
                 replaced = bytearray(text)
-            # As long as what it replaces, so that the text is changed where it stands.
+            # Of the same length, so that the text is changed in place.
             replaced[escape.start() : escape.end()] = mark
     return (text, None) if replaced is None else (bytes(replaced), mark)
 
@@ -172,7 +172,7 @@ def error_position(text: bytes, error: msgspec.DecodeError) -> int:
     found = _BYTE_POSITION.search(str(error))
     if found is None:
         return len(text)
-    # Of what follows the end the parser has read the first byte before it complains.
+    # The parser has read the first byte after the end before it complains.
     return min(int(found.group(1)), len(text)) - ("trailing characters" in str(error))
 
 

@@ -1,6 +1,6 @@
-"""One record as JSON, in pieces: of a record of megabytes no more is written at a time than of many small ones.
+"""One record as JSON, in pieces: a record of megabytes takes no more at a time than many small ones.
 
-What comes is what ``record_json`` makes of the record at once.
+The text is the same as ``record_json`` makes at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gateway.codec.base64_text import encode_base64
 from gateway.codec.record_json import escaped, header_objects, join_rows, pieces_of, text_of
 
 _TEXT_BYTES: Final = 96 * 1024
-"""Of a key or value, written at a time; a multiple of three, so that pieces of base64 meet."""
+"""Bytes of a key or value written at a time; a multiple of three, so that pieces of base64 join."""
 assert _TEXT_BYTES % 3 == 0
 
 

@@ -1,4 +1,4 @@
-"""Media types: what a body is said to be, and which of the types that can be served a client wants (RFC 9110)."""
+"""Media types (RFC 9110): which type a body has, and which of the types on offer the client prefers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVENT_STREAM: Final = "text/event-stream"
 
 PRODUCE_TYPES: Final = (JSON, NDJSON, ARROW_STREAM, OCTET_STREAM, TEXT_PLAIN)
 FETCH_TYPES: Final = (JSON, NDJSON, ARROW_STREAM, EVENT_STREAM)
-"""The first is served where any will do."""
+"""Served first where the client takes any."""
 
 _HEADER_CHARACTERS_MAX: Final = 4096
 _UTF8: Final = frozenset(("utf-8", "utf8"))
@@ -37,8 +37,8 @@ class MediaType:
 def content_type(header: str | None, allowed: tuple[str, ...] = PRODUCE_TYPES, default: str | None = None) -> str:
     """The type that a ``Content-Type`` header names, one of ``allowed``; ``default`` when there is no header.
 
-    Raises ``RequestRefused`` (415 ``UNSUPPORTED_MEDIA_TYPE``) for another type, no type at all, or a charset that is not UTF-8;
-    the bytes of ``OCTET_STREAM`` and ``TEXT_PLAIN`` are stored as they are, so those may be in any.
+    Raises ``RequestRefused`` (415 ``UNSUPPORTED_MEDIA_TYPE``) for another type, a malformed one, or a charset that is not UTF-8.
+    ``OCTET_STREAM`` and ``TEXT_PLAIN`` may have any charset: their bytes are stored as they are.
     """
     if header is None or not header.strip():
         if default is None:
@@ -55,12 +55,12 @@ def content_type(header: str | None, allowed: tuple[str, ...] = PRODUCE_TYPES, d
 
 @lru_cache(maxsize=256)
 def negotiate(accept: str | None, offered: tuple[str, ...] = FETCH_TYPES) -> str:
-    """The one of ``offered`` that an ``Accept`` header wants most; the first of them on a tie and without a header.
+    """The type of ``offered`` that ``Accept`` prefers; the first on a tie and without a header.
 
-    Of several headers ``accept`` has all, joined by commas.
+    ``accept`` has all ``Accept`` headers, joined by commas.
 
-    Of the ranges that fit a type the most special one gives its weight. Raises ``RequestRefused`` (406 ``NOT_ACCEPTABLE``)
-    when the client takes none. What can't be parsed in the header counts as not there.
+    The most specific range that fits a type gives its weight. Parts that can't be parsed are ignored. Raises ``RequestRefused``
+    (406 ``NOT_ACCEPTABLE``) when the client takes none.
     """
     if accept is None or not accept.strip():
         return offered[0]
@@ -80,7 +80,7 @@ def negotiate(accept: str | None, offered: tuple[str, ...] = FETCH_TYPES) -> str
 
 
 def _weight_of(name: str, ranges: Sequence[MediaType]) -> float:
-    # Exact, then type/*, then */*: the first kind that fits decides, with the largest weight given for it.
+    # Exact, then type/*, then */*: the first kind that fits decides, with the largest of its weights.
     for pattern in (name, f"{name.partition('/')[0]}/*", "*/*"):
         weights = [_weight(media_range) for media_range in ranges if media_range.name == pattern]
         if weights:

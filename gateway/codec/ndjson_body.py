@@ -1,6 +1,6 @@
 """``application/x-ndjson``: one record a line, blank lines ignored.
 
-The body is taken in pieces of whole lines, so that what the parser makes of it stays small whatever its size.
+The body is parsed in pieces of whole lines, so that the parser's objects stay few whatever its size.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _pieces(body: bytes) -> Iterator[bytes]:
 
 
 def _without_blank_lines(piece: bytes, count: int) -> tuple[bytes, npt.NDArray[np.int64]]:
-    """The text without the lines in which there is nothing, and the indices of the others among the ``count`` lines."""
+    """The text without its blank lines, and the indices of the other lines among the ``count``."""
     if not (piece.startswith((b"\n", b"\r")) or b"\n\n" in piece or b"\n\r" in piece):
         return piece, np.arange(count, dtype=np.int64)
     characters = np.frombuffer(piece, dtype=np.uint8)
@@ -87,8 +87,8 @@ def _without_blank_lines(piece: bytes, count: int) -> tuple[bytes, npt.NDArray[n
 def _is_regular(piece: bytes) -> bool:
     """Whether each line begins with ``{`` and ends with ``}``.
 
-    Then every line break is between two values (inside one, ``}`` and ``{`` never meet without a comma), so that as many values
-    as lines means one on each.
+    Then each line break is between two values: inside a value ``}`` and ``{`` never meet without a comma. So as many values as
+    lines means one on each line.
     """
     end = piece[-3:].removesuffix(b"\n").removesuffix(b"\r")
     if piece[:1] != b"{" or not end.endswith(b"}"):

@@ -19,7 +19,7 @@ def decode_raw(
     partition: int | None = None,
     timestamp: int | None = None,
 ) -> IncomingRecords:
-    """The one record of a raw body; the rest of it are query parameters, None where absent, and named as such in errors.
+    """The one record of a raw body. Its other members are query parameters, None where absent, and errors name them so.
 
     ``timestamp`` is in milliseconds. Raises ``RequestRefused`` (400 ``INVALID_RECORD``).
     """

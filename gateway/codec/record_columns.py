@@ -1,7 +1,7 @@
-"""Columns of records on their way into a table: built in pieces, joined once.
+"""Columns of incoming records: built in pieces, joined once.
 
-Headers travel as a flat list of names, a flat list of values and the count of each record. A record without headers has a
-null list, whether it sent none or an empty one.
+Headers travel as a flat list of names, a flat list of values and the count of each record. A record without headers has a null
+list, whether the client sent none or an empty list.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordColumns:
-    """Some records, column by column, all of one length; a column that is None is null everywhere.
+    """Some records, as columns of one length; a column that is None is null everywhere.
 
     ``keys`` and ``values`` are binary, ``headers`` has the type ``HEADERS``; ``timestamps`` (milliseconds) and ``partitions``
     are int64 with nulls.
@@ -44,7 +44,7 @@ class RecordColumns:
 
 
 def header_lists(counts: Sequence[int] | Integers, names: Sequence[str] | pa.Array, values: pa.Array) -> pa.Array:
-    """Lists of headers: the first ``counts[0]`` of ``names`` and ``values`` are those of the first record, and so on."""
+    """Lists of headers: the first ``counts[0]`` of ``names`` and ``values`` are the first record's, and so on."""
     lengths = np.asarray(counts, dtype=np.int64)
     offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
     np.cumsum(lengths, out=offsets[1:])

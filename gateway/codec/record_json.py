@@ -1,9 +1,9 @@
-"""Records as JSON, the way the contract writes them: one object for each row, made by Arrow column by column.
+"""Records as JSON in the contract's form: one object for each row, made by Arrow column by column.
 
 1. The members are ``partition``, ``offset``, ``timestamp``, ``key``, ``value``, ``headers``, in this order, without white space
    or line breaks.
-2. Bytes are exact: a key or value that is UTF-8 is the string it spells, and null is null; any other appears as base64 under the
-   name with ``_base64``, the plain name absent. Only rows that need it are touched one by one.
+2. Bytes are exact. A key or value in UTF-8 is a string, and null is null. Other bytes are base64 under the name with ``_base64``,
+   and the plain name is absent. Only such rows are handled one by one.
 3. What this writes, ``json_record`` reads back to the same record.
 """
 
@@ -21,9 +21,9 @@ from gateway.codec.base64_text import encode_base64
 from log_format.records.size import record_bytes
 
 PIECE_BYTES: Final = 512 * 1024
-"""Records are written in pieces of about so many bytes: JSON may be six times as long as what it stands for."""
+"""Records are written in pieces of about so many bytes: JSON may be six times as long as its record."""
 _ROW_BYTES: Final = 64
-"""What a row takes beside its bytes."""
+"""What a row takes besides its bytes."""
 
 _SHORT_ESCAPES: Final = {0x08: "\\b", 0x09: "\\t", 0x0A: "\\n", 0x0C: "\\f", 0x0D: "\\r"}
 
@@ -84,12 +84,12 @@ def pieces(records: pa.Table, piece_bytes: int = PIECE_BYTES) -> Iterator[pa.Tab
 
 
 def is_large(piece: pa.Table) -> bool:
-    """Whether a slice is one record that is to be written in pieces itself (``large_record``)."""
+    """Whether a slice is one record that must itself be written in pieces (``large_record``)."""
     return bool(piece.num_rows == 1 and piece.nbytes > PIECE_BYTES)
 
 
 def pieces_of(rows: Rows, sizes: npt.NDArray[np.int64], piece_bytes: int) -> Iterator[Rows]:
-    """``rows``, whose sizes are given, in slices of at most ``piece_bytes``, each of at least one row."""
+    """``rows`` of the given sizes, in slices of at most ``piece_bytes``, each of at least one row."""
     ends = np.cumsum(sizes)
     start = 0
     while start < len(ends):

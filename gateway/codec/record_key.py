@@ -1,4 +1,4 @@
-"""Refuses records without a key where their topic compacts keys, as Kafka does: nothing would ever supersede them."""
+"""Refuses records without a key where their topic compacts keys, as Kafka does: no later record would ever supersede them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from log_format.limits import REPORTED_ERRORS_MAX
 
 
 def refuse_keyless(incoming: IncomingRecords) -> None:
-    """Raise ``RequestRefused`` (400 ``INVALID_RECORD``) naming the records without a key; an empty key is one."""
+    """Raise ``RequestRefused`` (400 ``INVALID_RECORD``) naming the records without a key; an empty key counts as a key."""
     keys = incoming.records.column("key")
     if not keys.null_count:
         return

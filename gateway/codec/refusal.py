@@ -1,7 +1,7 @@
-"""What is wrong with a request, collected so that one answer names everything that the sender has to mend.
+"""Collects what is wrong with a request, so that one answer names all that the sender has to mend.
 
-A refusal is ``INVALID_REQUEST`` where the envelope is wrong, ``INVALID_RECORD`` where a record can't be stored. It lists at
-most ``REPORTED_ERRORS_MAX`` places; whoever collects may stop there.
+A refusal is ``INVALID_REQUEST`` where the envelope is wrong, ``INVALID_RECORD`` where a record can't be stored. It names at most
+``REPORTED_ERRORS_MAX`` errors; decoders may stop there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from log_format.limits import REPORTED_ERRORS_MAX
 
 
 def malformed(detail: str, where: str = "", what: str | None = None) -> RequestRefused:
-    """The refusal of a request whose envelope is wrong: 400 ``INVALID_REQUEST``.
+    """The refusal of a wrong envelope: 400 ``INVALID_REQUEST``.
 
     ``where`` is a JSON pointer (empty: the whole body), a line, or a header's name; ``what`` is ``detail`` unless given.
     """
@@ -26,18 +26,18 @@ def too_large(detail: str, bytes_max: int) -> RequestRefused:
 
 
 class BadRecords:
-    """The places at which records can't be stored, in the order in which they were found."""
+    """The errors of records that can't be stored, in the order in which they were found."""
 
     def __init__(self) -> None:
         self.errors: list[dict[str, str]] = []
 
     @property
     def full(self) -> bool:
-        """Whether no more places would be reported."""
+        """Whether no more errors would be reported."""
         return len(self.errors) >= REPORTED_ERRORS_MAX
 
     def add(self, where: str, what: str) -> None:
-        """Note one place; beyond the bound nothing happens."""
+        """Note one error; beyond the bound nothing happens."""
         if not self.full:
             self.errors.append({"where": where, "what": what})
 
@@ -47,7 +47,7 @@ class BadRecords:
             raise self.refusal()
 
     def refusal(self, code: ErrorCode = ErrorCode.INVALID_RECORD, **fields: Any) -> RequestRefused:
-        """The refusal that names everything noted; there must be something."""
+        """The refusal that names all errors noted; there must be one."""
         first = self.errors[0]
         more = f" (and {len(self.errors) - 1} more)" if len(self.errors) > 1 else ""
         detail = f"Nothing was stored. {first['where']}: {first['what']}{more}."

@@ -1,6 +1,7 @@
-"""Which partition each record goes to, and the timestamp of those that name none.
+"""Gives each record its partition, and a timestamp where it names none.
 
-The route's partition wins; else the record's; else, with a key, Kafka's default hash; else the one that is this request's turn.
+The route's partition wins, then the record's, then Kafka's default hash of the key. Records without a key go to the partition
+whose turn it is with this request.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from log_format.records.partitioner import partition_for_key, partition_for_keys
 from log_format.records.schema import BATCH_SCHEMA, TIMESTAMP
 
 FEW_KEYS: Final = 4
-"""Up to so many keys are hashed one by one, which costs less than to set the array form in motion."""
+"""Up to so many keys are hashed one by one: cheaper than starting the array form."""
 
 
 def route(
@@ -30,11 +31,11 @@ def route(
     now_ms: int,
     log_append_time: bool,
 ) -> tuple[pa.Table, Partitions]:
-    """The records, with ``BATCH_SCHEMA`` and every timestamp there, and the partition of each, in ``[0, partition_count)``.
+    """The records with ``BATCH_SCHEMA`` and all timestamps, and the partition of each, in ``[0, partition_count)``.
 
-    ``route_partition`` (None: the route names none) and ``sticky`` are partitions of the topic; ``now_ms`` is the time of
-    arrival in milliseconds, which every record gets with ``log_append_time``. Raises ``RequestRefused`` (400
-    ``INVALID_RECORD``) for records that name a partition that the topic does not have.
+    ``route_partition`` (None: the route names none) and ``sticky`` are partitions of the topic. ``now_ms`` is the time of arrival
+    in milliseconds; with ``log_append_time`` every record gets it. Raises ``RequestRefused`` (400 ``INVALID_RECORD``) for records
+    that name a partition that the topic lacks.
     """
     if route_partition is not None:
         partitions = np.full(len(incoming), route_partition, dtype=np.int32)
@@ -76,7 +77,7 @@ def _with_timestamps(records: pa.Table, now_ms: int, *, log_append_time: bool) -
     if not log_append_time and not timestamps.null_count:
         return records
     if log_append_time or timestamps.null_count == len(timestamps):
-        # The numbers, not a repeated scalar: making one of those costs a conversion by way of datetime.
+        # Numbers instead of a repeated scalar, which would be converted by way of datetime.
         filled = pa.array(np.full(len(timestamps), now_ms * 1000, dtype=np.int64)).view(TIMESTAMP)
     else:
         filled = pc.fill_null(timestamps, pa.scalar(now_ms * 1000, TIMESTAMP))

@@ -1,7 +1,7 @@
 """The engine below the routes: topics, flushes, the tail in memory, reads from the store.
 
 ===================  ==================================================================================
-``group_commit``     what is submitted while a commit is under way shares the next one
+``group_commit``     items submitted while a commit is under way share the next one
 ``open_table``       any Delta table: its log, kept fresh; one commit at a time; checkpoints
 ``shared_commits``   a system table: decisions that share a commit
 ``registry``         the topics that are open here
@@ -14,11 +14,11 @@
 ``waiting``          readers that wait for records
 ``following``        event streams
 ``administration``   topics made, listed, altered, deleted
-``checkpointing``    checkpoints behind the commits
+``checkpointing``    checkpoints after the commits
 ``log_look``         looks at a log's head, shared
-``pool``             threads for what blocks
+``pool``             threads for blocking calls
 ===================  ==================================================================================
 
-No HTTP is known here, nor groups and transactions, which use it; nothing is kept that a restart would miss.
-``gateway.log_engine`` puts the three together.
+The engine knows no HTTP, and no groups and transactions, which use it. A restart loses nothing. ``gateway.log_engine`` puts the
+three together.
 """

@@ -35,7 +35,7 @@ _log = logging.getLogger("gateway.administration")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPage:
-    """Some topics in order of name; ``next_after`` is the name to go on after, None at the end."""
+    """Some topics in order of name; ``next_after`` is the name after which the list goes on, None at the end."""
 
     topics: list[TopicState]
     next_after: str | None
@@ -69,7 +69,7 @@ class Administration:
         return TopicConfig.parse(given, request_bytes_max=self._request_bytes_max)
 
     async def create(self, name: str, partition_count: int, config: TopicConfig) -> tuple[TopicState, bool]:
-        """The topic, and whether it was made: False when the same existed.
+        """The topic, and whether it was made: False when the same one existed.
 
         Raises ``RequestRefused`` (name, count, ``TOPIC_ALREADY_EXISTS``), and as ``OpenTopic.commit``.
         """
@@ -93,16 +93,16 @@ class Administration:
         return (await topic.commit(change)).state
 
     async def delete(self, name: str) -> None:
-        """End the topic; its segments are deleted behind the answer, as well as that goes.
+        """Delete the topic. Its segments are deleted after the answer, best effort.
 
-        Of a topic with very many, most go by commits before that one, and are left to the collector. Raises ``UnknownTopic``,
-        and as ``OpenTopic.commit``; ``OutcomeUnknown`` also when the topic lost records and may be there still.
+        Where there are very many, commits ahead of it remove most, and the collector deletes them. Raises ``UnknownTopic``, and
+        as ``OpenTopic.commit``; ``OutcomeUnknown`` also when the topic lost records and may still exist.
         """
         topic = await self._existing(name)
         topic_id, has_begun = topic.state.topic_id, False
         try:
             while topic_id is not None and topic.state.manifest.segment_count() > limits.REMOVES_PER_COMMIT_MAX:
-                with unasked():  # only the topic's end is
+                with unasked():  # the call asks only for the topic's end
                     has_removed = (await topic.commit(DeleteAllRecords(topic_id=topic_id))).result
                 if not has_removed:
                     break
@@ -111,7 +111,7 @@ class Administration:
         except UnknownTopic:
             if not has_begun:
                 raise
-            return  # another call deleted it meanwhile: what was asked for holds
+            return  # another call deleted it meanwhile: the caller has what it asked for
         except TidelogError as problem:
             if not has_begun:
                 raise
@@ -121,7 +121,7 @@ class Administration:
             self._behind_the_answer(self._delete_segments(name, committed.result))
 
     async def delete_records(self, name: str, before: Mapping[int, int]) -> dict[int, int]:
-        """Move log starts up; the log start of each partition named.
+        """Move log starts up; returns the log start of each partition named.
 
         Raises as ``DeleteRecords.propose`` and ``OpenTopic.commit``.
         """
@@ -146,18 +146,18 @@ class Administration:
         return TopicPage(topics=found[:limit], next_after=found[limit - 1].topic)
 
     async def names(self) -> list[str]:
-        """Of all directories of topics, in order; some may exist no more. Raises ``BackOff``."""
+        """The names of all topic directories, in order; some topics may exist no more. Raises ``BackOff``."""
         return await self._names("", "")
 
     async def drain(self) -> None:
-        """Leave the segments that were not deleted yet to maintenance."""
+        """Leave to maintenance the segments that were not deleted yet."""
         for task in list(self._sweeps):
             task.cancel()
         if self._sweeps:
             await asyncio.wait(self._sweeps)
 
     async def _state(self, name: str, arrival_ms: int) -> TopicState | None:
-        """The topic's state; None when it does not exist. One whose log is damaged does not hide all the others."""
+        """The topic's state; None when it does not exist. A topic with a damaged log does not hide the others."""
         try:
             state = (await self._registry.fresh(name, arrival_ms)).state
         except CorruptData as problem:
@@ -190,7 +190,7 @@ class Administration:
         task.add_done_callback(self._sweeps.discard)
 
     async def _remove_dead(self, topic: OpenTopic, topic_id: str) -> None:
-        """Take out of the table what the commit that moved the log starts had no room for."""
+        """Take out of the table the segments for which the commit that moved the log starts had no room."""
         try:
             while (await topic.commit(RemoveDeadSegments(topic_id=topic_id))).result:
                 pass
@@ -207,7 +207,7 @@ class Administration:
 
 
 def _fitting(topics: Sequence[TopicState], limit: int) -> int:
-    """How many of them fit a page of ``limit``: as many as have ``LIST_PARTITIONS_MAX`` partitions together, at least one."""
+    """How many topics fit a page of ``limit``: those with ``LIST_PARTITIONS_MAX`` partitions together, at least one topic."""
     partitions = 0
     for count, topic in enumerate(topics[:limit]):
         partitions += topic.partition_count

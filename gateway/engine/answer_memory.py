@@ -1,11 +1,12 @@
-"""Memory for what fetches and event streams hold: reserved before it is taken, in turn. ``part_count``: of a long list.
+"""Memory for what fetches and event streams hold: reserved in turn, before it is used. ``part_count``: the partitions of a long
+list.
 
-Reading old records decodes whole row groups, and what is cut out of one keeps all of it in memory until it is encoded. So a
-read from the store reserves for that, and gives it back when the answer's bytes are made. What is in the tail is there anyway:
-such an answer reserves only what it adds.
+A read of old records decodes whole row groups, and a slice keeps its row group in memory until it is encoded. So a read from the
+store reserves memory for row groups, and gives it back when the answer's bytes are made. Records in the tail are in memory
+anyway: such an answer reserves only what it adds.
 
-How long a large answer is held is for its client to say. A small one is encoded as a whole, and the connection takes all or most
-of it at once: its memory is held for as long as the store takes, so it is reserved as brief.
+The client decides how long a large answer is held. A small one is encoded as a whole, and the connection takes all or most of it
+at once. Its memory is held only while the store is read, so it is reserved as brief.
 """
 
 from __future__ import annotations
@@ -17,23 +18,23 @@ from gateway.memory_budget import Memory, Reservation
 from log_format.limits import ROW_GROUP_BYTES_MAX
 
 _COPIES: Final = 2
-"""Records are in memory as they were read and, up to ``_PIECES_BYTES`` of them, as they are sent."""
+"""Records are in memory as read and, up to ``_PIECES_BYTES`` of them, as sent."""
 _ROW_GROUPS: Final = 2
-"""What is decoded around the records wanted: the rest of a row group at either end."""
+"""Decoded around the wanted records: the rest of a row group at either end."""
 _PIECES_BYTES: Final = 5_376 * 1024
-"""A large answer's text, of which a piece at a time is made and sent, and what it takes to have very many records."""
+"""The text of a large answer, made and sent piece by piece, and the overhead of very many records."""
 AROUND_BYTES: Final = ROW_GROUP_BYTES_MAX * _ROW_GROUPS + _PIECES_BYTES
-"""What is reserved for a large answer beside its records."""
+"""Reserved for a large answer beside its records."""
 _ANSWER_BYTES: Final = 64 * 1024
-"""What the smallest answer costs beside its records."""
+"""The least that an answer costs beside its records."""
 _PART_BYTES: Final = 1024
-"""What an answer holds for each partition of a long list, beside its records, and the text that is made of it."""
+"""An answer's cost for each partition of a long list, beside its records: objects, and the text made of them."""
 _WAITING_MAX: Final = 20_000
-"""Reads that wait for their turn: the number of connections bounds them first."""
+"""Reads that wait for their turn; the number of connections is the smaller bound."""
 
 
 def read_bytes_max(memory: Memory) -> int:
-    """How many bytes of records one answer may have, so that they, and what is decoded around them, fit when it is alone."""
+    """How many bytes of records one answer may have, so that it fits alone, with what is decoded around its records."""
     return max(ROW_GROUP_BYTES_MAX, memory.largest_bytes - AROUND_BYTES)
 
 
@@ -48,6 +49,6 @@ async def reserve_for_store(
 async def reserve_for_tail(
     memory: Memory, size_bytes: int, part_count: int = 0, *, wait_ms: int = ANSWER_WAIT_MS_MAX
 ) -> Reservation:
-    """For an answer with ``size_bytes`` of records that are in memory already. Raises ``BackOff`` (``OVERLOADED``)."""
+    """For an answer with ``size_bytes`` of records already in memory. Raises ``BackOff`` (``OVERLOADED``)."""
     size = size_bytes * _COPIES + _ANSWER_BYTES + part_count * _PART_BYTES
     return await memory.reserve_in_turn(size, wait_ms=wait_ms, waiting_max=_WAITING_MAX)

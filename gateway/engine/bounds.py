@@ -1,4 +1,4 @@
-"""The engine's bounds: how much it holds, how long it waits. Those that a user may change come from the settings."""
+"""The engine's bounds: how much it holds, how long it waits. Those that an operator may change come from the settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from log_format import limits
 _MEBIBYTE: Final = 1024 * 1024
 
 FLUSH_BYTES_CAP: Final = 32 * _MEBIBYTE
-"""A flush takes no more records than this, whatever ``flush.bytes`` says: it is in memory several times while it is written."""
+"""Bytes of records in one flush, whatever ``flush.bytes`` says: the flush is in memory several times while it is written."""
 
 FLUSHES_AHEAD_MAX: Final = 4
 """Flushes of one topic that are encoded and not committed: on S3 an upload takes several times as long as encoding."""
@@ -19,35 +19,35 @@ FLUSH_BATCHES_CAP: Final = 4096
 """Requests in one flush: each costs a few microseconds when the segment is put together."""
 
 BATCHES_WAITING_MAX: Final = 16 * FLUSH_BATCHES_CAP
-"""Requests to one topic that no flush has taken: each is a few objects beside its records, also with ``acks=0``."""
+"""Requests to one topic that no flush has taken: each is a few objects beside its records, with ``acks=0`` too."""
 
 TOPICS_LOADED_MAX: Final = 2_000
-"""Topics whose state is in memory; idle ones beyond it are forgotten, least recently used first."""
+"""Topics whose state is in memory; beyond it idle ones are forgotten, least recently used first."""
 
 TOPIC_BYTES: Final = 8 * 1024
-"""What an open topic takes before anything is known of it."""
+"""Memory of an open topic without its state."""
 
 PARTITION_STATE_BYTES: Final = 24
-"""And for each partition: three offsets."""
+"""Memory of each of its partitions: three offsets."""
 
 FETCH_LIST_PARTITIONS: Final = 64
-"""A fetch of no more partitions is part of what a connection takes; of a longer list each is counted."""
+"""A fetch of up to so many partitions is part of its connection's memory; longer lists are counted."""
 
 FETCH_PARTITION_BYTES: Final = 600
-"""What a fetch holds for each partition that it names: where it is read from, how it is woken, what it gave."""
+"""Memory that a fetch takes for each partition that it names: where it is read from, its wake-up, its result."""
 
 FETCH_LISTS_BYTES_MAX: Final = 8 * _MEBIBYTE
-"""All that, of all fetches with long lists: one with every partition of the largest topic fits."""
+"""Memory for the long lists of all fetches: one with every partition of the largest topic fits."""
 
 FETCH_LISTS_WAITING_MAX: Final = 4
-"""Fetches with long lists that wait for others to end; each has its list in memory already."""
+"""Fetches with long lists that wait for others to end; the list of each is in memory already."""
 
 PARTITIONS_PER_STEP: Final = 128
-"""Partitions that one request looks at before others get their turn."""
+"""Partitions that one request looks at before other requests get their turn."""
 
 POLL_REST: Final = 4
-"""A poll of a long list that is woken reads again after four times as long as the last reading took: many partitions must not
-be looked through for each commit to one of them."""
+"""A poll of a long list rests after a read, four times as long as the read took. A commit to one of many partitions must not make
+it look through all each time."""
 
 TOPIC_LOOKS_AT_ONCE: Final = 64
 """Topics of one fetch that are looked at side by side."""
@@ -56,43 +56,43 @@ COLD_RUNS_PER_READ_MAX: Final = 64
 """Runs that one read takes from the store: a partition of tiny flushes must not hold a request for minutes."""
 
 COLD_READ_MS_MAX: Final = 2_000
-"""A fetch that has something to answer goes on to further runs, of all its partitions, only for so long."""
+"""For so long a fetch that has something to answer goes on to further runs, over all its partitions."""
 
 READ_AHEAD_BYTES_MAX: Final = 16 * _MEBIBYTE
 """Decoded records of old segments kept for readers that go on. Part of the slack in the settings' sum."""
 
 READ_AHEAD_PIECE_BYTES: Final = _MEBIBYTE
-"""A read of an old segment takes so many bytes at least: about a row group, which is decoded as a whole anyway."""
+"""Bytes that a read of an old segment takes at least: about a row group, which is decoded as a whole anyway."""
 
 READ_AHEAD_RECORDS: Final = 100_000
-"""And so many records, where they are small."""
+"""Records that it takes at least, where they are small."""
 
 LARGE_BODY_BYTES: Final = 256 * 1024
-"""Bodies from this length on are read in turn: side by side each would get a part of the memory and none of them enough."""
+"""Bodies from this length on are read in turn: side by side each would get some memory and none of them enough."""
 
 LARGE_BODY_WAIT_MS_MAX: Final = 10_000
-"""How long such a body waits for its turn before it is refused (503, nothing happened)."""
+"""How long such a body waits for its turn before the gateway refuses it (503, nothing happened)."""
 
 LARGE_BODIES_WAITING_MAX: Final = 20_000
-"""Bodies that wait for their turn: the number of connections bounds them first."""
+"""Bodies that wait for their turn; the number of connections is the smaller bound."""
 
 PRODUCE_WAIT_MS_MAX: Final = 10_000
-"""How long a request waits for its flush to begin, beyond ``flush.ms``, before it is refused (503, nothing happened)."""
+"""How long a request waits for its flush to begin, beyond ``flush.ms``, before the gateway refuses it (503, nothing happened)."""
 
 STORE_WAIT_MS_MAX: Final = 10_000
 """How long a request waits for a look at a log, for records from the store, or for its turn to change a topic."""
 
 SEQUENCE_WAIT_MS_MAX: Final = 5_000
-"""How long an idempotent request waits for those before it (the contract's)."""
+"""How long an idempotent request waits for its predecessors (the contract's)."""
 
 SEQUENCE_AHEAD_MAX: Final = 4
-"""How far ahead of the producer's next request one may be, to be waited with at all (the contract's)."""
+"""How far ahead of the producer's next request an idempotent request may be and still wait (the contract's)."""
 
 SEQUENCES_WAITING_MAX: Final = 4_096
-"""Idempotent requests to one topic that wait for those before them; their bodies count as in flight as well."""
+"""Idempotent requests to one topic that wait for their predecessors; their bodies count as in flight too."""
 
 COMMIT_WAIT_MS_MAX: Final = 30_000
-"""How long a request waits for a commit under way before it is told that its outcome is unknown."""
+"""How long a request waits for a commit under way before the gateway answers that the outcome is unknown."""
 
 LOG_POLL_MS: Final = 500
 """How often the log is looked at for other gateways' commits while a reader waits for records."""
@@ -101,19 +101,19 @@ ANSWER_WAIT_MS_MAX: Final = 10_000
 """How long a fetch waits for memory to hold its answer."""
 
 LARGE_ANSWER_WAIT_MS_MAX: Final = 1_000
-"""How long it waits for what a large answer takes, before it makes do with a small one."""
+"""How long a fetch waits for a large answer's memory before it makes do with a small answer."""
 
 SMALL_ANSWER_BYTES: Final = 64 * 1024
-"""Records of a small answer: as text they are mostly less than the connection takes at once, so that they are not held."""
+"""Bytes of records in a small answer: the connection mostly takes their text at once, so it is not held."""
 
 SMALL_ANSWER_RECORDS: Final = 500
-"""And how many: each has text of its own."""
+"""Records in a small answer: each has text of its own."""
 
 PING_MS: Final = 15_000
-"""Silence after which an event stream gets a comment (the contract's)."""
+"""After so long a silence an event stream gets a comment (the contract's)."""
 
 EVENTS_BYTES_MAX: Final = 64 * 1024
-"""Records read at once for an event stream: what one slow reader holds."""
+"""Bytes of records read at once for an event stream: what one slow reader holds."""
 
 EVENTS_RECORDS_MAX: Final = 500
 """Records read at once for an event stream."""
@@ -122,16 +122,16 @@ LIST_LOADS_AT_ONCE: Final = 16
 """Topics loaded side by side while topics are listed."""
 
 LIST_PARTITIONS_MAX: Final = 20_000
-"""Partitions described in one page of topics: a page ends early where it would have more."""
+"""Partitions described in one page of topics: a page with more ends early."""
 
 CHECKPOINT_RETRY_MS: Final = 30_000
 """Pause after a checkpoint that failed."""
 
 LOOK_THREADS: Final = 8
-"""Threads that look at logs: short requests, apart from commits and from reads of records."""
+"""Threads that look at logs: their requests are short, and apart from commits and from reads of records."""
 
 LOAD_THREADS: Final = 8
-"""Threads that read the commits of logs that are being loaded."""
+"""Threads that read the commits of logs being loaded."""
 
 MAP_AHEAD: Final = 64
 """Commits read ahead of the one that is being applied."""
@@ -145,12 +145,12 @@ FOOTER_CACHE_BYTES: Final = 12 * _MEBIBYTE
 MANIFEST_BYTES: Final = 48 * _MEBIBYTE
 GROUPS_BYTES: Final = 20 * _MEBIBYTE
 IN_FLIGHT_BYTES: Final = 40 * _MEBIBYTE
-"""Defaults of the settings of these names; what each bounds is said there."""
+"""Defaults of the settings of these names, which say what each bounds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineBounds:
-    """The bounds that a user may change: bytes, counts of threads, counts of waiting polls."""
+    """The bounds that an operator may change: bytes, counts of threads, counts of waiting polls."""
 
     write_threads: int = 16
     read_threads: int = 8

@@ -1,6 +1,7 @@
-"""Checkpoints of one table, written by the gateway that commits, behind it (docs/decisions/003-gateway-writes-checkpoints.md).
+"""Checkpoints of one table, written by the committing gateway after its commits
+(docs/decisions/003-gateway-writes-checkpoints.md).
 
-One at a time, never on a request's way; one that fails is logged and tried again later: a table without a fresh checkpoint
+One at a time, never while a request waits for it. A failure is logged and tried again later: without a fresh checkpoint a table
 works, it only loads slower.
 """
 
@@ -41,14 +42,14 @@ class Checkpointing(Generic[StateT]):
         self._pool = pool
         self._metrics = metrics
         self._newest: int | None = None
-        """The newest checkpoint known here; None: none, or not looked for yet."""
+        """The newest checkpoint known here; None where there is none or it was not looked for yet."""
         self._looked = False
         self._not_before_ms = 0
         self._running: asyncio.Task[None] | None = None
 
     @property
     def is_idle(self) -> bool:
-        """Whether none is being written."""
+        """Whether no checkpoint is being written."""
         return self._running is None
 
     def consider(self, state: StateT) -> None:
@@ -60,14 +61,14 @@ class Checkpointing(Generic[StateT]):
             self._running.add_done_callback(self._ended)
 
     async def stop(self) -> None:
-        """Wait for the one that is being written."""
+        """Wait for the checkpoint that is being written."""
         if self._running is not None:
             await asyncio.wait((self._running,))
 
     async def _write(self, state: StateT) -> None:
         try:
             if not self._looked:
-                # Others write checkpoints too, and this gateway may have just started.
+                # Other gateways write checkpoints too, and this one may have just started.
                 self._newest = await self._pool.run(hinted_checkpoint, self._log.store, self._log.table.root)
                 self._looked = True
                 if not is_due(state.version, self._newest, self._files(state)):

@@ -1,6 +1,6 @@
-"""Commits of one topic that are lost in a row: another gateway believes to be preferred for it, and one of the two is wrong.
+"""Counts commits of one topic that are lost in a row: another gateway takes itself for the owner, and one of the two is wrong.
 
-It is said at the 2nd, 4th, 8th loss and so on. With ``owners`` above 1 it is to be expected, and nothing is said.
+The log tells of the 2nd, 4th, 8th loss and so on. With ``owners`` above 1 losses are expected, and it tells of none.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from log_format.topic.state import TopicState
 
 
 class Contention:
-    """``say`` is called when it is to be said."""
+    """``say`` is called for each loss that is to be told of."""
 
     def __init__(self, say: Callable[[], None]) -> None:
         self._say = say
         self._lost_in_a_row = 0
 
     def notice(self, state: TopicState, *, lost: bool) -> None:
-        """A commit was won at the first try, or lost."""
+        """A commit was won at the first try, or was lost."""
         is_shared = state.exists and state.config.integer("owners") > 1
         self._lost_in_a_row = self._lost_in_a_row + 1 if lost and not is_shared else 0
         if self._lost_in_a_row > 1 and self._lost_in_a_row.bit_count() == 1:

@@ -1,4 +1,4 @@
-"""What a fetch asks for, and what it gives."""
+"""A fetch's request and its result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class FetchFrom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchLimits:
-    """Totals: records (1 …), bytes of keys, values and headers (1 …), bytes to wait for (0 …), how long (0 …)."""
+    """Totals: records (from 1), bytes of keys, values and headers (from 1), bytes to wait for (from 0), how long (from 0)."""
 
     records_max: int
     bytes_max: int
@@ -34,11 +34,11 @@ class FetchLimits:
 
     @property
     def are_small(self) -> bool:
-        """Whether they allow a small answer only."""
+        """Whether the limits allow a small answer only."""
         return self.bytes_max <= SMALL_ANSWER_BYTES and self.records_max <= SMALL_ANSWER_RECORDS
 
     def made_small(self) -> FetchLimits:
-        """The same for a small answer."""
+        """The same limits for a small answer."""
         return replace(
             self,
             bytes_max=min(self.bytes_max, SMALL_ANSWER_BYTES),
@@ -48,7 +48,7 @@ class FetchLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """What one partition gave."""
+    """The result of one partition."""
 
     topic: str
     partition: int
@@ -59,7 +59,7 @@ class Fetched:
 
 @dataclass(slots=True)
 class FetchAnswer:
-    """What each partition gave, in the order of the request, and the memory reserved for it: release it when it is sent."""
+    """The result of each partition in the order of the request. Their memory is reserved: release it once they are sent."""
 
     parts: list[Fetched | TidelogError]
     reservation: Reservation
@@ -71,7 +71,7 @@ class FetchAnswer:
     """A partition failed or is full: waiting would not make the answer better."""
 
     def take(self, part: Fetched | TidelogError) -> None:
-        """What the next partition gave."""
+        """Add the result of the next partition."""
         self.parts.append(part)
         if isinstance(part, Fetched):
             self.record_count += part.records.record_count

@@ -1,14 +1,14 @@
 """Fetches: how much to read and how long to wait, over one partition or several.
 
-1. Every fetch begins with a look at the log that is younger than its arrival (``OpenTopic.fresh``).
-2. While it waits it holds no records and no memory for them; it is woken the moment a commit of its partitions stands here,
-   and the log is looked at for commits of others meanwhile.
-3. The limits are totals over its partitions, in the order of the request; the first record comes whatever its size. So is the
-   time that it reads old records for: what is left when that is over is for the next fetch. So is what one answer's memory
-   can't hold. Where memory for a large answer does not come in a second, a small one is given.
-4. One partition that fails ends the waiting; the others are answered all the same.
-5. However many partitions it names, it costs the event loop time in proportion to them, in steps between which others get their
-   turn; and what it holds for a long list is reserved first.
+1. Every fetch begins with a look at the log that is younger than the fetch (``OpenTopic.fresh``).
+2. A waiting fetch holds no records and no memory for them. It wakes the moment a commit of its partitions stands here. Meanwhile
+   the log is looked at for other gateways' commits.
+3. The limits are totals over its partitions, in the order of the request; the first record comes whatever its size. The time for
+   old records is a total, too. What is left when that time is over, or does not fit one answer's memory, is for the next fetch.
+   Where memory for a large answer does not come within a second, the fetch gets a small one.
+4. A partition that fails ends the waiting; the others are answered all the same.
+5. The time on the event loop is proportional to the number of partitions, in steps between which other requests get their turn.
+   Memory for a long list is reserved first.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class Fetching:
     async def fetch(
         self, wanted: Sequence[FetchFrom], limits: FetchLimits, memory: Memory, arrival_ms: int
     ) -> FetchAnswer:
-        """Read the partitions, waiting as the limits say. The error of a partition is where its records would be.
+        """Read the partitions, waiting as the limits say. A partition's error is where its records would be.
 
-        ``arrival_ms`` (monotonic) is when the request came. Raises ``BackOff`` (``OVERLOADED``) when the gateway holds too many
+        ``arrival_ms`` (monotonic): when the request came. Raises ``BackOff`` (``OVERLOADED``) when the gateway holds too many
         waiting polls or answers.
         """
         with await self._list_of(len(wanted), memory.client):
@@ -87,7 +87,7 @@ class Fetching:
             stack.enter_context(self._places.place(wakeup))
             await self._register(stack, starts, wakeup)
             while True:
-                # Registered first and read again then: what was committed in between is not missed.
+                # Register first, then read again: a commit in between is not missed.
                 wakeup.clear()
                 began_ms = self._clock.monotonic_ms()
                 answer = await self._read(starts, limits, memory)
@@ -102,7 +102,7 @@ class Fetching:
                 await wakeup.wait(deadline_ms - self._clock.monotonic_ms())
 
     async def _list_of(self, partition_count: int, client: str | None) -> Reservation:
-        """Memory for a list of partitions; a short one is part of what the connection takes. Raises ``BackOff``."""
+        """Memory for a list of partitions; a short list is part of its connection's memory. Raises ``BackOff``."""
         counted = partition_count if partition_count > FETCH_LIST_PARTITIONS else 0
         return await self._lists.reserve_in_turn(
             counted * FETCH_PARTITION_BYTES,
@@ -172,7 +172,7 @@ class Fetching:
         return answer
 
     def _read_from_memory(self, start: ReadFrom, limits: ReadLimits) -> Fetched | TidelogError | None:
-        """What the partition gives, if that is in memory; else None."""
+        """The partition's result if it is in memory; else None."""
         try:
             state = start.state()
         except TidelogError as error:
@@ -195,7 +195,7 @@ class Fetching:
             return True
         if answer.record_count >= limits.records_max or answer.size_bytes >= limits.bytes_max:
             return True
-        # A tombstone without a key has no bytes, yet a reader that waits for the least wants it.
+        # A tombstone without a key has no bytes, yet a reader that waits for the least should get it.
         return answer.record_count > 0 and (limits.bytes_min <= 1 or answer.size_bytes >= limits.bytes_min)
 
     async def _register(self, stack: ExitStack, starts: Sequence[ReadFrom | TidelogError], wakeup: Wakeup) -> None:

@@ -1,6 +1,6 @@
 """Following a partition for an event stream: records as they are committed, until the gateway drains or the topic goes.
 
-A slow reader holds one batch at most: the next one is read when the last has been sent.
+A slow reader holds one batch at most: the next is read once the last has been sent.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """Records, and the memory reserved for them: release it when they are sent."""
+    """Records, and the memory reserved for them: release it once they are sent."""
 
     records: Records
     reservation: Reservation
@@ -56,7 +56,7 @@ class Following:
 
     @contextmanager
     def follow(self, topic: OpenTopic, partition: int, offset: int, memory: Memory) -> Iterator[Stream]:
-        """A stream from ``offset`` on. Raises ``BackOff`` (``OVERLOADED``) when too many wait already."""
+        """A stream from ``offset`` on. Raises ``BackOff`` (``OVERLOADED``) when too many readers wait already."""
         wakeup = Wakeup()
         topic_id = topic.existing_with(partition).topic_id
         with self._places.place(wakeup), topic.waiters.registered((partition,), wakeup):
@@ -65,7 +65,7 @@ class Following:
 
 @dataclass(slots=True, eq=False)
 class Stream:
-    """One reader's place. It holds no records between two calls of ``next``."""
+    """One reader's position. It holds no records between two calls of ``next``."""
 
     _reading: Reading
     _draining: Draining
@@ -73,12 +73,12 @@ class Stream:
     _topic_id: str | None
     _partition: int
     offset: int
-    """Where it goes on."""
+    """The offset at which it goes on."""
     _memory: Memory
     _wakeup: Wakeup
 
     async def next(self) -> Event:
-        """Records as soon as there are any; ``Silence`` after ``PING_MS`` without; ``Ended`` once there will be none."""
+        """Records as soon as there are any; ``Silence`` after ``PING_MS`` without any; ``Ended`` once none will come."""
         while True:
             self._wakeup.clear()
             if self._draining.begun:

@@ -1,13 +1,13 @@
-"""Group commit: what is submitted while a commit is under way shares the next one.
+"""Group commit: items submitted while a commit is under way share the next one.
 
-1. The queue is bounded. Items are taken in the order in which they were submitted, as many and as soon as the schedule says.
-2. One group after another is taken, and ``work`` carries it to its commit. The next is taken when that has ended, or beside it
-   once ``work`` has called ``Group.make_way``: such groups upload side by side, and ``Group.turn`` keeps their commits in order.
-3. Each item is settled exactly once, also when its caller has gone.
-4. An error of ``work`` settles the items that it has not settled. A defect leaves those as ``OutcomeUnknown``; where it came
-   before ``make_way`` it also ends the run, and what no group has taken is refused: ``BackOff``, nothing happened.
+1. The queue is bounded. Groups take items in the order of submission; the schedule says when and how many.
+2. Groups are taken one after another, and ``work`` commits each. The next is taken when ``work`` has ended, or once it has called
+   ``Group.make_way``. Then both upload side by side, and ``Group.turn`` keeps their commits in order.
+3. Each item is settled exactly once, even when its caller has gone.
+4. An error of ``work`` settles the items that it has not settled; a defect settles them with ``OutcomeUnknown``. A defect before
+   ``make_way`` also ends the run, and items that no group has taken are refused: ``BackOff``, nothing happened.
 
-What is committed, and where, is ``work``'s. Belongs to the event loop.
+What is committed, and where, is up to ``work``. Belongs to the event loop.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ ItemT = TypeVar("ItemT")
 OutcomeT = TypeVar("OutcomeT")
 
 AT_ONCE: Final = -inf
-"""Due whatever the time is."""
+"""Due at any time."""
 
 
 @dataclass(slots=True, eq=False)
 class Pending(Generic[ItemT, OutcomeT]):
-    """An item on its way. ``settled`` gets its outcome or its error. ``arrived``: in the loop's time."""
+    """An item under way. ``settled`` gets its outcome or its error. ``arrived``: in the loop's time."""
 
     item: ItemT
     size_bytes: int
@@ -47,14 +47,14 @@ class Pending(Generic[ItemT, OutcomeT]):
             return
         if isinstance(outcome, TidelogError):
             self.settled.set_exception(outcome)
-            self.settled.exception()  # seen, also when its caller has gone
+            self.settled.exception()  # mark it as retrieved: its caller may have gone
         else:
             self.settled.set_result(outcome)
 
 
 @dataclass(slots=True, eq=False)
 class Waiting(Generic[ItemT]):
-    """What no group has taken yet, in order."""
+    """Items that no group has taken, in order."""
 
     entries: list[Pending[ItemT, Any]] = field(default_factory=list)
     size_bytes: int = 0
@@ -68,7 +68,7 @@ class Waiting(Generic[ItemT]):
         self.size_bytes += pending.size_bytes
 
     def remove(self, pending: Pending[ItemT, Any]) -> bool:
-        """Take one out; False when it is not here."""
+        """Take an item out; False when it is not here."""
         try:
             self.entries.remove(pending)
         except ValueError:
@@ -77,30 +77,30 @@ class Waiting(Generic[ItemT]):
         return True
 
     def take(self, count: int) -> list[Pending[ItemT, Any]]:
-        """Take out the first ``count``, or all that are left."""
+        """Take out the first ``count``, or all there are."""
         taken, self.entries[:count] = self.entries[:count], []
         self.size_bytes -= sum(pending.size_bytes for pending in taken)
         return taken
 
 
 class Schedule(Protocol):
-    """When a group is taken, and how much of what waits. ``waiting`` is never empty."""
+    """Decides when a group is taken, and how many of the waiting items. ``waiting`` is never empty."""
 
     def due(self, waiting: Waiting[Any], now: float) -> float:
-        """From when on (the loop's time) a group may be taken."""
+        """From when on (in the loop's time) a group may be taken."""
         ...
 
     def has_room(self, waiting: Waiting[Any]) -> bool:
-        """Whether there may be another group beside those that have made way."""
+        """Whether another group may be under way beside those that have made way."""
         ...
 
     def take(self, waiting: Waiting[Any], now: float) -> int:
-        """How many the group takes, at least one. Called once for each group."""
+        """How many items the group takes, at least one. Called once for each group."""
         ...
 
 
 class AtOnce:
-    """Everything that waits, as soon as the last group has ended."""
+    """All waiting items, as soon as the last group has ended."""
 
     def due(self, waiting: Waiting[Any], now: float) -> float:
         """At once."""
@@ -127,7 +127,7 @@ class Pace:
 
 
 class TokenBucket(AtOnce):
-    """Everything that waits, as soon as the pace allows a commit."""
+    """All waiting items, as soon as the pace allows a commit."""
 
     def __init__(self, pace: Pace) -> None:
         self._burst = float(pace.burst)
@@ -142,7 +142,7 @@ class TokenBucket(AtOnce):
         return now if tokens >= 1 else now + (1 - tokens) / self._per_second
 
     def take(self, waiting: Waiting[Any], now: float) -> int:
-        """All of them, for a token."""
+        """All of them, for one token."""
         self._tokens, self._counted = self._gained(now) - 1, now
         return len(waiting.entries)
 
@@ -151,13 +151,13 @@ class TokenBucket(AtOnce):
 
 
 class Group(Generic[ItemT, OutcomeT]):
-    """What one commit takes."""
+    """The items of one commit."""
 
     def __init__(self, pending: Sequence[Pending[ItemT, OutcomeT]], before: asyncio.Task[None] | None) -> None:
         self.pending = pending
         self.size_bytes = sum(each.size_bytes for each in pending)
         self.way_made: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        """False: by a defect."""
+        """False: it ended by a defect."""
         self._before = before
 
     @property
@@ -177,18 +177,18 @@ class Group(Generic[ItemT, OutcomeT]):
             await asyncio.wait((before,))
 
     def settle(self, outcomes: Sequence[OutcomeT | TidelogError]) -> None:
-        """Settle each item with its own outcome. Callers hear of it once this turn of the loop is over."""
+        """Settle each item with its own outcome. Callers resume after this turn of the loop."""
         for each, outcome in zip(self.pending, outcomes, strict=True):
             each.settle(outcome)
 
     def fail(self, error: TidelogError) -> None:
-        """Settle with it whatever is not settled."""
+        """Settle all unsettled items with it."""
         for each in self.pending:
             each.settle(error)
 
 
 class GroupCommit(Generic[ItemT, OutcomeT]):
-    """``work`` commits a group and settles it. ``label`` names what it commits to, in errors."""
+    """``work`` commits a group and settles it. ``label`` names the target of the commits, in errors."""
 
     def __init__(
         self,
@@ -204,7 +204,7 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
         self._waiting_max = waiting_max
         self._waiting: Waiting[ItemT] = Waiting()
         self._changed: asyncio.Event | None = None
-        """Of a run: there are many of these, and most are idle."""
+        """The event of a run, made for each: most group commits are idle."""
         self._draining = False
         self._running: asyncio.Task[None] | None = None
         self._under_way: set[asyncio.Task[None]] = set()
@@ -212,7 +212,7 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits and nothing is under way."""
+        """Whether no item waits and no group is under way."""
         return self._running is None and not self._under_way
 
     @property
@@ -221,14 +221,14 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
         return len(self._waiting.entries)
 
     def submit(self, item: ItemT, size_bytes: int = 0) -> Pending[ItemT, OutcomeT]:
-        """Put an item at the end of the queue. Raises ``BackOff`` (``OVERLOADED``) when that is full."""
+        """Put an item at the end of the queue. Raises ``BackOff`` (``OVERLOADED``) when the queue is full."""
         if len(self._waiting.entries) >= self._waiting_max:
             raise overloaded(f"Too many requests wait for a commit of {self._label}.")
         loop = asyncio.get_running_loop()
         pending: Pending[ItemT, OutcomeT] = Pending(item, size_bytes, loop.time(), loop.create_future())
         self._waiting.append(pending)
         if self._running is None:
-            with unasked():  # a group takes what other calls ask, too
+            with unasked():  # a group takes other calls' items, too
                 self._running = asyncio.create_task(self._run())
             self._running.add_done_callback(self._report)
         elif self._schedule.due(self._waiting, pending.arrived) <= pending.arrived:
@@ -238,10 +238,10 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
     async def outcome(
         self, pending: Pending[ItemT, OutcomeT], *, taken_within_ms: float, ends_within_ms: float
     ) -> OutcomeT:
-        """What became of an item. It goes on when the caller is cancelled.
+        """The outcome of an item. The item goes on when the caller is cancelled.
 
-        Raises its error; ``BackOff`` where no group took it in time: then it is withdrawn; ``OutcomeUnknown`` where its group
-        takes longer than ``ends_within_ms`` beyond that.
+        Raises the item's error; ``BackOff`` where no group took it in time: then it is withdrawn; ``OutcomeUnknown`` where its
+        group takes longer than ``ends_within_ms`` beyond that.
         """
         done, _ = await asyncio.wait((pending.settled,), timeout=taken_within_ms / 1000)
         if not done and self.withdraw(pending):
@@ -253,16 +253,16 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
         return pending.settled.result()
 
     def withdraw(self, pending: Pending[ItemT, OutcomeT]) -> bool:
-        """Take an item back that no group has taken; False when one has. The caller settles it."""
+        """Take back an item that no group has taken; False when one has. The caller settles it."""
         return self._waiting.remove(pending)
 
     def reconsider(self) -> None:
-        """What the schedule goes by has changed: a group may be due now."""
+        """The schedule's inputs have changed: a group may be due now."""
         if self._changed is not None:
             self._changed.set()
 
     async def drain(self) -> None:
-        """Return when everything is settled. From now on groups are due at once."""
+        """Return when all items are settled. From now on groups are due at once."""
         self._draining = True
         self.reconsider()
         while under_way := {*self._under_way, *(() if self._running is None else (self._running,))}:
@@ -276,7 +276,7 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
                 if self._waiting and not await self._begin():
                     break
         finally:
-            # Not in a callback of the task: what is submitted before that is called would wait for a run that is over.
+            # Not in a callback of the task: an item submitted before that runs would wait for a run that is over.
             self._running = self._changed = None
             for pending in self._waiting.take(self.waiting_count):
                 pending.settle(BackOff(f"The commits of {self._label} met a defect: this was not written."))
@@ -296,11 +296,11 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
                     await changed.wait()
             except TimeoutError:
                 is_due = True
-        # One turn of the loop, so that what is arriving at this very moment comes along.
+        # One turn of the loop, so that items arriving at this very moment come along.
         await asyncio.sleep(0)
 
     async def _begin(self) -> bool:
-        """Take a group, and return when the next one may be taken; False when this one met a defect first."""
+        """Take a group, and return when the next may be taken; False when this one met a defect first."""
         count = self._schedule.take(self._waiting, asyncio.get_running_loop().time())
         group: Group[ItemT, OutcomeT] = Group(self._waiting.take(count), self._newest)
         task = self._newest = asyncio.create_task(self._carried(group))

@@ -1,6 +1,6 @@
-"""Where a fetch begins to read: first a look at each topic that is younger than the fetch (G4), then an offset in each partition.
+"""Where a fetch begins to read: each topic is looked at after the fetch arrived (G4), then each partition gives an offset.
 
-However many partitions it names, the event loop is others' in between.
+With many partitions other requests get the event loop in between.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Topics = Mapping[str, OpenTopic | TidelogError]
 
 @dataclass(slots=True)
 class ReadFrom:
-    """Where one partition is read from, in this incarnation of its topic."""
+    """Where one partition is read from, for this incarnation of its topic."""
 
     topic: OpenTopic
     topic_id: str
@@ -42,7 +42,7 @@ class ReadFrom:
 
 
 class Locating:
-    """Errors are in the place of what they are about. Belongs to the event loop."""
+    """An error stands in the list where its result would. Belongs to the event loop."""
 
     def __init__(self, registry: TopicRegistry, reading: Reading) -> None:
         self._registry = registry

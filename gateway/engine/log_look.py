@@ -1,7 +1,7 @@
-"""Looks at one log's head, shared by all callers that want one.
+"""Looks at one log's head, shared by all callers.
 
-At most one look is under way and one waits to begin. A look that began before a request arrived may have missed a commit
-that was acknowledged in between, so a request is content only with a look that begins after it.
+At most one look is under way and one waits to begin. A request needs a look that begins after it: an older one may have missed a
+commit that was acknowledged in between.
 """
 
 from __future__ import annotations
@@ -44,6 +44,6 @@ class LogLook:
 
 
 def _retrieve(task: asyncio.Task[None]) -> None:
-    """Note the error as seen also when every caller that waited for it has gone."""
+    """Mark the error as retrieved, since every caller that waited for it may have gone."""
     if not task.cancelled():
         task.exception()

@@ -1,7 +1,7 @@
-"""Notices topics that maintenance does not look after: with more segments than maintenance would ever leave.
+"""Notices topics without maintenance: they have more segments than maintenance would ever leave.
 
-Such a topic stays correct; it loads slower, takes more memory, and Spark plans longer over it. So it is said, in the log and in
-the metrics, and nothing else happens.
+Such a topic stays correct. It loads slower, takes more memory, and Spark plans longer over it. So the log and the metrics tell of
+it, and nothing else happens.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _log = logging.getLogger("gateway.maintenance")
 
 
 class MaintenanceWatch:
-    """Belongs to the event loop. A topic that is forgotten is forgotten here, too."""
+    """Belongs to the event loop. It forgets a topic when the gateway does."""
 
     def __init__(self, clock: Clock, metrics: EngineMetrics) -> None:
         self._clock = clock
         self._behind: WeakKeyDictionary[object, int] = WeakKeyDictionary()
-        """The topic's object -> when (monotonic) it was last said."""
+        """The topic's object -> when (monotonic) the log last told of it."""
         metrics.topics_behind.set_function(lambda: len(self._behind))
 
     def consider(self, topic: object, state: TopicState) -> None:
-        """Look at what ``topic``, some object that lives as long as the topic is open, has become. O(1)."""
+        """Look at the topic's new state; ``topic`` is an object that lives as long as the topic is open. O(1)."""
         count = state.manifest.segment_count()
         if count < SEGMENTS_BEHIND:
             if self._behind:

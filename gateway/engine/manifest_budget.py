@@ -1,16 +1,16 @@
-"""How much memory the manifests of all loaded topics may take: past it nothing is appended until maintenance has caught up.
+"""Bounds the memory of all loaded topics' manifests: past it nothing is appended until maintenance has caught up.
 
 A segment costs memory in every gateway that has its topic open, until maintenance merges it. Without maintenance each flush adds
 one, so:
 
 1. Idle topics are forgotten before a request is refused (``registry``).
-2. A topic whose manifest takes ``ONE_TOPIC_SHARE`` of the budget takes no more records, and none does while all together take
-   more than the budget. That is a refusal of the moment: 503 ``OVERLOADED``, nothing happened.
-3. Only appending is refused. Reading, deleting records, deleting a topic, and finishing decided transactions go on; and whatever
-   makes manifests smaller, here or by another process, lets appending go on: no restart, no switch.
+2. A topic whose manifest takes ``ONE_TOPIC_SHARE`` of the budget accepts no more records. No topic does while all together take
+   more than the budget. The refusal is temporary: 503 ``OVERLOADED``, nothing happened.
+3. Only appending is refused. Reading, deleting records, deleting a topic, and finishing decided transactions go on. Once
+   manifests are smaller, by this process or another, appending goes on: no restart, no switch.
 
-What others append through other gateways is not refused here, and a topic is loaded whatever its size, so that it can be read and
-mended: give all gateways of a store the same budget.
+Appends through other gateways can't be refused here. A topic is loaded whatever its size, so that it can be read and mended. So
+give all gateways of a store the same budget.
 
 Belongs to the event loop.
 """
@@ -28,10 +28,10 @@ from log_format.errors import BackOff
 from log_format.topic.state import TopicState
 
 ONE_TOPIC_SHARE: Final = 0.75
-"""Of the budget: a topic without maintenance leaves room for those that have it."""
+"""Share of the budget: a topic without maintenance leaves room for those that have it."""
 
 SAID_AGAIN_MS: Final = 60_000
-"""How often the log says that records are refused."""
+"""How often the log tells that records are refused."""
 
 _MEBIBYTE: Final = 1024 * 1024
 _log = logging.getLogger("gateway.maintenance")
@@ -61,12 +61,12 @@ class ManifestBudget:
 
     @property
     def used_bytes(self) -> int:
-        """What all of them take."""
+        """Memory of all manifests."""
         return self._used_bytes
 
     @property
     def total_bytes(self) -> int:
-        """What all that is known of these topics takes, manifests, partitions, producers and all."""
+        """Memory of all that is known of these topics: manifests, partitions, producers and the rest."""
         return self._total_bytes
 
     def open(self, topic: str) -> None:
@@ -74,7 +74,7 @@ class ManifestBudget:
         self._held.setdefault(topic, _Held())
 
     def hold(self, topic: str, *, total_bytes: int, manifest_bytes: int) -> None:
-        """The topic takes so much now. One that is not open is not counted."""
+        """The topic takes so much now. Topics that are not open are not counted."""
         held = self._held.get(topic)
         if held is not None:
             self._used_bytes += manifest_bytes - held.manifest_bytes
@@ -87,7 +87,7 @@ class ManifestBudget:
         self._held.pop(topic, None)
 
     def is_past(self, topic: str) -> bool:
-        """Whether nothing may be appended to the topic."""
+        """Whether the topic accepts no appends."""
         return self._used_bytes > self.bytes_max or self._held_by(topic) > self.bytes_max * ONE_TOPIC_SHARE
 
     def refusal(self, state: TopicState) -> BackOff:

@@ -1,7 +1,7 @@
-"""Any Delta table as this gateway has it: its log, kept fresh; its committer, one commit at a time; checkpoints behind them.
+"""Any Delta table as this gateway has it: its log, kept fresh; its committer, one commit at a time; checkpoints after them.
 
 Freshness (G4): a read that began after an acknowledgement must see the record, whichever gateway acknowledged it. So each read
-asks ``fresh(arrival_ms)`` first: the log is looked at unless a look that began later has already found its head.
+calls ``fresh(arrival_ms)`` first. It looks at the log, unless a look that began after the arrival has already found the head.
 
 Belongs to the event loop; what blocks runs in the pools.
 """
@@ -33,7 +33,7 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableAccess:
-    """What it takes to read the tables of a store and to commit to them."""
+    """What reading and committing to the tables of a store takes."""
 
     store: ObjectStore
     clock: Clock
@@ -45,12 +45,12 @@ class TableAccess:
 
 
 class OpenTable(Generic[StateT]):
-    """``files``: how many data files a state has, which says how often a checkpoint is due."""
+    """``files``: how many data files a state has, which decides when a checkpoint is due."""
 
     def __init__(self, access: TableAccess, table: Table[StateT], *, files: Callable[[StateT], int]) -> None:
         self.log = TableLog(access.store, table, access.clock, fetch_all=access.load_pool.map)
         self.commit_base: StateT | None = None
-        """The state on which the commit under way began; None between commits."""
+        """The state from which the commit under way began; None between commits."""
         self._access = access
         self._committer = Committer(self.log, new_id=access.new_id, engine="tidelog-gateway")
         self._commit_lock = asyncio.Lock()
@@ -63,7 +63,7 @@ class OpenTable(Generic[StateT]):
 
     @property
     def state(self) -> StateT:
-        """What is known of the table; absent before the first look."""
+        """The table's newest known state; absent before the first look."""
         return self.log.state
 
     @property
@@ -79,12 +79,12 @@ class OpenTable(Generic[StateT]):
         )
 
     async def fresh(self, arrival_ms: int | None = None) -> StateT:
-        """The state at a version that was the head at some moment after ``arrival_ms`` (monotonic; None: during this call).
+        """The state at a version that was the head at a moment after ``arrival_ms`` (monotonic; None: during this call).
 
         Raises ``BackOff`` when the store can't be read, ``CorruptData``.
         """
         observed_ms = self.log.observed_ms
-        # Equal is not enough: within that millisecond the look may have come first.
+        # Equal is not enough: within that millisecond the look may have come before the arrival.
         is_old = arrival_ms is None or observed_ms is None or observed_ms <= arrival_ms
         if is_old or self.log.state.version == NO_LOG:
             try:
@@ -95,7 +95,7 @@ class OpenTable(Generic[StateT]):
         return self.log.state
 
     async def look(self) -> None:
-        """Look at the log from now on; looks are shared. Raises as ``fresh``, but waits as long as it takes."""
+        """Look at the log now; looks are shared. Raises as ``fresh``, but waits as long as it takes."""
         await self._look.after_now()
 
     async def recent(self, age_ms_max: int) -> StateT:
@@ -107,7 +107,8 @@ class OpenTable(Generic[StateT]):
         return await self.fresh()
 
     async def commit(self, change: TableChange[StateT, ResultT]) -> Committed[StateT, ResultT]:
-        """Make a change that a call asks for, in turn with the others; then it stands. It goes on when the caller is cancelled.
+        """Make a change that a call asks for, in turn with the others; then it stands. The change goes on when the caller is
+        cancelled.
 
         Raises what ``Committer.commit`` raises; ``BackOff`` when its turn does not come, ``OutcomeUnknown`` when it takes long.
         """
@@ -132,7 +133,7 @@ class OpenTable(Generic[StateT]):
     async def commit_in_turn(
         self, change: TableChange[StateT, ResultT], begun: asyncio.Event | None = None
     ) -> Committed[StateT, ResultT]:
-        """Make a change once those before it have ended; ``begun`` is set then. Raises what ``Committer.commit`` raises."""
+        """Make a change after those before it; sets ``begun`` then. Raises what ``Committer.commit`` raises."""
         try:
             async with self._commit_lock:
                 if begun is not None:
@@ -143,7 +144,7 @@ class OpenTable(Generic[StateT]):
                 finally:
                     self.commit_base = None
         finally:
-            # Before the caller goes on, and apart from it: what follows a commit can't take it back.
+            # Before the caller resumes, and apart from it: no later failure can undo the commit.
             asyncio.get_running_loop().call_soon(self._notice)
 
     async def stage(self, file: StagedFile) -> None:
@@ -157,7 +158,7 @@ class OpenTable(Generic[StateT]):
         await self._checkpointing.stop()
 
     def moved(self, before: StateT) -> None:
-        """The state is another one than ``before``, by a look or a commit: what a kind of table does then."""
+        """A look or a commit has replaced the state ``before``. Each kind of table reacts in its own way."""
 
     async def _refresh(self) -> None:
         try:

@@ -26,7 +26,7 @@ _log = logging.getLogger("gateway.topic")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicParts:
-    """What the topics of a gateway share. ``contended`` is told of commits that another gateway keeps winning."""
+    """What the topics of a gateway share. ``contended`` is called for commits that another gateway keeps winning."""
 
     access: TableAccess
     tail: TailCache
@@ -51,17 +51,17 @@ class OpenTopic(OpenTable[TopicState]):
         self._turn = -1
 
     def next_in_turn(self) -> int:
-        """A number that counts requests: sticky round-robin over partitions."""
+        """Counts requests, for sticky round-robin over partitions."""
         self._turn += 1
         return self._turn
 
     @property
     def is_idle(self) -> bool:
-        """Whether this object is not needed: it may be forgotten."""
+        """Whether this object may be forgotten: nothing needs it."""
         return self.writer.is_idle and super().is_idle and not self.waiters and self.sequencing.is_idle
 
     def count_memory(self) -> None:
-        """Tell the budget about how much memory the state takes."""
+        """Tell the budget roughly how much memory the state takes."""
         state = self.log.state
         manifest_bytes = state.manifest.memory_bytes
         partitions_bytes = PARTITION_STATE_BYTES * state.partition_count
@@ -84,9 +84,9 @@ class OpenTopic(OpenTable[TopicState]):
         return state
 
     async def submit_in_order(self, batch: Batch, reservation: Reservation, deadline_ms: int) -> PendingBatch:
-        """As ``submit``, once it is the turn of the request's sequence: until ``deadline_ms`` (monotonic) at the latest.
+        """As ``submit``, once it is the turn of the request's sequence: by ``deadline_ms`` (monotonic) at the latest.
 
-        The reservation is released also when this raises. Raises as ``submit`` and ``Sequencing.turn``.
+        The reservation is released even when this raises. Raises as ``submit`` and ``Sequencing.turn``.
         """
         try:
             if batch.stamp is not None:
@@ -99,8 +99,8 @@ class OpenTopic(OpenTable[TopicState]):
     def submit(self, batch: Batch, reservation: Reservation | None = None) -> PendingBatch:
         """Begin to append a batch that was routed for the topic's present incarnation.
 
-        The reservation is released when it is settled. Raises ``BackOff`` (``DRAINING``, ``OVERLOADED``): then it stays the
-        caller's.
+        The reservation is released when the batch is settled. Raises ``BackOff`` (``DRAINING``, ``OVERLOADED``): then the caller
+        keeps the reservation.
         """
         self._parts.draining.check()
         pending = self.writer.submit(batch, reservation)
@@ -109,7 +109,7 @@ class OpenTopic(OpenTable[TopicState]):
         return pending
 
     def moved(self, before: TopicState) -> None:
-        """Wake what waits for what happened since."""
+        """Wake the readers that wait for what has changed since."""
         state = self.log.state
         self.sequencing.wake()
         if state.topic_id != before.topic_id or state.config is not before.config:
@@ -124,13 +124,13 @@ class OpenTopic(OpenTable[TopicState]):
         self.count_memory()
 
     def poll_while_waited_for(self) -> None:
-        """Look at the log now and then, for others' commits, as long as a reader waits."""
+        """Look at the log regularly for other gateways' commits, as long as a reader waits."""
         if self._polling is None:
             self._polling = asyncio.create_task(self._poll())
             self._polling.add_done_callback(self._polling_ended)
 
     async def drain(self) -> None:
-        """Flush, acknowledge, end."""
+        """Flush, acknowledge, close."""
         self.sequencing.wake()
         await self.writer.drain()
         await super().drain()
@@ -154,7 +154,7 @@ class OpenTopic(OpenTable[TopicState]):
                     self.waiters.wake_all()
                     return
         finally:
-            self._polling = None  # not in a callback: a reader that comes before that is called would wait for no look
+            self._polling = None  # not in a callback: a reader that comes before it runs would wait without a look
 
     def _polling_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:

@@ -1,4 +1,4 @@
-"""Threads for calls that block, so that the event loop never does; bounded in number and in what waits for them."""
+"""Threads for calls that block, so that the event loop never does; bounded in threads and in waiting calls."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class Pool:
         self._lock = threading.Lock()
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What ``call`` returns or raises. Cancelled while it waits for a thread, it never runs; later it runs to its end.
+        """What ``call`` returns or raises. A call cancelled while it waits for a thread never runs; cancelled later, it runs to
+        its end.
 
         Raises ``BackOff`` (``OVERLOADED``) when too many wait already.
         """
@@ -42,7 +43,7 @@ class Pool:
         return await asyncio.wrap_future(future)
 
     def map(self, call: Callable[[str], bytes], keys: Iterable[str]) -> Iterator[bytes]:
-        """``map`` with all threads, in order, a few results ahead. For a thread of another pool; counts against no bound."""
+        """``map`` over all threads, in order, a few results ahead. For callers in another pool's thread; no bound counts it."""
         left = iter(keys)
         while some := list(islice(left, MAP_AHEAD)):
             yield from self._executor.map(call, some)

@@ -1,4 +1,4 @@
-"""Issues producer ids and knows them again, at every gateway of the store alike: by the key that lies in the store."""
+"""Issues producer ids, and recognizes those of every gateway of the store, by the key that lies in the store."""
 
 from __future__ import annotations
 

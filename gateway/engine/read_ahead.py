@@ -1,9 +1,9 @@
-"""What was decoded of old segments beyond what a reader asked for: most likely the next thing that it asks for.
+"""Records of old segments, decoded beyond a reader's request: most likely its next request.
 
-A row group is read and decoded as a whole, though a fetch may want a few of its records. What is left over stays here for a
-while, so that a reader that goes through old records asks the store once for each row group and not once for each fetch.
-Bounded; the piece that was not used for longest leaves first. Offsets never change their records, and pieces are kept by the
-topic's incarnation, so nothing here is ever wrong; but key compaction may have taken some of it since (``Piece.path``).
+A row group is decoded as a whole, though a fetch may want only a few of its records. The rest stays here for a while, so that a
+reader of old records asks the store once for each row group and not for each fetch. Memory is bounded; the least recently used
+piece leaves first. The record at an offset never changes, and pieces are kept by the topic's incarnation, so no piece is ever
+wrong. But key compaction may have removed some of its records since (``Piece.path``).
 
 Not thread-safe: everything here belongs to the event loop.
 """
@@ -20,12 +20,12 @@ import pyarrow as pa
 from log_format.records.size import record_bytes
 
 _PIECES_PER_PARTITION_MAX = 8
-"""Readers of one partition at different places that are served at once."""
+"""Readers of one partition, at different offsets, that are served at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
-    """Records of one partition: everything that there is in ``[start_offset, end_offset)``."""
+    """Records of one partition: all there are in ``[start_offset, end_offset)``."""
 
     table: pa.Table
     offsets: npt.NDArray[np.int64]
@@ -34,7 +34,7 @@ class Piece:
     start_offset: int
     end_offset: int
     path: str
-    """Of the segment: as long as the table has it nothing was taken from these records."""
+    """The segment's path: while the table has the segment, none of these records was removed."""
 
     @classmethod
     def of(cls, table: pa.Table, start_offset: int, end_offset: int, path: str) -> Piece:
@@ -45,7 +45,7 @@ class Piece:
 
     @property
     def memory_bytes(self) -> int:
-        """About how much it takes."""
+        """The memory of the piece, roughly."""
         return int(self.table.nbytes) + self.offsets.nbytes + self.size_sums.nbytes + 1024
 
 
@@ -59,7 +59,7 @@ class ReadAhead:
         self._by_partition: dict[tuple[str, int], list[Piece]] = {}
 
     def add(self, topic_id: str, partition: int, piece: Piece) -> None:
-        """Keep a piece for the next reader that goes on there."""
+        """Keep a piece for the next reader at its offset."""
         if piece.memory_bytes > self.bytes_max:
             return
         place = (topic_id, partition)

@@ -1,13 +1,13 @@
-"""Reading a partition from an offset on: from the tail in memory where it is there, else from the store.
+"""Reads a partition from an offset on: from the tail in memory where it covers the offset, else from the store.
 
-1. What is read lies below the high watermark of one state: all of it is committed, nothing in between is skipped. A
-   state's manifest is shared with newer ones, so where it shows nothing at an offset the newest log start is asked: below it
-   the offset is refused (410), and only what key compaction took is passed over.
-   What is in memory is served only where the table still has it: below the offset up to which keys were compacted nothing of
-   the tail, and what was read ahead as long as its segment is in the table.
-2. Limits are exact, and cut whole records: at most ``records_max`` and ``bytes_max`` (keys, values, headers), but one record
-   when there is one and ``at_least_one`` is asked for.
-3. What is read from the store does not enter the tail.
+1. Records read lie below the high watermark of one state: all are committed, and none is skipped. A state's manifest is shared
+   with newer states. So where it shows nothing at an offset, the newest log start decides: an offset below it is refused (410),
+   and only gaps left by key compaction are passed over. Records in memory are served only where the table still has them. Below
+   the offset up to which keys were compacted the tail is not used. Records read ahead are used while their segment is in the
+   table.
+2. Limits are exact and count whole records: at most ``records_max`` and ``bytes_max`` (keys, values, headers). With
+   ``at_least_one`` the first record comes whatever its size.
+3. Records read from the store do not enter the tail.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ class ReadLimits:
     records_max: int
     bytes_max: int
     at_least_one: bool = True
-    """False: there is a record to answer already."""
+    """False: the answer has a record already."""
     store_until_ms: int | None = None
-    """After this (monotonic) the store is asked for nothing more than the first record; None: ``COLD_READ_MS_MAX`` from now."""
+    """After this (monotonic) only the first record is still read from the store; None: ``COLD_READ_MS_MAX`` from now."""
 
 
 @dataclass(slots=True)
 class Records:
-    """What was read: tables of ``RECORD_SCHEMA`` in order of offset; ``size_bytes`` of keys, values and headers.
+    """The records read: tables of ``RECORD_SCHEMA`` in order of offset; ``size_bytes`` of keys, values and headers.
 
     ``next_offset`` is where to go on. ``is_full``: a limit was reached, so waiting would bring no more.
     """
@@ -69,14 +69,14 @@ class Records:
     is_full: bool = False
 
     def take(self, table: pa.Table, size_bytes: int) -> None:
-        """Append what was read."""
+        """Append some records."""
         self.tables.append(table)
         self.record_count += table.num_rows
         self.size_bytes += size_bytes
 
 
 class Reading:
-    """Belongs to the event loop; what reads the store runs in the pool."""
+    """Belongs to the event loop; reads of the store run in the pool."""
 
     def __init__(
         self, tail: TailCache, reader: SegmentReader, *, pool: Pool, clock: Clock, metrics: EngineMetrics
@@ -95,9 +95,9 @@ class Reading:
     ) -> Records:
         """The records from ``offset`` on, up to the limits or the high watermark of ``state``.
 
-        ``offset`` is in ``[log start, high watermark]``. Raises ``CorruptData`` when a segment is missing or damaged,
-        ``BackOff`` when the store can't be read, ``OffsetOutOfRange`` (410) and ``UnknownTopic`` when the records were deleted
-        meanwhile; but only ``UnknownTopic`` when there is something to answer already.
+        ``offset`` is in ``[log start, high watermark]``. Raises ``CorruptData`` when a segment is missing or damaged, ``BackOff``
+        when the store can't be read, ``OffsetOutOfRange`` (410) and ``UnknownTopic`` when the records were deleted meanwhile.
+        With something to answer already it raises ``UnknownTopic`` only.
         """
         found = Records(offset)
         deadline_ms = limits.store_until_ms
@@ -121,14 +121,14 @@ class Reading:
         return found
 
     def read_from_memory(self, state: TopicState, partition: int, offset: int, limits: ReadLimits) -> Records | None:
-        """As ``read``, if all of it is in memory, so that it takes none of its own; else None."""
+        """As ``read``, if all of it is in memory already, so that the answer takes no memory of its own; else None."""
         found = Records(offset)
         return found if self._take_from_memory(state, partition, found, limits) else None
 
     async def offset_of_timestamp(
         self, topic: OpenTopic, state: TopicState, partition: int, timestamp_ms: int
     ) -> int | None:
-        """The first offset, from the log start on, whose timestamp is at least ``timestamp_ms``; None without one.
+        """The first offset, from the log start on, with a timestamp of at least ``timestamp_ms``; None without one.
 
         Raises as ``read``.
         """
@@ -148,12 +148,12 @@ class Reading:
             found, located = await self._from_segment(topic, state, located, find, find_again)
             if found is not None:
                 return found
-            # Only where the log start lies behind the record that the run is listed for.
+            # Only where the log start lies after the record for which the run is listed.
             offset = located.end_offset
         raise BackOff(f"Finding timestamp {timestamp_ms} in {topic.name}/{partition} takes too many reads.")
 
     def _take_from_memory(self, state: TopicState, partition: int, found: Records, limits: ReadLimits) -> bool:
-        """Take what fits and is in memory; False when what comes next is in the store."""
+        """Take what fits and is in memory; False when the next record is in the store."""
         assert state.topic_id is not None
         end, compacted_end = state.high_watermark(partition), state.keys_compacted[partition]
         while (offset := found.next_offset) < end:
@@ -176,7 +176,7 @@ class Reading:
         return True
 
     def _take_from_tail(self, run: TailRun, found: Records, limits: ReadLimits) -> bool:
-        """Take what fits of a run in memory; False when not even the next record does."""
+        """Take what fits of a run in memory; False when not even the next record fits."""
         first = run.first_row + found.next_offset - run.base_offset
         last = run.first_row + run.end_offset - run.base_offset
         count = _take(run.flush.records, run.flush.size_sums(), range(first, last), found, limits)
@@ -185,7 +185,7 @@ class Reading:
         return count > 0
 
     def _take_from_piece(self, piece: Piece, found: Records, limits: ReadLimits) -> bool:
-        """Take what fits of a piece of an old segment; False when not even the next record does."""
+        """Take what fits of a piece of an old segment; False when not even the next record fits."""
         first = int(np.searchsorted(piece.offsets, found.next_offset))
         last = len(piece.offsets)
         count = _take(piece.table, piece.size_sums, range(first, last), found, limits)
@@ -199,7 +199,7 @@ class Reading:
     async def _take_from_store(
         self, topic: OpenTopic, state: TopicState, partition: int, found: Records, limits: ReadLimits
     ) -> bool:
-        """Take what fits of the next run in the store; False when not even the next record does."""
+        """Take what fits of the next run in the store; False when not even the next record fits."""
         assert state.topic_id is not None
         end = state.high_watermark(partition)
         offset = found.next_offset
@@ -222,14 +222,14 @@ class Reading:
                 start,
                 bytes_max=bytes_max,
                 records_max=records_max,
-                # A run that took this one's place meanwhile may go on beyond what this read began with.
+                # A run that replaced this one meanwhile may go on beyond the watermark of this read.
                 end_offset=min(run.end_offset, end),
             )
             return _piece(table, offset, min(run.end_offset, end), run.segment.path)
 
         def find_again() -> Located | None:
             _check_not_deleted(topic, state, partition, offset)
-            # Not in the manifest of ``state``: when the log was loaded anew, that one does not learn what was replaced.
+            # Not in the manifest of ``state``: after a new load of the log that manifest does not learn of replacements.
             return topic.state.manifest.find(partition, offset)
 
         piece, _ = await self._from_segment(topic, state, located, read, find_again)
@@ -247,7 +247,7 @@ class Reading:
         read: Callable[[Located], T],
         find_again: Callable[[], Located | None],
     ) -> tuple[T, Located]:
-        """What ``read`` gives for a run, and the run. A segment that is gone may have been replaced: then by the other one."""
+        """What ``read`` gives for a run, and the run. Where its segment was replaced, the replacement's."""
         try:
             return await self._on_store(read, located), located
         except CorruptData:
@@ -272,7 +272,7 @@ class Reading:
 
 
 def _check_not_deleted(topic: OpenTopic, state: TopicState, partition: int, offset: int) -> None:
-    """Raise ``OffsetOutOfRange`` or ``UnknownTopic`` when the topic as it is known now has deleted what ``state`` had there."""
+    """Raise ``OffsetOutOfRange`` or ``UnknownTopic`` where the topic as known now has deleted what ``state`` had there."""
     newest = topic.state
     if newest.topic_id != state.topic_id:
         raise UnknownTopic(topic.name)
@@ -282,7 +282,7 @@ def _check_not_deleted(topic: OpenTopic, state: TopicState, partition: int, offs
 
 
 def _take(table: pa.Table, size_sums: npt.NDArray[np.int64], rows: range, found: Records, limits: ReadLimits) -> int:
-    """Take what fits of the rows; how many. When some are left over ``found`` is full."""
+    """Take what fits of the rows; returns how many. When some are left over ``found`` is full."""
     first, last = rows.start, rows.stop
     budget = limits.bytes_max - found.size_bytes
     fitting = int(np.searchsorted(size_sums, size_sums[first] + budget, side="right")) - 1
@@ -296,10 +296,10 @@ def _take(table: pa.Table, size_sums: npt.NDArray[np.int64], rows: range, found:
 
 
 def _piece(table: pa.Table, offset: int, end: int, path: str) -> Piece:
-    """What was read of a run from ``offset`` on, and up to where it is all that there is; nothing was read from ``end`` on."""
+    """The records read of a run from ``offset`` on, and up to where they are complete; nothing was read from ``end`` on."""
     if table.num_rows:
         after_last = int(table.column("offset")[-1].as_py()) + 1
-        # A flush's runs have no gaps, so what is missing at the end was cut off. A compacted one may just end in a gap: there,
-        # too, it is safe to say less.
+        # A flush's runs have no gaps, so records missing at the end were cut off. A compacted run may end in a gap; ending
+        # earlier is safe.
         end = min(end, after_last)
     return Piece.of(table, offset, end, path)

@@ -1,10 +1,11 @@
-"""The topics that are open here: each once, idle ones forgotten when there are too many or they take too much memory.
+"""The topics that are open here, each once. Idle ones are forgotten when there are too many or they take too much memory.
 
-Memory is what ``OpenTopic.memory_bytes`` says, manifests, partitions, producers and all; the topic at hand is never forgotten for
-it. While those that are in use take more than the budget no other is opened but to be mended or deleted: 503 ``OVERLOADED``.
+``OpenTopic.memory_bytes`` says how much one takes: manifest, partitions, producers and the rest. The topic at hand is never
+forgotten for it. While the topics in use take more than the budget, others are opened only to be mended or deleted: 503
+``OVERLOADED``.
 
-A topic that does not exist is looked up by every request that names it and kept by none, so that names made up by a client
-cost no memory; requests for one name at one time share the look.
+Each request that names a missing topic looks it up, and none keeps it: names that a client makes up cost no memory. Requests for
+one name at one time share the look.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from log_format.errors import RequestRefused
 from log_format.topic.config import check_topic_name
 
 _EVICTION_STEP = 64
-"""Topics looked at by one eviction: busy ones at the old end must not make every request walk them all."""
+"""Topics looked at by one eviction: with busy ones at the old end requests must not walk all topics."""
 
 
 class TopicRegistry:
@@ -40,7 +41,7 @@ class TopicRegistry:
 
     @property
     def manifest_bytes(self) -> int:
-        """What the manifests of the topics that are open take."""
+        """Memory of the open topics' manifests."""
         return self._budget.used_bytes
 
     def knows(self, name: str) -> bool:
@@ -48,9 +49,9 @@ class TopicRegistry:
         return name in self._topics
 
     def get(self, name: str, *, always: bool = False) -> OpenTopic:
-        """The topic's object, made if need be. Nothing is read yet; it may not exist.
+        """The topic's object, made if need be. Nothing is read yet; the topic may not exist.
 
-        Raises ``BackOff`` (``OVERLOADED``) where it is not open and those in use take too much, unless it is wanted ``always``.
+        Raises ``BackOff`` (``OVERLOADED``) where it is not open and the topics in use take too much, unless ``always``.
         """
         topic = self._topics.get(name)
         if topic is None:
@@ -77,7 +78,7 @@ class TopicRegistry:
         return topic
 
     async def loaded(self, name: str, arrival_ms: int) -> OpenTopic:
-        """The topic as it is known, looked at only where it would not exist. Raises as ``OpenTopic.fresh``."""
+        """The topic as it is known, looked at only where it seems not to exist. Raises as ``OpenTopic.fresh``."""
         topic = self.get(name)
         if not topic.state.exists:
             return await self.fresh(name, arrival_ms)
@@ -85,7 +86,7 @@ class TopicRegistry:
         return topic
 
     async def growing(self, name: str, arrival_ms: int) -> OpenTopic:
-        """The topic as it is known, which exists, to append to it.
+        """An existing topic as it is known, to append to it.
 
         Raises ``UnknownTopic``, ``BackOff`` (also ``OVERLOADED``: its manifest may not grow), and as ``OpenTopic.fresh``.
         """
@@ -102,7 +103,7 @@ class TopicRegistry:
         return topic
 
     def retain(self, topic: OpenTopic) -> None:
-        """Keep a topic that was made just now, and was forgotten because it did not exist before."""
+        """Keep a topic that was just made: as a missing one it was forgotten."""
         if topic.name not in self._topics:
             self._keep(topic)
             self._evict(topic)
@@ -144,7 +145,7 @@ class TopicRegistry:
 
 
 def is_topic_name(name: str) -> bool:
-    """Whether a topic may be called so."""
+    """Whether a topic may have this name."""
     try:
         check_topic_name(name)
     except RequestRefused:

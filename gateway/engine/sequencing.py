@@ -1,8 +1,8 @@
-"""Puts the idempotent requests to one topic in the order of their sequences, before the writer sees them.
+"""Orders the idempotent requests to one topic by their sequences, before the writer sees them.
 
-A request is let through when those before it are in the log or on their way there; then it shares their flush, and does not wait
-for an acknowledgement. One that is ahead waits. What is let through may still be refused by the commit, which is where
-sequences are judged (``log_format.topic.producers``): this is only about order, and knows nothing that must last.
+A request passes when its predecessors are in the log or on their way there: it shares their flush without waiting for an
+acknowledgement. A request that is ahead waits. The commit may still refuse a request that passed: it judges sequences
+(``log_format.topic.producers``). This module only orders, and keeps nothing that must last.
 
 Belongs to the event loop.
 """
@@ -23,36 +23,36 @@ from log_format.topic.producers import ProducerStamp, SequenceCheck, out_of_orde
 from log_format.topic.state import TopicState
 
 _LOOK_MS: Final = 200
-"""How often the log is looked at while a request waits: those before it may come in through other gateways."""
+"""How often the log is looked at while a request waits: its predecessors may come in through other gateways."""
 
 
 class Sequencing:
-    """Of one topic."""
+    """The requests to one topic."""
 
     def __init__(self, table: OpenTable[TopicState], *, clock: Clock, draining: Draining) -> None:
         self._table = table
         self._clock = clock
         self._draining = draining
         self._under_way: dict[tuple[str, int], set[int]] = {}
-        """(id, epoch) -> sequences that were let through and are not settled."""
+        """(id, epoch) -> sequences that passed and are not settled."""
         self._waiting = 0
         self._changed = asyncio.Event()
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request waits here, and nothing that was let through is under way."""
+        """Whether no request waits here, and no request that passed is under way."""
         return not self._waiting and not self._under_way
 
     def wake(self) -> None:
-        """Something changed: requests that wait look again."""
+        """Something changed: waiting requests look again."""
         if self._waiting:
             self._changed.set()
             self._changed = asyncio.Event()
 
     async def turn(self, stamp: ProducerStamp, deadline_ms: int) -> None:
-        """Return when the request may be submitted: its turn has come, or it is for the commit to judge.
+        """Return when the request may be submitted: its turn has come, or the commit has to judge it.
 
-        It must be submitted, and ``under_way`` called, before anything else is awaited. Raises ``RequestRefused``
+        The caller must submit it and call ``under_way`` before it awaits anything else. Raises ``RequestRefused``
         (``SEQUENCE_OUT_OF_ORDER``) when it is too far ahead, or still ahead at ``deadline_ms`` (monotonic); ``BackOff``.
         """
         arrived_ms = self._clock.monotonic_ms()
@@ -73,7 +73,7 @@ class Sequencing:
             self._waiting -= 1
 
     def under_way(self, stamp: ProducerStamp, settled: asyncio.Future[Acknowledgement]) -> None:
-        """The request was submitted; ``settled`` is done when its fate is known."""
+        """The request was submitted; ``settled`` is done when its outcome is known."""
         lane = (stamp.producer_id, stamp.epoch)
         self._under_way.setdefault(lane, set()).add(stamp.sequence)
         settled.add_done_callback(lambda _: self._settled(lane, stamp.sequence))
@@ -87,7 +87,7 @@ class Sequencing:
         self.wake()
 
     def _missing_before(self, stamp: ProducerStamp) -> TidelogError | None:
-        """The refusal to give if requests before this one are missing; None when it is to be let through."""
+        """The refusal where requests before this one are missing; None when it passes."""
         state = self._table.state
         if not state.exists:
             return None

@@ -1,4 +1,4 @@
-"""A system table as this gateway has it: decisions that come while a commit is under way share the next one.
+"""A system table as this gateway has it: decisions made while a commit is under way share the next one.
 
 Belongs to the event loop.
 """
@@ -28,9 +28,9 @@ OutcomeT = TypeVar("OutcomeT")
 
 
 class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
-    """``change`` makes the change of decisions that share a commit; its result has for each what holds then, or its refusal.
+    """``change`` turns decisions that share a commit into one change; its result has each one's outcome or refusal.
 
-    ``budgets``: what the table may take in memory, and by how much a decision makes it more.
+    ``budgets``: what the table may take in memory, and how much a decision adds to that.
     """
 
     def __init__(
@@ -54,10 +54,10 @@ class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
         )
 
     async def decide(self, decision: DecisionT) -> OutcomeT:
-        """What holds once the decision is in the store; then the present call's change stands. It goes on when the caller is
-        cancelled.
+        """The outcome once the decision is in the store; then the present call's change stands. The decision goes on when the
+        caller is cancelled.
 
-        Raises what the decision is refused with; ``BackOff`` (nothing happened), ``OutcomeUnknown``.
+        Raises the decision's refusal; ``BackOff`` (nothing happened), ``OutcomeUnknown``.
         """
         check_way_back()
         pending = self._decisions.submit(decision)
@@ -72,7 +72,7 @@ class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
         return outcome
 
     async def drain(self) -> None:
-        """Return when everything that was asked is decided."""
+        """Return when all decisions asked for are made."""
         await self._decisions.drain()
         await super().drain()
 

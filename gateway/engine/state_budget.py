@@ -1,12 +1,12 @@
-"""How much memory the rows of a system table may take: past it what would make it larger is refused.
+"""Bounds the memory of a system table's rows: past it decisions that would add to it are refused.
 
-The rows stay in memory, in every gateway, as long as the table has them. So:
+Each gateway keeps the rows in memory as long as the table has them. So:
 
-1. A decision that adds more than it replaces is refused when the table would take more than its budget then (503 ``OVERLOADED``,
-   nothing happened). What makes the table smaller, or leaves it as large, never is: deleting, leaving, committing again.
-2. Decisions under way count from when they are taken until they are decided, so that many at once do not pass together.
-3. A table that is past its budget already is loaded and served all the same: other gateways may have grown it, or the budget was
-   lowered. Give all gateways of a store the same.
+1. A decision that adds more than it replaces is refused where the table would exceed its budget (503 ``OVERLOADED``, nothing
+   happened). Decisions that leave the table as large or smaller never are: deleting, leaving, committing again.
+2. A decision counts from when it is asked until it is made, so that many at once do not pass together.
+3. A table past its budget is loaded and served all the same: other gateways may have grown it, or the budget was lowered. Give
+   all gateways of a store the same budget.
 
 Belongs to the event loop.
 """
@@ -20,7 +20,7 @@ from gateway.problem import overloaded
 
 
 class StateBudget:
-    """``kind`` names it in metrics, ``advice`` says in the refusal what to do; ``used`` is what the table takes now."""
+    """``kind`` names it in metrics, ``advice`` in the refusal says what to do; ``used`` is what the table takes now."""
 
     def __init__(
         self, kind: str, bytes_max: int, *, used: Callable[[], int], advice: str, metrics: EngineMetrics
@@ -36,12 +36,11 @@ class StateBudget:
 
     @property
     def used_bytes(self) -> int:
-        """What the table takes, and what is under way to it."""
+        """What the table takes, with decisions under way."""
         return self._used() + self._under_way
 
     def admit(self, growth_bytes: int) -> Callable[[object], None]:
-        """Count what will make the table larger until what is returned is called, once it is decided. Raises ``BackOff``
-        (``OVERLOADED``)."""
+        """Count a decision's growth until the caller calls the result. Raises ``BackOff`` (``OVERLOADED``)."""
         growth = max(0, growth_bytes)
         if growth and self.used_bytes + growth > self.bytes_max:
             self._refusals.inc()

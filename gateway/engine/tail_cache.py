@@ -1,10 +1,10 @@
-"""The newest flushes in memory, for readers of what was just written.
+"""The newest flushes in memory, for readers of recent records.
 
-1. A flush enters when its commit stands, and leaves as a whole; its table is counted once, however many runs it has.
-2. The oldest flush leaves first, whatever is read: reading old records never evicts new ones, since what is read from the
-   store does not enter.
-3. Runs are found by the topic's incarnation, so a topic made anew never shows what the old one held.
-4. A flush is here as it was sent: a reader below a log start, or where keys were compacted, must ask the table (``reading``).
+1. A flush enters when its commit stands, and leaves as a whole. Its table counts once, however many runs it has.
+2. The oldest flush leaves first. Records read from the store do not enter, so reading old records never evicts new ones.
+3. Runs are found by the topic's incarnation, so a re-created topic never shows the old one's records.
+4. A flush stays as it was committed: below a log start, or where keys were compacted, the reader must ask the table
+   (``reading``).
 
 Not thread-safe: everything here belongs to the event loop.
 """
@@ -24,9 +24,9 @@ from log_format.records.size import record_bytes
 from log_format.topic.appended import Appended
 
 _FLUSH_OVERHEAD_BYTES = 2048
-"""What a flush costs beside its records: table, columns and buffers as Python objects."""
+"""Memory of a flush beside its records: table, columns and buffers as Python objects."""
 _RUN_OVERHEAD_BYTES = 320
-"""What a run costs beside its records."""
+"""Memory of a run beside its records."""
 
 
 @dataclass(slots=True, eq=False)
@@ -85,9 +85,9 @@ class TailCache:
         self._partitions: dict[tuple[str, int], _PartitionTail] = {}
 
     def add(self, topic_id: str, records: pa.Table, runs: Sequence[Appended]) -> None:
-        """A flush whose commit stands. ``records`` must not be slices of something larger. Newer than all before it."""
+        """Add a flush whose commit stands, newer than all before it. ``records`` must not be slices of something larger."""
         rows = records.num_rows
-        # 8 bytes a row for the sums of sizes, made when first asked for.
+        # 8 bytes a row for the sums of sizes, made on first use.
         size = records.nbytes + rows * 8 + _FLUSH_OVERHEAD_BYTES + _RUN_OVERHEAD_BYTES * len(runs)
         if size > self.bytes_max:
             return

@@ -15,7 +15,7 @@ from log_format.errors import BackOff, ErrorCode
 
 
 class Wakeup:
-    """One waiter: set when something happened to one of the partitions it waits for."""
+    """One waiter, set by an event in one of the partitions for which it waits."""
 
     __slots__ = ("_event",)
 
@@ -27,7 +27,7 @@ class Wakeup:
         self._event.set()
 
     def clear(self) -> None:
-        """Forget what happened so far."""
+        """Forget past events."""
         self._event.clear()
 
     async def wait(self, duration_ms: float) -> bool:
@@ -53,7 +53,7 @@ class Draining:
 
 
 class WaitingPlaces:
-    """How many may wait at once, over all topics."""
+    """Bounds how many may wait at once, over all topics."""
 
     def __init__(self, count_max: int) -> None:
         self.count_max = count_max
@@ -66,7 +66,7 @@ class WaitingPlaces:
 
     @contextmanager
     def place(self, wakeup: Wakeup) -> Iterator[None]:
-        """Hold one. Raises ``BackOff`` (``OVERLOADED``) when all are taken."""
+        """Hold one slot. Raises ``BackOff`` (``OVERLOADED``) when all are taken."""
         if len(self._taken) >= self.count_max:
             raise overloaded(f"{self.count_max} polls and event streams wait already.")
         self._taken.add(wakeup)
@@ -76,7 +76,7 @@ class WaitingPlaces:
             self._taken.discard(wakeup)
 
     def wake_all(self) -> None:
-        """Let all of them look again, whatever they wait for."""
+        """Let all waiters look again, whatever they wait for."""
         for wakeup in self._taken:
             wakeup.set()
 
@@ -92,7 +92,7 @@ class Waiters:
 
     @contextmanager
     def registered(self, partitions: Iterable[int], wakeup: Wakeup) -> Iterator[None]:
-        """``wakeup`` is set by whatever happens to one of ``partitions`` inside the block."""
+        """Inside the block each event in one of ``partitions`` sets ``wakeup``."""
         wanted = tuple(partitions)
         for partition in wanted:
             self._by_partition.setdefault(partition, set()).add(wakeup)
@@ -107,11 +107,11 @@ class Waiters:
                         del self._by_partition[partition]
 
     def wake(self, partitions: Iterable[int]) -> None:
-        """Something happened to these partitions."""
+        """An event in these partitions."""
         for partition in partitions:
             for wakeup in self._by_partition.get(partition, ()):
                 wakeup.set()
 
     def wake_all(self) -> None:
-        """Something happened to the topic."""
+        """An event in the topic."""
         self.wake(list(self._by_partition))

@@ -1,14 +1,14 @@
-"""One topic's writer: requests gather, go out as a flush (one segment, one commit), and are acknowledged.
+"""One topic's writer: requests gather, are flushed (one segment, one commit), and are acknowledged.
 
-1. A batch is acknowledged only after the commit that holds it stands in the store.
-2. A flush begins ``flush.ms`` after its first batch came, or when ``flush.bytes`` are there, or at once while draining; what
-   arrives while it is encoded and uploaded shares the next one (``group_commit``).
-3. Commits stand one behind another, so each flush is encoded and uploaded before its turn comes, side by side with those before
-   it, for the offsets that it will get if they all succeed; when one does not, the committer encodes it anew.
+1. A batch is acknowledged only after its commit stands in the store.
+2. A flush begins ``flush.ms`` after its first batch came, or when ``flush.bytes`` are there, or at once while draining. Batches
+   that arrive while it is encoded and uploaded share the next one (``group_commit``).
+3. Commits go one after another, so each flush is encoded and uploaded before its turn, beside those before it. It assumes the
+   offsets that it gets if these all succeed. When one does not, the committer encodes the flush anew.
 4. Batches keep the order in which they were submitted.
-5. A batch's reservation is held until it is settled, also when its caller has given up waiting.
+5. A batch's reservation is held until the batch is settled, even when its caller has given up waiting.
 
-Belongs to the event loop; what blocks runs in the pool.
+Belongs to the event loop; blocking calls run in the pool.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _log = logging.getLogger("gateway.writer")
 
 Places = tuple[Appended, ...]
 Acknowledgement = Places | Duplicate
-"""Where a batch's records are, by this request or by an earlier try of it."""
+"""Where a batch's records are, from this request or from an earlier try of it."""
 PendingBatch = Pending[Batch, Acknowledgement]
 
 _ROW_OVERHEAD_BYTES: Final = 12
@@ -54,7 +54,7 @@ _ROW_OVERHEAD_BYTES: Final = 12
 
 @dataclass(slots=True, eq=False)
 class Flush:
-    """A flush on its way. ``counts``: how many records each partition gets if nothing is refused."""
+    """A flush under way. ``counts``: how many records each partition gets if nothing is refused."""
 
     group: Group[Batch, Acknowledgement]
     append: Append
@@ -62,7 +62,7 @@ class Flush:
 
 
 class FlushSchedule:
-    """When a topic's next flush is due, and how much it takes. ``ahead``: those that are encoded and have not ended."""
+    """When a topic's next flush is due, and how much it takes. ``ahead``: flushes that are encoded and have not ended."""
 
     def __init__(self, log: TableLog[TopicState], ahead: list[Flush]) -> None:
         self._log = log
@@ -75,13 +75,13 @@ class FlushSchedule:
             return AT_ONCE
         state, first = self._log.state, waiting.entries[0]
         if not state.exists or state.topic_id != first.item.topic_id:
-            return AT_ONCE  # it will be refused: no reason to wait for company
+            return AT_ONCE  # it will be refused: no reason to wait for more
         return first.arrived + state.config.integer("flush.ms") / 1000
 
     def has_room(self, waiting: Waiting[Any]) -> bool:
         """Whether another flush may be encoded beside those that have not ended."""
-        # Two keep the commits busy; a third would only wait longer for its turn, unless it is as large as it may be. And where
-        # others commit too, what is encoded ahead is likely to be in vain.
+        # Two keep the commits busy; a third would only wait longer for its turn, unless it has the full size. Where others commit
+        # too, a flush encoded ahead is likely to be encoded in vain.
         if len(self._ahead) <= 1:
             return True
         state = self._log.state
@@ -91,7 +91,7 @@ class FlushSchedule:
         return len(self._ahead) < FLUSHES_AHEAD_MAX and size <= 2 * FLUSH_BYTES_CAP
 
     def take(self, waiting: Waiting[Any], now: float) -> int:
-        """As many as a flush may have."""
+        """As many batches as a flush may have."""
         del now
         size = count = 0
         for pending in waiting.entries:
@@ -106,7 +106,7 @@ class FlushSchedule:
 
 
 class Writer:
-    """``tail`` gets the flushes that stand; ``contended`` is told of commits that are lost in a row."""
+    """``tail`` gets the flushes that stand; ``contended`` is called for commits that are lost in a row."""
 
     def __init__(
         self, table: OpenTable[TopicState], access: TableAccess, *, tail: TailCache, contended: Callable[[], None]
@@ -128,13 +128,14 @@ class Writer:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits and nothing is under way."""
+        """Whether no batch waits and no flush is under way."""
         return self._commits.is_idle
 
     def submit(self, batch: Batch, reservation: Reservation | None) -> PendingBatch:
-        """Take a batch that was routed for the topic's present incarnation. The reservation is released when it is settled.
+        """Take a batch that was routed for the topic's present incarnation. The reservation is released when the batch is
+        settled.
 
-        Raises ``BackOff`` (``OVERLOADED``): then it stays the caller's.
+        Raises ``BackOff`` (``OVERLOADED``): then the caller keeps the reservation.
         """
         size = batch.records.nbytes + batch.records.num_rows * _ROW_OVERHEAD_BYTES
         pending = self._commits.submit(batch, size)
@@ -143,15 +144,15 @@ class Writer:
         return pending
 
     def reconsider(self) -> None:
-        """The topic or its settings changed: what waits may be due now."""
+        """The topic or its settings changed: waiting batches may be due now."""
         self._commits.reconsider()
 
     async def drain(self) -> None:
-        """Flush what waits without waiting for company; return when all of it is settled."""
+        """Flush all waiting batches at once; return when all are settled."""
         await self._commits.drain()
 
     async def acknowledged(self, pending: PendingBatch) -> Acknowledgement:
-        """Where the batch's records are, once the commit that holds them stands; then the present call's change stands.
+        """Where the batch's records are, once their commit stands; then the present call's change stands.
 
         Raises ``UnknownTopic``, ``TopicReplaced``, ``RequestRefused`` (too large now), ``BackOff`` (nothing happened),
         ``OutcomeUnknown``.
@@ -203,7 +204,7 @@ class Writer:
             await flush.group.turn()
 
     def _predicted(self) -> tuple[TopicState, Offsets] | None:
-        """The state and next offsets that the next flush will probably meet; None when that can't be told."""
+        """The state and next offsets that the next flush will probably meet; None when they can't be foreseen."""
         state = self._table.state
         base = self._table.commit_base or state
         if base.topic_id != state.topic_id or base.partition_count != state.partition_count:
@@ -218,7 +219,7 @@ class Writer:
 
     async def _commit(self, flush: Flush) -> Committed[TopicState, AppendResult]:
         started = asyncio.get_running_loop().time()
-        lost = True  # also where it fails: others may have been faster every time
+        lost = True  # even where it fails: others may have been faster every time
         try:
             committed = await self._table.commit_in_turn(flush.append)
             lost = committed.attempts > 1
@@ -228,7 +229,7 @@ class Writer:
         return committed
 
     def _remember(self, flush: Flush, committed: Committed[TopicState, AppendResult]) -> None:
-        """Keep for readers, and count, what stands."""
+        """Keep the committed records for readers, and count them."""
         now = asyncio.get_running_loop().time()
         for pending in flush.group.pending:
             self._metrics.acknowledgement_seconds.observe(now - pending.arrived)

@@ -1,4 +1,4 @@
-"""Decided transactions brought to their end, by any gateway: what is staged, who applies it, what pends in groups meanwhile.
+"""Finishes decided transactions, in any gateway: what is staged, how it is applied, what is pending in groups meanwhile.
 
-How a transaction comes to its decision is ``gateway.transactions``'s.
+Decisions are made in ``gateway.transactions``.
 """

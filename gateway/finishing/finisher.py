@@ -1,7 +1,7 @@
-"""A gateway's hand on decided transactions: any gateway that finds one brings it to its end.
+"""Finishes decided transactions: any gateway that finds one brings it to its end.
 
-What is to be done, and in which order, is ``log_format.transactions.finishing``'s. A gateway appends through the open topics,
-side by side, within a memory budget, and deletes what was staged behind the answer.
+``log_format.transactions.finishing`` says what is to be done, in which order. The gateway appends through the open topics, side
+by side, within a memory budget. It deletes staged objects after the answer.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Finisher:
     clock: Clock
 
     async def finished(self, row: TransactionRow, staged: Staged | None = None) -> TransactionRow:
-        """The row of a transaction at its end; ``staged``: what its decision takes, where that is in memory.
+        """The row of a transaction at its end; ``staged``: what the decision names, where that is in memory.
 
-        One that is not decided, or has ended, is given back as it is. Raises ``OutcomeUnknown``: it is decided, so it is refused
-        no more.
+        A row that is undecided or has ended is returned as it is. Raises ``OutcomeUnknown``: a decided transaction can't be
+        refused.
         """
         if row.state != "committing":
             return row
@@ -83,12 +83,12 @@ class _Means:
         return [staged.records[name] for name in names]
 
     async def append(self, row: TransactionRow, requests: Sequence[StagedRecords]) -> Sequence[Appended] | Duplicate:
-        """Through the open topic's writer; what takes too long there may go on."""
+        """Through the open topic's writer; an append that takes too long there may go on."""
         clock, name = self.parts.clock, requests[0].topic
         floor = self.parts.table.log.state.floor
         topic = await self.parts.topics.fresh(name, clock.monotonic_ms())
         topic.existing()
-        # Right before the writer takes it: so the times of what this gateway appends don't go back.
+        # Right before the writer takes them, so that timestamps of this gateway's appends don't go back.
         settled = topic.writer.submit(transaction_batch(row, requests, floor, clock.now_ms()), None).settled
         wait_ms = topic.state.config.integer("flush.ms") + PRODUCE_WAIT_MS_MAX + COMMIT_WAIT_MS_MAX
         if not (await asyncio.wait((settled,), timeout=wait_ms / 1000))[0]:
@@ -110,7 +110,7 @@ class _Means:
         return await self.parts.table.newest(transaction_id)
 
     async def clean(self, transaction_id: str) -> None:
-        """Behind the answer."""
+        """After the answer."""
         self.parts.staging.clean_behind(transaction_id)
 
     async def _staged(self, row: TransactionRow, names: Sequence[str]) -> Staged:

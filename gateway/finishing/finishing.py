@@ -1,4 +1,4 @@
-"""What a gateway finishes transactions with, put together."""
+"""The parts with which a gateway finishes transactions."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ class Finishing:
         self.pending = PendingOffsets(self.groups, self.transactions, self.finisher, clock=access.clock)
 
     async def drain(self) -> None:
-        """Decide what was asked; delete what is to be deleted behind answers."""
+        """Make the decisions asked for; delete what is to be deleted after answers."""
         await self.transactions.drain()
         await self.staging.drain()

@@ -1,8 +1,8 @@
-"""Offsets of groups that wait for the decision of a transaction, as their readers find them.
+"""Offsets that wait for the decision of a transaction, as a group's readers find them.
 
-1. Before a transaction is decided its offsets are pending rows of ``system/consumer_offsets``. Once it is decided they become
-   the group's, or are dropped; a gateway that finds them pending sees to that.
-2. A transaction whose offsets are pending and that stays undecided is aborted, so that the group's readers need not wait for it.
+1. Before a transaction is decided its offsets are pending rows of ``system/consumer_offsets``. After the decision they become the
+   group's, or are dropped, by any gateway that finds them pending.
+2. A transaction with pending offsets that stays undecided is aborted, so that the group's readers need not wait for it.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ class PendingOffsets:
         self._clock = clock
 
     async def sweep(self, age_ms_min: int) -> None:
-        """Settle what is pending for so long already. Raises ``BackOff``, ``OutcomeUnknown``."""
+        """Settle what has been pending for so long. Raises ``BackOff``, ``OutcomeUnknown``."""
         before_ms = self._clock.now_ms() - age_ms_min
         for name, group in list((await self._groups.fresh()).groups.items()):
             if any(pending.prepared_at_ms < before_ms for pending in group.pending.values()):
                 await self.settle(name)
 
     async def settle(self, name: str) -> None:
-        """Return when nothing that was pending in the group is pending any more. Raises ``BackOff``, ``OutcomeUnknown``."""
+        """Return when all that was pending in the group is settled. Raises ``BackOff``, ``OutcomeUnknown``."""
         with unasked():
             for transaction_id, pending in list(self._groups.state.group(name).pending.items()):
                 deadline_ms = min(pending.prepared_at_ms, self._clock.now_ms()) + PENDING_MS_MAX
                 await self._settle(name, transaction_id, deadline_ms)
 
     async def _settle(self, name: str, transaction_id: str, deadline_ms: int) -> None:
-        # What a request that came to nothing had prepared it drops by itself, and no row tells of it.
+        # A request that came to nothing drops its own pending offsets, and no row tells of it.
         while transaction_id in self._groups.state.group(name).pending:
             is_late = self._clock.now_ms() >= deadline_ms
             is_committed = await self._is_committed(transaction_id, aborts=is_late)
             if is_committed is not None:
-                # Where it was committed its finish has settled this already; then there is nothing to do.
+                # A committed transaction's finish has settled this already; then there is nothing to do.
                 await self._groups.settle(transaction_id, [name], is_committed=is_committed)
                 return
             if is_late:
@@ -63,7 +63,7 @@ class PendingOffsets:
             await self._groups.fresh()
 
     async def _is_committed(self, transaction_id: str, *, aborts: bool) -> bool | None:
-        """Whether the transaction is committed; then it is at its end. None: it is open. ``aborts``: abort it if it is."""
+        """Whether the transaction is committed, and then it is at its end; None: it is open. ``aborts``: abort an open one."""
         row = await self._transactions.newest(transaction_id)
         if row is None:
             if not aborts:

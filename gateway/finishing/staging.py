@@ -39,10 +39,10 @@ from log_format.transactions.staged_records import (
 )
 
 MEMORY_WAIT_MS_MAX: Final = 10_000
-"""How long a commit waits for memory before it is refused (503, nothing happened)."""
+"""How long a commit waits for memory before the gateway refuses it (503, nothing happened)."""
 
 READS_AT_ONCE: Final = 4
-"""Staged objects of a transaction that are read side by side: the threads are those that look at logs, too."""
+"""Staged objects of a transaction that are read side by side: the threads also look at logs."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """What staged objects hold, by name, each kind in the order of staging."""
+    """The content of staged objects, by name, each kind in the order of staging."""
 
     records: Mapping[str, StagedRecords]
     offsets: Mapping[str, StagedOffsets]
@@ -73,7 +73,7 @@ class Staged:
 
 
 class Staging:
-    """``pool`` runs the calls of the store; ``memory`` is for what is read."""
+    """``pool`` runs calls of the store; ``memory`` is for what is read."""
 
     def __init__(self, store: ObjectStore, *, pool: Pool, new_id: NewId, memory: MemoryBudget) -> None:
         self._store = store
@@ -87,7 +87,7 @@ class Staging:
         return await self._call(self._list, transaction_id)
 
     async def put(self, transaction_id: str, listed: Listed, staged: StagedRecords, sequence: int | None) -> str:
-        """Stage one request behind what is listed; the object's name.
+        """Stage one request after what is listed; returns the object's name.
 
         Raises ``BackOff``, ``OutcomeUnknown``, ``RequestRefused`` (``REQUEST_TOO_LARGE``).
         """
@@ -106,7 +106,7 @@ class Staging:
 
     @asynccontextmanager
     async def room(self, transaction_id: str, size_bytes: int | None = None) -> AsyncIterator[None]:
-        """Memory for what is staged; ``size_bytes``: its size, where that is known. Raises ``BackOff``."""
+        """Memory for what is staged; ``size_bytes``: its size, where known. Raises ``BackOff``."""
         if size_bytes is None:
             size_bytes = (await self.listed(transaction_id)).size_bytes
         if size_bytes > limits.TRANSACTION_BYTES_MAX and kind_of(transaction_id) == JOB:
@@ -117,7 +117,7 @@ class Staging:
             yield
 
     async def read(self, transaction_id: str, names: Sequence[str], turns: asyncio.Semaphore | None = None) -> Staged:
-        """The staged requests of these names, in order; ``turns``: of reads side by side with others of the transaction.
+        """The staged requests of these names, in order; ``turns`` bounds the reads of the transaction side by side.
 
         Raises ``BackOff``, ``CorruptData``.
         """
@@ -138,20 +138,20 @@ class Staging:
         return await self._call(self._ids)
 
     async def clean(self, transaction_id: str) -> None:
-        """Delete whatever is staged, as well as that goes: what is left is for the collector."""
+        """Delete all that is staged, best effort: the collector deletes the rest."""
         try:
             await self._call(self._delete, transaction_id)
         except BackOff as problem:
             _log.warning("staged records of %s are left to the collector: %s", transaction_id, problem.detail)
 
     def clean_behind(self, transaction_id: str) -> None:
-        """The same behind the answer."""
+        """The same, after the answer."""
         task = asyncio.create_task(self.clean(transaction_id))
         self._cleaning.add(task)
         task.add_done_callback(self._cleaning.discard)
 
     async def drain(self) -> None:
-        """Return when what is deleted behind answers is."""
+        """Return when deletions after answers are done."""
         while self._cleaning:
             await asyncio.wait(set(self._cleaning))
 
@@ -167,7 +167,7 @@ class Staging:
             )
 
     async def _stored(self, key: str, data: bytes) -> None:
-        """Put an object. Whatever lies there when its transaction is committed belongs to it: a lost answer is no refusal."""
+        """Put an object. It belongs to its transaction if it is there at the commit, so a lost answer is no refusal."""
         try:
             await self._pool.run(self._store.put, key, data)
         except StoreUnavailable as problem:
@@ -202,5 +202,5 @@ class Staging:
 
 
 def reading_turns() -> asyncio.Semaphore:
-    """For one transaction's reads."""
+    """Bounds the reads of one transaction."""
     return asyncio.Semaphore(READS_AT_ONCE)

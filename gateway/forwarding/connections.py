@@ -1,9 +1,9 @@
 """HTTP/1.1 connections to other gateways: kept alive, bounded in number, answers streamed with back pressure.
 
-What a failure means is the point: ``PeerUnreachable`` is raised before a byte was sent, ``PeerLost`` after that. An answer is
-parsed by httptools, as the server does with requests, and its body is handed on as it comes; a reader that is slow stops the
-connection from being read. What is no body (the head, chunks' framing, trailers) is bounded: a peer may be mad, or none. Absent
-on purpose: redirects, cookies, proxies, decompression, retries.
+The error tells what a failure means: ``PeerUnreachable`` is raised before a byte was sent, ``PeerLost`` after that. httptools
+parses answers, and the body is handed on as it comes. While its reader is slow the connection is not read. The rest of an answer
+(head, chunk framing, trailers) is bounded: a peer may be faulty, or no gateway. Absent on purpose: redirects, cookies, proxies,
+decompression, retries.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from urllib.parse import urlsplit
 import httptools
 
 CONNECT_MS_MAX: Final = 1_000
-"""A gateway that is there accepts in milliseconds; whoever waits longer serves the request itself."""
+"""A live gateway accepts in milliseconds; after a longer wait this gateway serves the request itself."""
 IDLE_MS_MAX: Final = 3_000
-"""A connection idle for longer is not used again: one that the peer is closing would leave a request in doubt."""
+"""A connection idle for longer is not used again: if the peer is just closing it, the request would be in doubt."""
 UNREAD_BYTES_MAX: Final = 256 * 1024
-"""Of an answer, received and not yet handed on, before reading pauses."""
+"""Bytes of an answer received and not yet handed on, before reading pauses."""
 HEAD_BYTES_MAX: Final = 64 * 1024
-"""Of an answer, received without a byte of its body: its head, a chunk's extensions, its trailers. A gateway sends some 500."""
+"""Bytes received without one of the body: the head, a chunk's extensions, the trailers. A gateway sends some 500."""
 HEADERS_MAX: Final = 100
-"""In the head of an answer. A gateway sends about ten."""
+"""Headers of an answer. A gateway sends about ten."""
 LIVENESS_LOOK_MS: Final = 1_000
-"""How often one who waits for an answer asks whether the peer is still taken to be alive."""
+"""How often a wait for an answer checks whether the peer is still taken to be alive."""
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -39,11 +39,11 @@ class PeerUnreachable(Exception):
 
 
 class PeerBusy(PeerUnreachable):
-    """As many requests are under way to it as may be. It is well."""
+    """The peer is well, but as many requests are under way to it as may be."""
 
 
 class PeerLost(Exception):
-    """The request may have been read and done; its answer did not come, or not whole."""
+    """The peer may have read and done the request; its answer did not come, or not whole."""
 
 
 class PeerConnection(asyncio.Protocol):
@@ -123,18 +123,18 @@ class PeerConnection(asyncio.Protocol):
     # The connection's events
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It can be used."""
-        # uvloop's transports are asyncio's in all but their class.
+        """The connection can be used."""
+        # uvloop's transports have asyncio's methods but not its class.
         self._transport = cast("asyncio.Transport", transport)
         self.is_open = True
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of the answer; bytes that nobody asked for end the connection."""
+        """Bytes of the answer; unsolicited bytes end the connection."""
         if self._parser is None or self._complete:
             self.close()
             return
         try:
-            # In pieces: the parser itself keeps a header until it is whole.
+            # In pieces, since the parser keeps a header until it is whole.
             for start in range(0, len(data), HEAD_BYTES_MAX):
                 piece = data[start : start + HEAD_BYTES_MAX]
                 self._bodiless_bytes += len(piece)
@@ -156,7 +156,7 @@ class PeerConnection(asyncio.Protocol):
     # The parser's
 
     def on_message_begin(self) -> None:
-        """An answer begins; a second one is none."""
+        """An answer begins; a second one is an error."""
         if self._has_head:
             raise ValueError("more than one answer")
 
@@ -187,16 +187,16 @@ class PeerConnection(asyncio.Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PeerTrust:
-    """By what other gateways' certificates are judged; without one none is spoken to over TLS."""
+    """How other gateways' certificates are judged; without one, peers are not spoken to over TLS."""
 
     context: ssl.SSLContext | None = None
-    """None: the system's authorities."""
+    """None: the system's certificate authorities."""
     name: str | None = None
-    """What a certificate must be for; None: the host of the peer's URL."""
+    """The name that a certificate must be for; None: the host of the peer's URL."""
 
     @classmethod
     def of(cls, ca_file: str | None, name: str | None) -> PeerTrust:
-        """Trust in the authorities of ``ca_file`` (None: the system's). Raises ``ValueError``."""
+        """Trust the authorities of ``ca_file`` (None: the system's). Raises ``ValueError``."""
         if ca_file is None:
             return cls(None, name)
         try:
@@ -206,7 +206,7 @@ class PeerTrust:
 
 
 class PeerConnections:
-    """The connections to all peers, at most ``in_use_max`` to each: past it requests are served where they arrived.
+    """The connections to all peers, at most ``in_use_max`` to each: beyond it requests are served where they arrived.
 
     Belongs to the event loop.
     """
@@ -218,7 +218,7 @@ class PeerConnections:
         self._trust = trust or PeerTrust()
 
     async def take(self, url: str) -> PeerConnection:
-        """A connection to ``url`` that nobody else uses; ``give_back`` it. Raises ``PeerUnreachable``."""
+        """An unused connection to ``url``; ``give_back`` it. Raises ``PeerUnreachable``."""
         if self._in_use.get(url, 0) >= self._in_use_max:
             raise PeerBusy(f"{self._in_use_max} requests are under way to {url}")
         oldest_ms = _now_ms() - IDLE_MS_MAX
@@ -237,7 +237,7 @@ class PeerConnections:
             raise
 
     def give_back(self, url: str, connection: PeerConnection) -> None:
-        """The exchange is over, or given up."""
+        """The exchange is over, or was given up."""
         self._free(url)
         if connection.is_reusable:
             connection.idle_since_ms = _now_ms()
@@ -246,7 +246,7 @@ class PeerConnections:
             connection.close()
 
     def sweep(self) -> None:
-        """Close what was idle for too long, to peers that are gone, too."""
+        """Close connections that were idle for too long, also to peers that are gone."""
         oldest_ms = _now_ms() - IDLE_MS_MAX
         for url, connections in list(self._idle.items()):
             kept = [one for one in connections if one.is_open and one.idle_since_ms >= oldest_ms]
@@ -259,7 +259,7 @@ class PeerConnections:
                 del self._idle[url]
 
     def close(self) -> None:
-        """Close what is idle."""
+        """Close idle connections."""
         for connections in self._idle.values():
             for connection in connections:
                 connection.close()
@@ -269,7 +269,7 @@ class PeerConnections:
         parts = urlsplit(url)
         secure = parts.scheme == "https"
         if secure and self._trust.context is None:
-            # Reading the system's authorities takes a while.
+            # Loading the system's authorities takes a while.
             self._trust = replace(self._trust, context=await asyncio.to_thread(ssl.create_default_context))
         try:
             async with asyncio.timeout(CONNECT_MS_MAX / 1000):

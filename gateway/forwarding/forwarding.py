@@ -1,19 +1,18 @@
-"""Passes requests on to the gateway that is preferred for them, bodies byte for byte, and decides what a failure on the way
-means.
+"""Passes requests on to their owner, bodies byte for byte, and decides what a failure on the way means.
 
-1. ``Ownership`` says who owns what. With ``preferred`` a produce request for one partition goes to the partition's owner. One
-   for the topic as a whole, or with producer headers (whose sequence is the topic's), goes to the topic's owner. A request about
-   a group goes to the group's owner, which coordinates it. Everything else is served where it arrives.
-   With ``random`` a request goes on from the gateway that chance chose only if it is about a group.
-2. A request that was passed on so often is served where it arrives, whoever that one prefers.
-3. The body is read whole before it is sent, within the budget of request bodies: the owner does nothing before it has it whole,
-   and so it is still there when the owner refuses. A body that can't be forwarded (too long, too slow) is refused here.
-4. Nothing sent, or the owner drains: served here (unless it is busy and coordinates the group: taking that from it helps nobody).
-   The answer is lost: served here when repeating is safe (it only reads, or it has the producer headers), else
-   ``OUTCOME_UNKNOWN``. A refusal of what was repeated here is ``OUTCOME_UNKNOWN``, too: it speaks of the second try only. An
-   answer that breaks off breaks off for the client, too.
-5. Of the headers those of the contract cross, both ways (``crossing``).
-6. The client goes away: the connection to the owner is cut, which the owner sees as its client going away.
+1. ``Ownership`` says which gateway owns what. With ``preferred`` a produce request for one partition goes to the partition's
+   owner. One for the topic as a whole, or with producer headers (whose sequence is the topic's), goes to the topic's owner. A
+   request about a group goes to the group's owner, which coordinates it. All others are served where they arrive. With ``random``
+   only requests about groups go on from the randomly chosen gateway.
+2. A request that was passed on often enough is served where it arrives, whichever gateway is preferred there.
+3. The body is read whole before it is sent, within the budget of request bodies. The owner does nothing before it has all of it,
+   and the body is still here when the owner refuses. A body that is too long or too slow to forward is refused here.
+4. Where nothing was sent, or the owner drains, the request is served here. The exception is a busy coordinator: taking the group
+   from it would not help. Where the answer is lost, a request that is safe to repeat (it only reads, or has the producer headers)
+   is served here. Others end in ``OUTCOME_UNKNOWN``. So does a repeat that is refused here: the refusal speaks of the second try
+   only. An answer that breaks off breaks off for the client, too.
+5. The contract's headers cross both ways, and no others (``crossing``).
+6. When the client goes away the connection to the owner is cut: the owner, too, sees its client go away.
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ from log_format.clock import Clock
 from log_format.errors import ErrorCode, OutcomeUnknown, StoreError, TidelogError
 
 FORWARDED: Final = b"x-tidelog-forwarded"
-"""The header that marks a request as passed on; its value is the ids of the gateways that did, comma-separated."""
+"""Marks a request as passed on: the ids of the gateways that did so, comma-separated."""
 WHOLE_ANSWER_BYTES_MAX: Final = 64 * 1024
-"""An answer so short is read to its end before its head is passed on: what breaks off before is an answer that is lost."""
+"""So short an answer is read to its end before its head is passed on: if it breaks off, it counts as lost."""
 _PRODUCE: Final = frozenset({"/v1/topics/{topic}/records", "/v1/topics/{topic}/partitions/{partition}/records"})
 _GROUP: Final = "/v1/groups/{group}"
 _CLUSTER: Final = "/v1/cluster"
@@ -52,17 +51,17 @@ _STAMPED: Final = b"tidelog-producer-id"
 
 
 class _Outcome(Enum):
-    """What became of a request at a peer."""
+    """The outcome of a request at a peer."""
 
     ANSWERED = "answered"
     UNTOUCHED = "untouched"
-    """It did nothing with it."""
+    """The peer did nothing."""
     LOST = "lost"
-    """It may have done it, or may still; it does no harm to do it again."""
+    """The peer may have done it, or still may; repeating it does no harm."""
 
 
 class _Body:
-    """A request's messages, kept so that they can be read again."""
+    """A request's messages, kept for a second reading."""
 
     def __init__(self, receive: Receive, reservation: Reservation) -> None:
         self.rest = receive
@@ -92,7 +91,7 @@ class _Body:
 
 
 class Forwarding:
-    """Belongs to the event loop. ``topics`` is asked for a topic's ``owners``."""
+    """Belongs to the event loop. ``topics`` tells a topic's ``owners``."""
 
     def __init__(
         self,
@@ -122,7 +121,7 @@ class Forwarding:
         )
 
     async def __call__(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request whose route is ``app``. Raises ``OutcomeUnknown``, ``BackOff``, ``ClientDisconnect``, as it does."""
+        """Handle a request whose route is ``app``. Raises as ``app``; ``OutcomeUnknown``, ``BackOff``, ``ClientDisconnect``."""
         peer = await self._peer_for(scope)
         if peer is None:
             await app(scope, receive, send)
@@ -143,7 +142,7 @@ class Forwarding:
                 ) from error
 
     def close(self) -> None:
-        """Close the connections that are idle."""
+        """Close idle connections."""
         self._connections.close()
 
     # Where to
@@ -187,7 +186,7 @@ class Forwarding:
     # There and back
 
     async def _passed_on(self, peer: Peer, scope: Scope, body: _Body, send: Send) -> _Outcome:
-        """What became of it at the peer; unless it is answered it can be served here without harm."""
+        """The outcome at the peer; unless the request was answered it can be served here without harm."""
         data = await body.read(self._request_bytes_max)
         if data is None:
             return _Outcome.UNTOUCHED
@@ -208,7 +207,7 @@ class Forwarding:
         try:
             connection.begin(_request_head(scope, peer, self._own_id, len(data)), data)
             exchange = self._exchange(connection, peer, scope, send)
-            # From here on the body is at its end: all that can still be received is that the client went away.
+            # The body is at its end: from here on only the client's going away can be received.
             return await unless_disconnected(Request(scope, body.rest), exchange)
         finally:
             self._connections.give_back(peer.url, connection)
@@ -250,13 +249,13 @@ class Forwarding:
 
 
 def _is_short(connection: PeerConnection) -> bool:
-    """Whether the answer says so; a problem is short, whatever it says."""
+    """Whether the answer says so; a problem is short in any case."""
     lengths = [int(value) for name, value in connection.headers if name == b"content-length" and value.isdigit()]
     return connection.status == 503 or (bool(lengths) and lengths[0] <= WHOLE_ANSWER_BYTES_MAX)
 
 
 async def _whole(connection: PeerConnection, is_live: Callable[[], bool]) -> bytes:
-    """The body, or the beginning of one that is longer after all. Raises ``PeerLost``."""
+    """The body, or the beginning of a longer one. Raises ``PeerLost``."""
     pieces = b""
     while len(pieces) < WHOLE_ANSWER_BYTES_MAX and (piece := await connection.chunk(is_live)):
         pieces += piece

@@ -9,8 +9,8 @@
 ``assignment``    which member gets which partition; pure
 ================  ==========================================================================================
 
-A join: the route parses it, ``Groups.join`` has the group claimed (``membership.coordinator``), its next row takes the member in
-(``membership.live_group``) and is committed (``gateway.tables.groups``), and the row as it stands is the answer.
+A join: the route parses it. ``Groups.join`` has the group claimed (``membership.coordinator``). The group's next row takes the
+member in (``membership.live_group``) and is committed (``gateway.tables.groups``). The committed row is the answer.
 
-No HTTP is known here, nor how a transaction is decided.
+No HTTP is known here, nor how transactions are decided.
 """

@@ -42,7 +42,7 @@ _log = logging.getLogger("gateway.groups")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joining:
-    """What a member brings along when it joins."""
+    """What a member declares when it joins."""
 
     topics: tuple[str, ...]
     pattern: str | None
@@ -64,7 +64,7 @@ class GroupSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDescription:
-    """A group, its members in order of their ids, and what each may read."""
+    """A group, its members in order of id, and what each may read."""
 
     row: GroupRow | None
     state: str
@@ -110,23 +110,23 @@ class Groups:
         self.polling = Polling(self.coordinator, self.committed, fetching, topics, clock=clock)
 
     def start(self) -> None:
-        """From now on do what is to be done beside requests."""
+        """Begin the work beside requests."""
         self.upkeep.start()
 
     async def drain(self) -> None:
-        """End the polls; commit what was asked."""
+        """End the polls; finish the commits asked for."""
         self.lag_watch.stop()
         self.upkeep.stop()
         self.polling.end_waits()
         await self.table.drain()
 
     async def join(self, name: str, joining: Joining) -> tuple[LiveGroup, Joined]:
-        """A new member; of a static one the next instance. Raises ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``), ``BackOff``,
+        """A new member; for a static one its next instance. Raises ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``), ``BackOff``,
         ``OutcomeUnknown``."""
         if joining.pattern is not None:
             await self._subscribed.check(joining.pattern)
         member = MemberRow(
-            # In order of joining, so that members keep their order, and their partitions, when one joins.
+            # Ids are in order of joining, so that members keep their order, and their partitions, when another joins.
             member_id=f"m{self._clock.now_ms():014d}-{self._new_id()}",
             client_id=joining.client_id,
             instance_id=joining.instance_id,
@@ -151,7 +151,7 @@ class Groups:
         await group.leave([member_id])
 
     async def existing(self, name: str) -> LiveGroup:
-        """A group that is there. Raises ``RequestRefused`` (``UNKNOWN_GROUP``), and as ``Coordinator.live``."""
+        """An existing group. Raises ``RequestRefused`` (``UNKNOWN_GROUP``), and as ``Coordinator.live``."""
         live = self.coordinator.known(name)
         has_had_members = live is not None and live.row.generation > 0
         if not has_had_members and not (await self.table.fresh()).group(name).is_there:
@@ -168,11 +168,11 @@ class Groups:
         return GroupDescription(row=group.row, state=group.state, members=members)
 
     async def delete(self, name: str) -> None:
-        """End a group, offsets included. Raises ``RequestRefused`` (``UNKNOWN_GROUP``, ``GROUP_NOT_EMPTY``), and as ``join``."""
+        """Delete a group, with offsets. Raises ``RequestRefused`` (``UNKNOWN_GROUP``, ``GROUP_NOT_EMPTY``), and as ``join``."""
         await self._unless_deleted(name, lambda: self._deleted(name))
 
     async def _unless_deleted(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
-        """Do it, anew where the group was deleted in that very moment: that another gateway has it is another matter."""
+        """Do it, and again where the group was deleted in that very moment. A group that another gateway took raises."""
         for _ in range(DELETED_TIMES_MAX):
             try:
                 return await work()
@@ -188,7 +188,7 @@ class Groups:
         await self.coordinator.delete(name)
 
     async def page(self, after: str, limit: int) -> tuple[list[GroupSummary], bool]:
-        """At most ``limit`` groups behind ``after``, in order of name, and whether there are more. Raises ``BackOff``."""
+        """At most ``limit`` groups after ``after``, in order of name, and whether there are more. Raises ``BackOff``."""
         state = await self.table.fresh()
         names = sorted(name for name, group in state.groups.items() if name > after and group.is_there)
         found = []
@@ -208,12 +208,12 @@ class Groups:
 
 
 def heartbeat_interval_ms(session_timeout_ms: int) -> int:
-    """How often a member should say that it is alive: three times within its session at least."""
+    """How often a member should send a heartbeat: at least three times in its session."""
     return min(HEARTBEAT_MS_MAX, session_timeout_ms // 3)
 
 
 def _state_by_the_log(row: GroupRow | None) -> str:
-    """The state as far as the table tells: acknowledgements that free nothing are not in it."""
+    """The state as far as the table shows it, which omits acknowledgements that free nothing."""
     if row is None or not row.members:
         return "Empty"
     holdings = Holdings(row)

@@ -1,4 +1,4 @@
-"""What a gateway tells of its groups."""
+"""The metrics of groups in a gateway."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 
 class GroupMetrics:
-    """No label names a group: a store may have any number of them. ``lag_watch`` names those that are furthest behind."""
+    """No label names a group, since a store may have any number. ``lag_watch`` names those that are furthest behind."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.groups = Gauge("tidelog_groups_coordinated", "Consumer groups coordinated here.", registry=registry)

@@ -1,9 +1,9 @@
 """One call that joins, commits, acknowledges and reads, for clients that keep no state (docs/http-api.md section 7.7).
 
-1. What the client commits is applied before its generation is acknowledged, so that it counts for what the member loses by that.
-2. Where a partition is read from the first time is committed before the answer, so that a later poll never skips a record.
+1. The client's commit is applied before its acknowledgement, so that it counts for partitions that the member then loses.
+2. The offset at which a partition is first read is committed before the answer, so that a later poll never skips a record.
 3. A change of the group ends the waiting at once.
-4. What fails behind a join, a commit or an acknowledgement that stands is told in each partition, never as a refusal of the call.
+4. A failure after a join, a commit or an acknowledgement that stands is reported in each partition. It never refuses the call.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ AutoReset = Literal["earliest", "latest", "none"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PollWish:
-    """What a poll of a member asks for. ``generation`` None: nothing is acknowledged."""
+    """A member's poll. ``generation`` None: nothing is acknowledged."""
 
     member_id: str
     generation: int | None
@@ -44,16 +44,16 @@ class PollWish:
     auto_offset_reset: AutoReset
     limits: FetchLimits
     has_joined: bool = False
-    """By this very call."""
+    """Whether the member joined by this very call."""
 
     def by(self, member_id: str) -> PollWish:
-        """The same wish of a member that has just joined."""
+        """The same poll for a member that has just joined."""
         return replace(self, member_id=member_id, has_joined=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Polled:
-    """What a poll gave. ``parts``: as ``FetchAnswer.parts``, for ``keys``."""
+    """A poll's result. ``parts``: as ``FetchAnswer.parts``, for ``keys``."""
 
     member_id: str
     generation: int
@@ -71,14 +71,14 @@ class _Poll:
     session: Session
     wakeup: Wakeup
     known: int
-    """The generation that its client knows of."""
+    """The generation that the client knows."""
     deadline_ms: int
     positions: dict[Key, int]
     has_changed: bool
-    """Whether anything that it asked for stands."""
+    """Whether any change that it asked for stands."""
     failed: dict[Key, TidelogError] = field(default_factory=dict)
     is_fenced: bool = False
-    """The group has refused to commit where it begins to read: another generation has begun."""
+    """The group refused to commit where it begins to read: another generation has begun."""
 
 
 class Polling:
@@ -101,12 +101,12 @@ class Polling:
         self._clock = clock
 
     def end_waits(self) -> None:
-        """From now on answer at once."""
+        """Answer at once from now on."""
         self._draining = True
         self._coordinator.wake_all()
 
     async def poll(self, group: LiveGroup, wish: PollWish, memory: Memory) -> Polled:
-        """Commit, acknowledge, read. A member that joined by this call, or whose commit stands, is refused nothing any more.
+        """Commit, acknowledge, read. Once the member has joined by this call, or its commit stands, nothing is refused any more.
 
         Raises ``RequestRefused`` (of members, of the commit), ``BackOff``, ``OutcomeUnknown``.
         """
@@ -149,7 +149,7 @@ class Polling:
         return heard
 
     async def _find_positions(self, poll: _Poll, heard: Heard) -> None:
-        """Find where to read the partitions from that the poll does not know yet, and commit where it begins."""
+        """Find where to begin in partitions that the poll does not know yet, and commit that."""
         wish, group, positions = poll.wish, poll.group, poll.positions
         failed: dict[Key, TidelogError] = {}
         poll.failed, poll.is_fenced = failed, False
@@ -187,7 +187,7 @@ class Polling:
                     del positions[one.key]
 
     async def _fetch(self, poll: _Poll, heard: Heard, memory: Memory) -> tuple[list[Key], FetchAnswer] | None:
-        """What there is to read, of which partitions; None when the group changed first."""
+        """The records there are, and their partitions; None when the group changed first."""
         is_news = poll.failed or _is_rebalanced(poll, heard) or self._draining
         wait_ms = 0 if is_news else max(0, poll.deadline_ms - self._clock.monotonic_ms())
         keys = _rotated(sorted(key for key in keys_of(heard.readable) if key in poll.positions), poll.session)
@@ -196,16 +196,16 @@ class Polling:
         return None if answer is None else (keys, answer)
 
     async def _answer(self, poll: _Poll, heard: Heard, keys: list[Key], answer: FetchAnswer) -> Polled:
-        """The answer to one who still is a member. Raises as ``poll``."""
+        """The answer to a caller that is still a member. Raises as ``poll``."""
         group, member_id = poll.group, poll.wish.member_id
         try:
             if not await self._coordinator.still(group):
                 raise CoordinatorFenced(group.name)
             group.member(member_id)
-        except BaseException:  # also when the client went away meanwhile
+        except BaseException:  # even when the client went away meanwhile
             answer.reservation.release()
             raise
-        # Only now: what was to be done before may have taken long, and is no fault of the member.
+        # Only now: the steps before may have taken long, and that is no fault of the member.
         group.told(member_id, heard.generation)
         keys, answer.parts = _in_order(keys, answer.parts, poll.failed)
         return Polled(
@@ -224,7 +224,7 @@ class Polling:
         memory: Memory,
         wakeup: Wakeup,
     ) -> FetchAnswer | None:
-        """What there is to read; None when the group changed first."""
+        """The records there are; None when the group changed first."""
         wanted = [FetchFrom(topic=topic, partition=number, offset=positions[topic, number]) for topic, number in keys]
         if not wanted:
             changed = limits.wait_ms_max > 0 and await wakeup.wait(limits.wait_ms_max)
@@ -240,12 +240,12 @@ class Polling:
             if not fetch.done():
                 fetch.cancel()
                 await asyncio.wait((fetch,))
-            # It may have had its answer in the very moment.
+            # The poll may have had its answer in that very moment.
             is_taken = True
             return None if fetch.cancelled() else fetch.result()
         finally:
             change.cancel()
-            # The client may have gone away in the moment in which it was answered: no other code gives the memory back.
+            # The client may have gone in the moment in which it was answered: no other code gives the memory back.
             if not is_taken and not fetch.cancel() and not fetch.cancelled() and fetch.exception() is None:
                 fetch.result().reservation.release()
 
@@ -257,7 +257,7 @@ def _is_rebalanced(poll: _Poll, heard: Heard) -> bool:
 def _broken_off(poll: _Poll, problem: TidelogError, memory: Memory) -> Polled:
     """The answer of a poll that has changed something and then failed: every partition has the problem.
 
-    The member hears of no generation that it does not know, so what it acknowledged last stays what it was.
+    The answer names no generation that is new to the member, so its last acknowledgement still holds.
     """
     member_id = poll.wish.member_id
     keys = sorted(keys_of(poll.group.holdings.readable(member_id)))
@@ -274,14 +274,14 @@ def _broken_off(poll: _Poll, problem: TidelogError, memory: Memory) -> Polled:
 def _in_order(
     keys: Sequence[Key], parts: Sequence[Fetched | TidelogError], failed: Mapping[Key, TidelogError]
 ) -> tuple[list[Key], list[Fetched | TidelogError]]:
-    """What was read and what failed, in order of topic and partition."""
+    """Results and errors, in order of topic and partition."""
     found: dict[Key, Fetched | TidelogError] = {**dict(zip(keys, parts, strict=True)), **failed}
     ordered = sorted(found)
     return ordered, [found[key] for key in ordered]
 
 
 def _rotated(keys: list[Key], session: Session) -> list[Key]:
-    """The partitions, each poll beginning with another, since limits are totals."""
+    """The partitions, rotated with each poll, since limits are totals."""
     if not keys:
         return keys
     session.turn = (session.turn + 1) % len(keys)

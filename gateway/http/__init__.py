@@ -1,4 +1,4 @@
-"""What every route needs of HTTP: bodies and parameters in, answers out, the way from a path to its route past FastAPI.
+"""HTTP for every route: bodies and parameters in, answers out, dispatch from path to route past FastAPI.
 
 No topic, no group and no gateway is known here: limits, budgets and pools are handed in.
 """

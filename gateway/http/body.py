@@ -1,15 +1,15 @@
 """Request bodies, read by counting bytes as they come.
 
-1. Never more than ``request_bytes_max`` is buffered, compressed and decompressed alike: a longer body is refused (413) by its
-   ``Content-Length`` before a byte of it is read, else at the byte that is too many.
-2. What is buffered is reserved in a budget first, chunk by chunk, so a slow client holds only what it sent; past the budget
-   503 ``OVERLOADED``. The reservation lives as long as the ``with`` block, or as long as its new owner wants (``handed_over``).
-3. A body that is more than 64 KiB is decompressed in the codec pool, piece by piece and in order, so that the event loop
-   goes on meanwhile. What waits for that is reserved as well.
-4. A body that takes too long as a whole is refused; a client that goes away, or whose body stops coming (the protocol's limit),
-   raises ``ClientDisconnect``. In all these cases nothing of the body was looked at.
+1. At most ``request_bytes_max`` is buffered, compressed or decompressed. A longer body is refused (413) by its ``Content-Length``
+   before a byte of it is read, else at the first byte too many.
+2. Buffered bytes are reserved in a budget first, chunk by chunk, so a slow client holds only what it sent; past the budget 503
+   ``OVERLOADED``. The reservation lasts as long as the ``with`` block, or until its new owner releases it (``handed_over``).
+3. A body of more than 64 KiB is decompressed in the codec pool, piece by piece and in order, so that the event loop goes on
+   meanwhile. Waiting pieces are reserved as well.
+4. A body that takes too long as a whole is refused. ``ClientDisconnect`` is raised when the client goes away, or the body stops
+   coming (the protocol's limit). In all these cases nothing of the body was looked at.
 
-The connection's fate after a refusal (answer first, then close) is the protocol's, not decided here.
+The protocol decides what becomes of the connection after a refusal (answer first, then close).
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from gateway.problem import refused
 from log_format.errors import ErrorCode, RequestRefused
 
 _INLINE_BYTES_MAX: Final = 64 * 1024
-"""What is larger goes to the pool: below, changing threads costs more than decompressing."""
+"""Larger pieces go to the pool; below, changing threads costs more than decompressing."""
 _POOL_BYTES_MIN: Final = 1024 * 1024
-"""What the pool gets at a time: it may be busy, and a body must not queue for each of its chunks."""
+"""How much the pool gets at a time: it may be busy, and a body must not queue for each of its chunks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyLimits:
-    """``bytes_max`` of one body, and how long (milliseconds) it may take as a whole."""
+    """``bytes_max`` for one body, and ``total_ms`` for receiving all of it."""
 
     bytes_max: int
     total_ms: int
@@ -49,15 +49,15 @@ class Body:
 
     data: bytes
     content_type: str | None
-    """The ``Content-Type`` header as it was sent; None when there was none."""
+    """The ``Content-Type`` header as sent; None without one."""
     reservation: Reservation
     budget: MemoryBudget
     is_handed_over: bool = False
 
     def handed_over(self, size_bytes: int) -> Reservation:
-        """Memory for what the body has become, and goes on without it: its new owner releases it, not the ``with`` block.
+        """Memory for what the body was turned into. Its new owner releases it, not the ``with`` block.
 
-        Asked again, so many bytes anew. Raises ``BackOff`` (``OVERLOADED``).
+        A second call reserves so many bytes anew. Raises ``BackOff`` (``OVERLOADED``).
         """
         if self.is_handed_over:
             return self.budget.reserve(size_bytes)
@@ -73,7 +73,7 @@ class Body:
 async def request_body(
     request: Request, limits: BodyLimits, budget: MemoryBudget, *, pool: Executor
 ) -> AsyncIterator[Body]:
-    """Read the body of ``request``, decompressed in ``pool`` if it is large; its memory is reserved until the block ends.
+    """Read the body of ``request``; a large one is decompressed in ``pool``. Its memory is reserved until the block ends.
 
     Raises ``RequestRefused`` (413 ``REQUEST_TOO_LARGE``, 415 for an unknown encoding, 400 for a corrupt or stalled one),
     ``BackOff`` (503 ``OVERLOADED``), ``ClientDisconnect``.
@@ -89,7 +89,7 @@ async def request_body(
 
 
 def has_body(request: Request) -> bool:
-    """Whether the request says that it has one: what is not there needs no type."""
+    """Whether the request says that it has a body: only a body needs a type."""
     return "transfer-encoding" in request.headers or request.headers.get("content-length", "0") != "0"
 
 
@@ -123,7 +123,7 @@ async def _read(request: Request, limits: BodyLimits, reservation: Reservation, 
 
 
 class _Decompressing:
-    """One compressed body: at once while it is small, then in the pool."""
+    """One compressed body: decompressed at once while it is small, then in the pool."""
 
     __slots__ = ("_decompressor", "_pool", "_reservation", "_reserved_bytes", "_seen_bytes", "_waiting")
 
@@ -137,7 +137,7 @@ class _Decompressing:
         """Compressed and decompressed bytes together: a few may become many."""
 
     async def take(self, chunk: bytes, *, is_last: bool) -> bytes:
-        """What can be said after ``chunk``; everything after the last one. Raises as ``Decompressor``, and ``BackOff``."""
+        """The output after ``chunk``; all of it after the last one. Raises as ``Decompressor``, and ``BackOff``."""
         self._waiting.append(chunk)
         self._seen_bytes += len(chunk)
         if self._seen_bytes <= _INLINE_BYTES_MAX:

@@ -1,8 +1,8 @@
-"""A FastAPI route that calls its endpoint with the request and sends the response that it returns, and does nothing else.
+"""A FastAPI route that only calls its endpoint with the request and sends the response.
 
-FastAPI's own handler solves dependencies and opens exit stacks for each request, which costs more than a small produce
-request itself. Produce, fetch and poll parse by hand and need none of it; the other calls have ``ControlRoute``. Errors pass
-through to the middleware that translates them. Routers use it by ``APIRouter(route_class=DirectRoute)``.
+FastAPI's own handler solves dependencies and opens exit stacks for each request. That costs more than a small produce request
+itself. Produce, fetch and poll parse by hand and need none of it; other calls have ``ControlRoute``. Errors pass through to the
+middleware that translates them. Routers use it by ``APIRouter(route_class=DirectRoute)``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class DirectRoute(APIRoute):
     """``async def endpoint(request: Request) -> ASGIApp``."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        # In the OpenAPI document an operation has its function's name.
+        # An operation of the OpenAPI document has its function's name.
         super().__init__(path, endpoint, **options | {"generate_unique_id_function": lambda route: route.name})
         self.app = direct(endpoint)
 

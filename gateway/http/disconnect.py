@@ -1,4 +1,4 @@
-"""What a client's going away means for the work that it asked for."""
+"""What the work for a client does when the client goes away."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ T = TypeVar("T")
 
 
 async def unless_disconnected(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """The result of ``work``, which is cancelled when the client goes away first. For waits, not for what must be finished.
+    """The result of ``work``, which is cancelled if the client goes away first. For waits, not for work that must be finished.
 
-    The request's body must have been read (or never be read). Raises ``ClientDisconnect``, and what ``work`` raises.
+    The request's body must have been read, or never be read. Raises ``ClientDisconnect``, and what ``work`` raises.
     """
     task = asyncio.create_task(work)
     watch = asyncio.create_task(_disconnected(request))
@@ -37,7 +37,7 @@ async def _disconnected(request: Request) -> None:
 
 
 async def still_connected(request: Request) -> None:
-    """Raise ``ClientDisconnect`` when the client has gone: it may have gone on elsewhere. The body must have been read."""
+    """Raise ``ClientDisconnect`` when the client has gone: it may be calling elsewhere. The body must have been read."""
     watch = asyncio.create_task(_disconnected(request))
     await asyncio.sleep(0)
     if watch.done():

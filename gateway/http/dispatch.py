@@ -1,9 +1,9 @@
-"""From a path and a method to the route: exact paths by one look-up, the others by their patterns, the most literal first.
+"""Finds the route of a path and a method: exact paths by one look-up, others by their patterns, the most literal first.
 
-So ``/v1/topics/{topic}:delete-records`` is a resource of its own, never the topic whose name ends so.
+So ``/v1/topics/{topic}:delete-records`` is a resource of its own, never a topic of that name.
 
-It replaces the framework's router for requests, whose price grows with the number of routes, and gives unknown routes and
-methods the contract's errors.
+It replaces the framework's router, whose cost grows with the number of routes, and answers unknown routes and methods with the
+contract's errors.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from gateway.http.direct_route import DirectRoute
 from log_format.errors import ErrorCode, RequestRefused
 
 Forward = Callable[[ASGIApp, Scope, Receive, Send], Awaitable[None]]
-"""Calls the route's application, or has another gateway answer."""
+"""Calls the route's application, or passes the request to another gateway."""
 
 _PARAMETER: Final = re.compile(r"\{[^}]*\}")
 
 
 class MethodNotAllowed(RequestRefused):
-    """405; ``allowed`` are the methods that the path has."""
+    """405; ``allowed`` are the path's methods."""
 
     default_code = ErrorCode.METHOD_NOT_ALLOWED
 
@@ -34,7 +34,7 @@ class MethodNotAllowed(RequestRefused):
 
 
 def no_such_route() -> RequestRefused:
-    """404 for a path that names nothing."""
+    """404 for a path without a route."""
     return RequestRefused("There is no such route. GET /openapi.json lists them.", code=ErrorCode.NOT_FOUND)
 
 
@@ -75,7 +75,7 @@ class Dispatcher:
         parameters: dict[str, str] = {}
         if by_method is None:
             for pattern, candidates in self._patterns:
-                # Not match: the pattern's own end would let a line break follow.
+                # Not match, whose pattern's end would let a line break follow.
                 match = pattern.fullmatch(path)
                 if match is not None:
                     by_method = candidates
@@ -84,7 +84,7 @@ class Dispatcher:
             else:
                 raise no_such_route()
         route = by_method.get(scope["method"])
-        # Also for a wrong method, whose request is counted under the route that it missed.
+        # For a wrong method, too: the request is counted under the route that it missed.
         scope["route"] = route or next(iter(by_method.values()))
         scope["path_params"] = parameters
         if route is None:

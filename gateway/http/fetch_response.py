@@ -1,4 +1,4 @@
-"""How records leave: answers whole or in pieces, and event streams; each holds its reserved memory until it is sent."""
+"""Sends records: answers whole or in pieces, and event streams. Each holds its reserved memory until it is sent."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from gateway.memory_budget import Reservation
 from log_format.errors import BackOff
 
 INLINE_BYTES_MAX: Final = 64 * 1024
-"""Records of more are encoded in a thread."""
+"""Records of more bytes are encoded in a thread."""
 WHOLE_BYTES_MAX: Final = 2 * 1024 * 1024
-"""An answer of more records is made and sent piece by piece: as JSON they may become six times as long."""
+"""An answer of more bytes is made and sent piece by piece: as JSON it may become six times as long."""
 SENT_BYTES_MIN: Final = 64 * 1024
-"""Pieces up to here are sent together."""
+"""Pieces of up to so many bytes are sent together."""
 PIECE_TEXT_BYTES: Final = 4 * 1024 * 1024
-"""What such a piece comes to at most: 512 KiB of records as JSON, or 1 MiB as Arrow."""
+"""The largest such piece: 512 KiB of records as JSON, or 1 MiB as Arrow."""
 
 Headers = list[tuple[bytes, bytes]]
 
 
 class RecordsResponse:
-    """An answer with records. ``pieces`` makes its body, in the codec pool when it is large."""
+    """An answer with records. ``pieces`` makes its body, in the codec pool where it is large."""
 
     def __init__(
         self,
@@ -65,21 +65,21 @@ class RecordsResponse:
                 await self._send_on(send, pieces, b"".join(chunks))
                 return
         body = b"".join(chunks)
-        # From here on only the bytes are held, not the records that they were made of.
+        # From here on only the bytes are held, not the records from which they were made.
         self._reservation.shrink_to(len(body))
         headers = [*self._headers, (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
     async def _gathered(self, pieces: Iterator[bytes], chunks: list[bytes]) -> bool:
-        """Make pieces until there are no more, or no more than the reservation has room for; whether all are there."""
+        """Make pieces until all are made or the reservation is full; returns whether all are made."""
         room = max(self._reservation.size_bytes, INLINE_BYTES_MAX)
         if self._size_bytes <= INLINE_BYTES_MAX:
             return _gather(pieces, chunks, room)
         return await asyncio.get_running_loop().run_in_executor(self._pool, _gather, pieces, chunks, room)
 
     def _has_grown(self) -> bool:
-        """Make more room: as JSON records may be many times as long. False when there is none."""
+        """Make more room: as JSON records may be many times as long. False when the budget has none."""
         before = self._reservation.size_bytes
         try:
             self._reservation.cover(2 * max(before, INLINE_BYTES_MAX))
@@ -88,10 +88,10 @@ class RecordsResponse:
         return self._reservation.size_bytes > before
 
     async def _send_pieces(self, send: Send) -> None:
-        # The first record of an answer comes whatever its size, and may be larger than what was reserved before.
+        # An answer's first record comes whatever its size, and may be larger than the reservation made before.
         self._reservation.cover(self._size_bytes + PIECE_TEXT_BYTES)
         pieces = self._taken()
-        # Before the headers, so that records that can't be encoded are a problem of their own and not half an answer.
+        # Before the headers, so that records that can't be encoded are a problem, not half an answer.
         first = await asyncio.get_running_loop().run_in_executor(self._pool, _some, pieces)
         await self._send_on(send, pieces, first)
 
@@ -110,9 +110,9 @@ class RecordsResponse:
 
 
 class EventStreamResponse:
-    """Server-sent events. Each is sent before the next is made; a client that goes away ends the stream. HEAD gets none.
+    """Server-sent events. Each is sent before the next is made. The stream ends when the client goes away. HEAD gets none.
 
-    ``headers``: numbers that are told before the first event.
+    ``headers``: numbers sent ahead of the first event.
     """
 
     def __init__(self, request: Request, events: AsyncGenerator[bytes, None], *, headers: Mapping[str, int]) -> None:
@@ -140,21 +140,21 @@ class EventStreamResponse:
         await send({"type": "http.response.body", "body": b""})
 
     async def _send_events(self, send: Send) -> None:
-        # Closed at once, also when the client goes away while an event is sent: what the stream holds is given back.
+        # Closed at once, even when the client goes away during an event: the stream gives back what it holds.
         async with aclosing(self._events):
             async for event in self._events:
                 await send({"type": "http.response.body", "body": event, "more_body": True})
 
 
 def _some(pieces: Iterator[bytes]) -> bytes | None:
-    """The next pieces, together where they are short, since each costs a change of threads; None after the last."""
+    """The next pieces, joined while they are short, since each costs a change of threads; None after the last."""
     chunks: list[bytes] = []
     _gather(pieces, chunks, SENT_BYTES_MIN - 1)
     return b"".join(chunks) if chunks else None
 
 
 def _gather(pieces: Iterator[bytes], chunks: list[bytes], room: int) -> bool:
-    """Add pieces to ``chunks`` until they have more than ``room`` bytes; whether there are no more."""
+    """Add pieces to ``chunks`` until they exceed ``room`` bytes; returns whether there are no more."""
     size = sum(map(len, chunks))
     while size <= room:
         piece = next(pieces, None)

@@ -1,4 +1,4 @@
-"""What bodies, queries, paths and answers of control calls consist of: each range and form is stated here, once.
+"""The fields of control calls' bodies, queries, paths and answers: each range and form is stated here, once.
 
 pydantic parses with these types, FastAPI describes them.
 """
@@ -61,18 +61,18 @@ class Between:
     maximum: int = INT64_MAX
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """One message for whatever is no such integer."""
+        """One message for all values that are no such integer."""
         number = core_schema.int_schema(strict=True, ge=self.minimum, le=self.maximum)
         return _said(number, f"must be an integer from {self.minimum} to {self.maximum}")
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """With the size that it needs."""
+        """The schema with the integer's width."""
         return {**handler(schema), "format": "int32" if self.maximum <= INT32_MAX else "int64"}
 
 
 @dataclass(frozen=True, slots=True)
 class Says:
-    """One message for whatever does not fit the type."""
+    """One message for all values that do not fit the type."""
 
     what: str
 
@@ -88,15 +88,15 @@ class OneOf:
         self._words = words
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """One message for whatever is none of them."""
+        """One message for any other word."""
         return _said(core_schema.literal_schema(list(self._words)), f"must be one of {', '.join(self._words)}")
 
 
 class NotNull:
-    """Of ``X | None``: the member may be absent, and is None then, but it may not be null."""
+    """A member of type ``X | None``: it may be absent, and is None then, but may not be null."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """That of ``X``."""
+        """The schema of ``X``."""
         schema = handler(source)
         assert schema["type"] == "nullable"
         inner: CoreSchema = schema["schema"]
@@ -113,7 +113,7 @@ def is_identifier(text: str) -> bool:
 
 
 def each_once(entries: list[T], keys: Iterable[Hashable], what: str) -> list[T]:
-    """The entries of a list, if no two have the same key. Raises ``PydanticCustomError``."""
+    """The entries of a list, unless two have the same key. Raises ``PydanticCustomError``."""
     seen: set[Hashable] = set()
     twice: list[Fault] = []
     for index, key in enumerate(keys):
@@ -156,7 +156,7 @@ IDENTIFIER_SCHEMA: Final[Mapping[str, Any]] = {
     "maxLength": IDENTIFIER_BYTES_MAX,
     "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]+$",
 }
-"""As JSON schema says it, which counts characters."""
+"""In JSON schema's terms, which count characters."""
 TOPIC_NAME_SCHEMA: Final[Mapping[str, Any]] = {
     "type": "string",
     "pattern": "^[A-Za-z0-9._-]+$",
@@ -165,13 +165,13 @@ TOPIC_NAME_SCHEMA: Final[Mapping[str, Any]] = {
 }
 
 Digits: Final = BeforeValidator(_number)
-"""For integers of a query."""
+"""For integers in a query."""
 TopicName = Annotated[str, WithJsonSchema(dict(TOPIC_NAME_SCHEMA))]
-"""Text: what can't be a topic's name names no topic, which the engine says."""
+"""Text: a name that no topic can have names no topic, which the engine reports."""
 Identifier = Annotated[str, AfterValidator(_identifier), WithJsonSchema(dict(IDENTIFIER_SCHEMA))]
-"""What a client chooses: a group, a member's client or instance id, a transactional id."""
+"""Names that a client chooses: a group, a member's client or instance id, a transactional id."""
 Opaque = Annotated[str, WithJsonSchema(_opaque())]
-"""What the gateway issued: an unknown one names nothing."""
+"""Ids that the gateway issued: an unknown one names nothing."""
 Partition = Annotated[int, Between(0, INT32_MAX)]
 Offset = Annotated[int, Between(0)]
 Count = Annotated[int, Between(0)]
@@ -196,7 +196,7 @@ class PartitionKey(Body):
 
 
 def each_partition_once(entries: list[Any]) -> list[Any]:
-    """The entries, each a ``PartitionKey``. Raises ``PydanticCustomError`` where two name one partition."""
+    """The entries, each a ``PartitionKey``. Raises ``PydanticCustomError`` where two name the same partition."""
     return each_once(entries, [entry.key for entry in entries], "is there twice")
 
 

@@ -1,4 +1,4 @@
-"""The page at ``/``: says to a person with a browser what answers here, and where to go on."""
+"""The page at ``/``: tells a person with a browser which server answers here, and where to go on."""
 
 from __future__ import annotations
 

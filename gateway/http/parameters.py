@@ -1,9 +1,9 @@
 """Query parameters and path parts, parsed strictly.
 
-1. A parameter that the route does not know, one given twice, or one outside its range is refused (400) by its name, so that a
-   typing error never passes silently.
-2. What a route takes is declared once, as values; parsing and the OpenAPI document are both made from the declaration.
-3. A path part that can't name anything is answered like one that names nothing (404), without asking the store.
+1. A parameter that is unknown to the route, given twice, or outside its range is refused (400) by name: a typing error never
+   passes silently.
+2. A route declares its parameters once, as values; parsing and the OpenAPI document both follow from that.
+3. A path part that can't be a name is answered like an unknown name (404), without asking the store.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from log_format.topic.config import check_topic_name
 INT64_MAX: Final = 2**63 - 1
 INT64_MIN: Final = -(2**63)
 PARAMETERS_MAX: Final = 100
-"""More in one query are refused before they are looked at."""
+"""A query with more is refused before its parameters are looked at."""
 
 ENCODED_SLASH: Final = "\udc2f"
-"""Stands for an encoded ``/`` inside a path part, so that routing does not take it for a separator. A lone surrogate, which
+"""Stands for an encoded ``/`` inside a path part, so that routing does not take it for a separator. It is a lone surrogate, which
 no decoded path can hold otherwise."""
 
 UNKNOWN_PARAMETER: Final = "is not a parameter of this route"
@@ -37,7 +37,7 @@ _PARTITION: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One query parameter. ``parse`` makes its value from the text or raises ``ValueError`` saying what is allowed."""
+    """One query parameter. ``parse`` makes its value from the text, or raises ``ValueError`` saying what is allowed."""
 
     name: str
     description: str
@@ -63,7 +63,7 @@ def integer(
 def integer_or_word(
     name: str, description: str, *, words: Sequence[str], minimum: int = 0, maximum: int = INT64_MAX
 ) -> Parameter:
-    """A whole number within the range, or one of ``words`` (returned as they are); absent: None."""
+    """A whole number within the range, or one of ``words``, returned unchanged; absent: None."""
     number = {"type": "integer", "format": "int64", "minimum": minimum, "maximum": maximum}
     schema = {"anyOf": [number, {"type": "string", "enum": list(words)}]}
 
@@ -103,7 +103,7 @@ def choice(name: str, description: str, *, words: Sequence[str], default: str | 
 
 
 class QueryParameters:
-    """What the query of one route may hold."""
+    """The parameters that one route's query may have."""
 
     def __init__(self, *parameters: Parameter) -> None:
         self.parameters = parameters
@@ -112,7 +112,7 @@ class QueryParameters:
         assert len(self._by_name) == len(parameters), "a parameter is declared twice"
 
     def parse(self, request: Request) -> dict[str, Any]:
-        """The value of every declared parameter, defaults included. Raises ``RequestRefused`` naming each that is wrong."""
+        """The value of each declared parameter, defaults included. Raises ``RequestRefused`` naming each wrong one."""
         values = dict(self._defaults)
         raw: bytes = request.scope["query_string"]
         if not raw:
@@ -160,12 +160,12 @@ def path_text(request: Request, name: str) -> str:
 
 
 def path_topic(request: Request) -> str:
-    """The topic that the path names. Raises ``UnknownTopic`` (404) also for what can't be a topic's name."""
+    """The topic named in the path. Raises ``UnknownTopic`` (404), also for an impossible name."""
     return topic_named(path_text(request, "topic"))
 
 
 def topic_named(name: str) -> str:
-    """The name of a topic. Raises ``UnknownTopic`` (404) for what can't be one."""
+    """The name of a topic. Raises ``UnknownTopic`` (404) for an impossible name."""
     try:
         return check_topic_name(name)
     except RequestRefused:
@@ -173,12 +173,12 @@ def topic_named(name: str) -> str:
 
 
 def path_partition(request: Request) -> int:
-    """The partition that the path names, not compared with the topic's. Raises as ``partition_named``."""
+    """The partition named in the path, not compared with the topic's. Raises as ``partition_named``."""
     return partition_named(path_text(request, "partition"))
 
 
 def partition_named(name: str) -> int:
-    """The number of a partition. Raises ``RequestRefused`` (404 ``UNKNOWN_PARTITION``) for what is no number."""
+    """The number of a partition. Raises ``RequestRefused`` (404 ``UNKNOWN_PARTITION``) for any other text."""
     if not _PARTITION.fullmatch(name):
         raise RequestRefused(
             f"There is no partition {name!r}: partitions are numbered from 0.", code=ErrorCode.UNKNOWN_PARTITION
@@ -187,7 +187,7 @@ def partition_named(name: str) -> int:
 
 
 def query_pairs(request: Request) -> list[tuple[str, str]]:
-    """The parameters of the query, in order. Raises ``RequestRefused`` for what is no UTF-8, and for too many."""
+    """The query's parameters, in order. Raises ``RequestRefused`` where it is not UTF-8, or has too many."""
     raw: bytes = request.scope["query_string"]
     try:
         return parse_qsl(raw.decode(), keep_blank_values=True, errors="strict", max_num_fields=PARAMETERS_MAX)
@@ -198,7 +198,7 @@ def query_pairs(request: Request) -> list[tuple[str, str]]:
 
 
 def query_refused(errors: Sequence[tuple[str, str]]) -> RequestRefused:
-    """The refusal of a query in which ``errors``, names and what is wrong with them, were found."""
+    """The refusal of a query with ``errors``: names, and what is wrong with each."""
     listed = [(name[:100], what) for name, what in errors]
     where, what = listed[0]
     return refused(f"Query parameter {where!r} {what}.", listed)

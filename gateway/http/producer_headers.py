@@ -60,7 +60,7 @@ PARAMETERS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ProducerHeaders:
-    """What the headers ask for; None: they do not."""
+    """What the headers ask for; None: nothing."""
 
     stamp: ProducerStamp | None
     expected_offset: int | None
@@ -71,7 +71,7 @@ NONE: Final = ProducerHeaders(None, None)
 
 
 def producer_headers(request: Request, *, partition: int | None, acks: str) -> ProducerHeaders:
-    """The headers of a request to a route that names ``partition`` (None: it does not).
+    """The headers of a request whose route names ``partition`` (None: it names none).
 
     Raises ``RequestRefused`` (``INVALID_REQUEST``) that names each header that is missing, malformed or out of place.
     """

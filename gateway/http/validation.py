@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with a request, told in the contract's words: the only translation of its errors.
+"""Translates pydantic's errors into the contract's words; no other module does.
 
 ``where`` is a JSON pointer into the body, or a query parameter's name; at most 20 faults are listed.
 """
@@ -17,7 +17,7 @@ from log_format.errors import RequestRefused
 from log_format.limits import REPORTED_ERRORS_MAX
 
 FAULTS_MAX: Final = 10_000
-"""Of more faults the first are not sought: pydantic makes an object of each, and holds the interpreter's lock meanwhile."""
+"""Faults beyond so many are not sought: pydantic makes an object of each, and holds the interpreter's lock meanwhile."""
 
 _FAULTS: Final = "faults"
 _WHAT: Final[Mapping[str, str]] = {
@@ -30,20 +30,20 @@ _WHAT: Final[Mapping[str, str]] = {
     "dict_type": "must be an object",
     "model_type": "must be an object",
 }
-"""By the error's type; other types bring their own words."""
+"""Messages by the error's type; other types bring their own words."""
 
 At = tuple[str | int, ...]
 Fault = tuple[At, str]
-"""Members and indexes that lead to what is wrong, and what is wrong with it."""
+"""The members and indexes that lead to the fault, and what is wrong there."""
 
 
 def faults(found: Sequence[Fault]) -> PydanticCustomError:
-    """For a validator to raise: what is wrong within the value that it looks at."""
+    """Raised by a validator: what is wrong inside the value that it checks."""
     return PydanticCustomError(_FAULTS, "is wrong", {_FAULTS: found[:REPORTED_ERRORS_MAX]})
 
 
 def body_refusal(error: ValidationError, body: object) -> RequestRefused:
-    """The refusal of a body in which ``error`` was found."""
+    """The refusal of a body with ``error``."""
     if error.error_count() > FAULTS_MAX:
         what = f"has more than {FAULTS_MAX} faults"
         return refused(f"The body {what}.", [("", what)])
@@ -59,7 +59,7 @@ def body_refusal(error: ValidationError, body: object) -> RequestRefused:
 
 
 def query_faults(error: ValidationError) -> list[tuple[str, str]]:
-    """Each parameter that is wrong, and what is wrong with it."""
+    """Each wrong parameter, and what is wrong with it."""
     return [
         (str(found["loc"][0]), UNKNOWN_PARAMETER if found["type"] == "extra_forbidden" else _what(found))
         for found in error.errors(include_url=False, include_input=False)
@@ -72,7 +72,7 @@ def _what(found: ErrorDetails) -> str:
 
 
 def _path(found: ErrorDetails, value: Any) -> At:
-    """Where in the body it is: pydantic's location without the names of a union's branches."""
+    """The fault's position in the body: pydantic's location without names of union branches."""
     path: list[str | int] = []
     for index, token in enumerate(found["loc"], 1):
         is_missing = found["type"] == "missing" and index == len(found["loc"])
@@ -91,5 +91,5 @@ def _pointer(at: At) -> str:
 
 
 def _token(name: str) -> str:
-    """A member's name as a JSON pointer's token (RFC 6901, section 3), cut, and in characters that can be encoded."""
+    """A member's name as a token of a JSON pointer (RFC 6901, section 3), cut, in characters that can be encoded."""
     return name[:80].replace("~", "~0").replace("/", "~1").encode(errors="backslashreplace").decode()

@@ -1,4 +1,4 @@
 """The OpenAPI document of ``/v1`` and the page that shows it.
 
-What a route does is not known here: routes hand in what they say of themselves.
+What a route does is not known here: routes hand in their own descriptions.
 """

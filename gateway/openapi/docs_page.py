@@ -1,4 +1,4 @@
-"""The page at ``/docs``: renders ``/openapi.json`` by itself, so that it works without the internet and without a package."""
+"""The page at ``/docs``: renders ``/openapi.json`` by itself, without the internet and without a package."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 DOCS_PAGE: Final = Path(__file__).with_name("docs_page.html").read_bytes()
 DOCS_HEADERS: Final = {
-    # The page builds everything as text nodes; this keeps it from loading or running anything else all the same.
+    # The page builds text nodes only; this header also keeps it from loading or running anything else.
     "content-security-policy": (
         "default-src 'none'; connect-src 'self'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -1,7 +1,7 @@
-"""The OpenAPI document: FastAPI describes control calls by their types, ``operation`` the calls that parse by hand.
+"""The OpenAPI document: FastAPI describes control calls from their types, ``operation`` describes calls that parse by hand.
 
 1. A control call is described by its function: types, docstrings, and ``problems(...)`` for the errors of the contract.
-2. A direct call is declared with ``**operation(...)``, whose value is the whole Operation Object.
+2. A direct call is declared with ``**operation(...)``, which gives the whole Operation Object.
 3. No operation has FastAPI's 422; every error is a ``Problem``.
 """
 
@@ -44,7 +44,7 @@ def operation(
     """Keyword arguments of a route decorator that describe the route.
 
     ``path`` names its path parameters (keys of ``PATH_PARAMETERS``); ``answers`` come from ``answer``, ``body`` from
-    ``request_body``; ``errors`` are those beside ``INVALID_REQUEST``, ``INTERNAL``, ``OVERLOADED`` and ``UNAVAILABLE``.
+    ``request_body``; ``errors`` are those besides ``INVALID_REQUEST``, ``INTERNAL``, ``OVERLOADED`` and ``UNAVAILABLE``.
     """
     parameters: list[Mapping[str, Any]] = [PATH_PARAMETERS[name] for name in path]
     parameters += [_query_parameter(parameter) for parameter in query.parameters]
@@ -91,12 +91,12 @@ def request_body(content: Mapping[str, Any], *, example: Any = None) -> dict[str
 
 
 def integer_header(description: str) -> dict[str, Any]:
-    """A Header Object for a whole number, as an answer's positions are."""
+    """A Header Object for a whole number, such as a position."""
     return {"description": description, "schema": {"type": "integer", "format": "int64", "minimum": 0}}
 
 
 def document(routes: Sequence[BaseRoute]) -> dict[str, Any]:
-    """The OpenAPI 3.1 document of the routes that say what they are."""
+    """The OpenAPI 3.1 document of the described routes."""
     said = [route for route in routes if isinstance(route, DirectRoute) and (route.openapi_extra or route.responses)]
     made = get_openapi(
         title="Tidelog",
@@ -119,7 +119,7 @@ def document(routes: Sequence[BaseRoute]) -> dict[str, Any]:
 
 
 def _whole(value: Any) -> Any:
-    """FastAPI makes floats of limits, in which the largest integer is one more; nothing in the document is a float."""
+    """FastAPI turns limits into floats, which round the largest integer up by one; nothing in the document is a float."""
     if isinstance(value, dict):
         return {name: _whole(member) for name, member in value.items()}
     if isinstance(value, list):

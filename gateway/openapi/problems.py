@@ -11,15 +11,15 @@ from log_format.errors import ANSWERS, ErrorCode
 
 _STATUSES_OF: Final[Mapping[ErrorCode, tuple[int, ...]]] = {ErrorCode.OFFSET_OUT_OF_RANGE: (410, 416)}
 _ALWAYS: Final = (ErrorCode.INVALID_REQUEST, ErrorCode.INTERNAL, ErrorCode.OVERLOADED, ErrorCode.UNAVAILABLE)
-"""What any call may answer."""
+"""Errors that any call may answer."""
 BODY_ERRORS: Final = (ErrorCode.REQUEST_TOO_LARGE, ErrorCode.UNSUPPORTED_MEDIA_TYPE)
-"""What any call with a body may answer."""
+"""Errors of any call with a body."""
 CHANGE_ERRORS: Final = (*BODY_ERRORS, ErrorCode.OUTCOME_UNKNOWN)
-"""What any call with a body that changes something may answer."""
+"""Errors of any call with a body that changes something."""
 
 
 def problems(*errors: ErrorCode) -> dict[int | str, dict[str, Any]]:
-    """Response Objects by status: of ``errors``, and of those that any call may answer."""
+    """Response Objects by status: of ``errors``, and of the errors that any call may answer."""
     by_status: dict[int, list[ErrorCode]] = {}
     for code in dict.fromkeys((*errors, *_ALWAYS, ErrorCode.DRAINING)):
         for status in _STATUSES_OF.get(code, (ANSWERS[code].status,)):

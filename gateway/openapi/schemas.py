@@ -1,4 +1,4 @@
-"""JSON schemas of what the calls that parse by hand take and give, as components of the OpenAPI document."""
+"""JSON schemas of requests and answers of the calls that parse by hand, as components of the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def schema_of(kind: Any) -> dict[str, Any]:
 def object_of(
     properties: Mapping[str, Any], *, required: tuple[str, ...] | None = None, closed: bool = False
 ) -> dict[str, Any]:
-    """An object's schema. ``required``: all properties unless given. ``closed``: no other members, as requests must be."""
+    """An object's schema. ``required``: by default all properties. ``closed``: no other members, as in requests."""
     names = list(properties) if required is None else list(required)
     schema: dict[str, Any] = {"type": "object", "properties": dict(properties), "required": names}
     if closed:

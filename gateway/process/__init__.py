@@ -1,4 +1,4 @@
-"""One gateway as a process: how its parts are put together, the listening server, TLS, connections, descriptors, signals.
+"""One gateway as a process: the assembly of its parts, the server, TLS, connections, descriptors, signals.
 
 What a request means is not known here.
 """

@@ -1,10 +1,9 @@
 """Makes the C library's allocator give memory back, so that the process holds what it uses.
 
-glibc keeps an arena for each busy thread, and each keeps the most that its thread ever needed: with a few dozen threads that pass
-megabytes around, several times what is in use (measured: 1,300 MiB held where 300 MiB were). Two arenas, and large blocks
-mapped by themselves, keep the process below its bound. What freed blocks lie between
-used ones is given back by ``trim``, which takes milliseconds and is called only when much is held. Other C libraries
-don't need it.
+glibc keeps an arena for each busy thread, and each arena keeps the most that its thread ever needed. A few dozen threads that
+pass megabytes around so hold several times the memory in use (measured: 1,300 MiB for 300 MiB). Two arenas, and large blocks
+mapped by themselves, keep the process below its bound. ``trim`` gives back freed blocks between used ones: it takes milliseconds,
+and is called only when much is held. Other C libraries don't need it.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from typing import Final
 
 ARENAS_MAX: Final = 2
 LARGE_BLOCK_BYTES: Final = 8 * 1024 * 1024
-"""Blocks from here on are mapped and unmapped by themselves. Less would cost the system's time: with 256 KiB a third of a
-gateway's CPU under Arrow load went into fresh pages."""
+"""Blocks of this size and more are mapped and unmapped by themselves. A smaller size would cost system time: with 256 KiB a third
+of a gateway's CPU under Arrow load went into fresh pages."""
 TOP_KEPT_BYTES: Final = 16 * 1024 * 1024
-"""What is kept at the end of the heap for the next burst."""
+"""Bytes kept at the end of the heap for the next burst."""
 
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
@@ -27,7 +26,7 @@ _M_ARENA_MAX: Final = -8
 
 
 def give_memory_back() -> bool:
-    """Set the allocator up; call it before threads start. False where the C library has no such settings."""
+    """Set the allocator up, before threads start. False where the C library has no such settings."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError, TypeError):
@@ -41,7 +40,7 @@ def give_memory_back() -> bool:
 
 
 def resident_bytes() -> int:
-    """What the process holds in memory; 0 where the system does not say."""
+    """The process's memory; 0 where the system does not say."""
     try:
         pages = int(Path("/proc/self/statm").read_bytes().split()[1])
     except OSError:
@@ -50,7 +49,7 @@ def resident_bytes() -> int:
 
 
 def trim() -> None:
-    """Give back freed blocks that lie between used ones. Blocks this thread, and others while they allocate, for milliseconds."""
+    """Give back freed blocks between used ones. It blocks this thread, and allocating ones, for milliseconds."""
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (OSError, AttributeError, TypeError):

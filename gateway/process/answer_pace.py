@@ -1,4 +1,4 @@
-"""How a client takes what is written to its connection, and when it takes too little.
+"""Watches how fast a client takes an answer, and when that is too slow.
 
 1. Less than ``PROGRESS_BYTES_MIN`` of a waiting answer in ``write_stall_ms`` is too little for any client.
 2. While others wait for memory that the answer may hold, so is less than ``TAKEN_BYTES_MIN`` in ``UNREAD_MS``.
@@ -10,13 +10,14 @@ from typing import Final
 
 PROGRESS_BYTES_MIN: Final = 1024 * 1024
 TAKEN_BYTES_MIN: Final = 256 * 1024
-"""What the connection is given at a time: a client of 1 Mbit/s takes that in time."""
+"""Bytes given to the connection at a time: a client of 1 Mbit/s takes them in time."""
 UNREAD_MS: Final = 3_000
-"""The system reports what a client took in steps of up to a megabyte: in less time one of a few Mbit/s would seem to stand."""
+"""The system reports what a client took in steps of up to a megabyte. Over a shorter time a client of a few Mbit/s would seem to
+stand still."""
 
 
 class AnswerPace:
-    """Of one connection. Times are monotonic milliseconds."""
+    """The pace of one connection. Times are monotonic milliseconds."""
 
     __slots__ = ("_progress_at_ms", "_progress_bytes", "_taken_at_ms", "_taken_bytes", "_write_stall_ms")
 
@@ -26,7 +27,8 @@ class AnswerPace:
         self._progress_at_ms = self._taken_at_ms = now_ms
 
     def fault(self, written_bytes: int, unsent_bytes: int, now_ms: int, *, is_needed: bool) -> str | None:
-        """Why the client is to be cut, if it is; to be asked about once a second. ``is_needed``: others wait for its memory."""
+        """Why the client is to be cut off; None: it is not. To be asked about once a second. ``is_needed``: others wait for its
+        memory."""
         taken_bytes = written_bytes - unsent_bytes
         if not unsent_bytes or taken_bytes - self._taken_bytes >= TAKEN_BYTES_MIN:
             self._taken_bytes, self._taken_at_ms = taken_bytes, now_ms

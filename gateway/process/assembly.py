@@ -1,12 +1,11 @@
-"""Puts a gateway together from its settings: the one place that names stores and starts nothing.
+"""Puts a gateway together from its settings: the only module that names stores. It starts nothing.
 
-A store that ignores put-if-absent is refused here, and so is one that waiting won't mend: a bucket that does not exist,
-credentials that are missing or refused, a directory that can't be made. One that is down is not: a gateway that starts before
-its store waits for it (``/readyz``), and the proof is made up for before the first commit (``proven_store``). Neither is one
-that holds topics and can only be read.
+A store that ignores put-if-absent is refused here. So is one that waiting won't mend: a missing bucket, credentials that are
+missing or refused, a directory that can't be made. A store that is down is accepted: the gateway waits for it (``/readyz``), and
+the proof is made before the first commit (``proven_store``). So is a read-only store that holds topics.
 
-The store is opened twice: old records are read over connections of their own, so that a reader who catches up never takes one
-from a writer, nor waits for it.
+The store is opened twice: old records are read over connections of their own, so that a reader that catches up and a writer never
+wait for each other.
 """
 
 from __future__ import annotations
@@ -43,19 +42,19 @@ STORE_CONNECT_TIMEOUT_MS: Final = 2_000
 STORE_READ_TIMEOUT_MS: Final = 8_000
 HEARTBEAT_THREADS: Final = 1
 ANSWER_SHARE: Final = 1 / 3
-"""Of the memory for answers: kept for clients that hold less than that of it. Half of it fits a small read of old records."""
+"""Part of the memory for answers, kept for clients that hold less than it. Half of it fits a small read of old records."""
 STORE_RETRY_MS_MAX: Final = 3_000
-"""Clients repeat what is refused, and wait for it: the gateway gives up early and says so, rather than late."""
+"""Clients repeat refused requests, and wait for that: the gateway gives up early and says so, rather than late."""
 
 _log = logging.getLogger("gateway.process.assembly")
 
 
 def assemble(settings: Settings) -> Gateway:
-    """The gateway that the settings describe. Of the store nothing is asked yet but the proof that it can keep a log.
+    """The gateway that the settings describe. The store is asked only for the proof that it can keep a log.
 
-    Raises ``SettingsError`` for a store that can't be, ``UnsafeStore`` for a store that ignores put-if-absent.
+    Raises ``SettingsError`` for an unusable store, ``UnsafeStore`` for a store that ignores put-if-absent.
     """
-    # Arrow's own allocators keep what a burst needed; the bound is on the whole process.
+    # Arrow's own allocators keep the memory of a burst, and the bound is on the whole process.
     give_memory_back()
     pa.set_memory_pool(pa.system_memory_pool())
     clock = SystemClock()
@@ -78,7 +77,7 @@ def assemble(settings: Settings) -> Gateway:
         store,
         engine,
         ownership,
-        # A peer takes as many connections as this gateway does, and half of them are for clients of its own.
+        # A peer accepts as many connections as this gateway, and half of those are for its own clients.
         PeerConnections(max(1, settings.connections_max // 2), _trust(settings)),
         clock=clock,
         metrics=metrics,
@@ -153,14 +152,14 @@ def _bounds(settings: Settings) -> EngineBounds:
         groups_bytes_max=settings.groups_bytes_max,
         waiting_polls_max=settings.waiting_polls_max,
         request_bytes_max=settings.request_bytes_max,
-        # The rest is for small requests, which so get through beside any number of large ones.
+        # The rest is for small requests, which get through beside any number of large ones.
         large_bodies_bytes_max=max(settings.request_bytes_max, settings.in_flight_bytes_max * 3 // 4),
     )
 
 
 def _prove(store: ProvenStore) -> None:
-    """Raises ``SettingsError``, ``UnsafeStore``; a store that is down, or that can be read, is only warned about."""
-    # Each failure is said once, here, with the store's name.
+    """Raises ``SettingsError``, ``UnsafeStore``. For a store that is down or read-only it only warns."""
+    # Each failure is logged once, here, with the store's name.
     stores_log = logging.getLogger("log_format.stores")
     stores_log.disabled = True
     try:
@@ -185,7 +184,7 @@ def _holds_topics(store: ObjectStore) -> bool:
 
 
 def _in_full(problem: StoreUnavailable) -> str:
-    """With what the store's own library said of it: this is for the operator, and for no client."""
+    """With the words of the store's own library: this is for the operator, and for no client."""
     cause = getattr(problem.__cause__, "__cause__", None)
     return problem.detail if cause is None or isinstance(problem.__cause__, OSError) else f"{problem.detail} ({cause})"
 

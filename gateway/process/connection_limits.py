@@ -1,4 +1,4 @@
-"""How many connections a listener has, how many of them from one address, and how long each may do nothing."""
+"""How many connections a listener takes, how many from one address, and how long each may be idle."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 TOLD_MAX: Final = 32
-"""Connections past an address's share that are still told so; what comes beyond is cut without a word."""
+"""Connections beyond an address's share that still get a refusal; further ones are cut without a word."""
 _NETWORK_BITS: Final = 64
-"""Of an IPv6 address: what a provider gives to one customer at least."""
+"""Prefix of an IPv6 address: the least that a provider gives to one customer."""
 
 
 class ClientAddresses:
@@ -21,7 +21,7 @@ class ClientAddresses:
         self._counts: dict[str, int] = {}
 
     def enter(self, address: str | None) -> int:
-        """Count a connection (``leave`` when it ends); by how many its address is past its share."""
+        """Count a connection (``leave`` when it ends); returns by how many its address exceeds its share."""
         if address is None:
             return 0
         count = self._counts.get(address, 0) + 1
@@ -45,7 +45,7 @@ class ConnectionLimits:
 
     connections_max: int
     accepted_max: int
-    """What comes past it is cut; between the two it is told why it is not served."""
+    """Connections beyond this are cut; between the two bounds they are told why they are not served."""
     addresses: ClientAddresses
     head_ms: int
     idle_ms: int
@@ -57,7 +57,7 @@ LOOPBACK: Final = "loopback"
 
 
 def address_key(host: str) -> str:
-    """What an address is counted as: itself, its /64 when it is of IPv6, ``LOOPBACK``."""
+    """What an address counts as: itself, its /64 for IPv6, or ``LOOPBACK``."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

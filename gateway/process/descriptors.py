@@ -1,4 +1,4 @@
-"""Room for as many sockets as the gateway takes: a process that runs out of descriptors can't accept a probe either."""
+"""Gets descriptors for as many sockets as the gateway takes: a process without free descriptors can't accept a probe either."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import resource
 from typing import Final
 
 OTHERS: Final = 1024
-"""Connections to the store and to other gateways, files, the operations listener."""
+"""Descriptors for connections to the store and other gateways, files, the operations listener."""
 
 _log = logging.getLogger("gateway.process.descriptors")
 
 
 def accepted_max(connections_max: int) -> int:
-    """How many client connections may be open at once: twice ``connections_max``, since those past it are told so.
+    """How many client connections may be open at once: twice ``connections_max``, since those beyond it get a refusal.
 
-    Raises the process's soft limit of descriptors to what that needs. Where the hard limit forbids it, a warning says so, and
-    fewer are accepted, so that a quarter of the descriptors stays for everything else.
+    Raises the process's soft limit of descriptors to that need. Where the hard limit forbids it, it warns and returns fewer, so
+    that a quarter of the descriptors stays for everything else.
     """
     wanted = 2 * connections_max
     needed = wanted + OTHERS

@@ -1,4 +1,4 @@
-"""A connection's transport that closes when its protocol says so, and counts what is written to it."""
+"""A connection's transport that lets its protocol close it gently, and counts written bytes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ class Gentle(Protocol):
     lingering_since_ms: int | None
 
     def close_gently(self) -> None:
-        """Close the connection, after the client had the time to read its answer."""
+        """Close the connection once the client had time to read its answer."""
         ...
 
 
 class GentleTransport:
-    """The connection's transport, but ``close`` lets the client read its answer, and what is written is counted."""
+    """The connection's transport, except that ``close`` lets the client read its answer and written bytes are counted."""
 
     __slots__ = (
         "_carrier",
@@ -33,7 +33,7 @@ class GentleTransport:
     def __init__(
         self, transport: asyncio.Transport, protocol: Gentle, carrier: asyncio.Transport | None = None
     ) -> None:
-        """``carrier``: what ``transport`` itself writes to, if that is not the system."""
+        """``carrier``: where ``transport`` itself writes, if that is not the system."""
         self.transport = transport
         self._carrier = carrier
         self.get_extra_info = transport.get_extra_info
@@ -49,7 +49,7 @@ class GentleTransport:
         self.transport.write(data)
 
     def unsent_bytes(self) -> int:
-        """Of what was written: what the system has not taken yet."""
+        """Written bytes that the system has not taken yet."""
         unsent_bytes = self.transport.get_write_buffer_size()
         return unsent_bytes if self._carrier is None else unsent_bytes + self._carrier.get_write_buffer_size()
 
@@ -58,5 +58,5 @@ class GentleTransport:
         return self._protocol.lingering_since_ms is not None or self.transport.is_closing()
 
     def close(self) -> None:
-        """Leave it to the protocol."""
+        """Leave closing to the protocol."""
         self._protocol.close_gently()

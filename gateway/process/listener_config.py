@@ -1,4 +1,4 @@
-"""What uvicorn is told for every listener of a gateway."""
+"""uvicorn's configuration, the same for every listener of a gateway."""
 
 from __future__ import annotations
 

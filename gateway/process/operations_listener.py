@@ -1,7 +1,7 @@
-"""A second address for operators: probes, metrics, what clients need not know.
+"""A second address for operators: probes, metrics, and calls that are not for clients.
 
-Its connections and their limits are its own, so that nothing that clients do to the other listener makes a gateway look dead or
-hides what it measures. It shares the event loop: an answer says that this turns.
+It has connections and limits of its own. So clients of the other listener can't make a gateway look dead or hide its metrics. It
+shares the event loop: an answer shows that the loop turns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gateway.process.protocol import GatewayProtocol
 from gateway.settings import OPERATIONS_CONNECTIONS_MAX, Settings
 
 HEAD_MS_MAX: Final = 2_000
-"""Probes are near and short; a connection that sends nothing must not hold a place of so few."""
+"""Probes are near and short; a connection that sends nothing must not keep one of the few slots."""
 _BACKLOG: Final = 64
 
 
@@ -42,7 +42,7 @@ class OperationsListener:
         self._server: asyncio.Server | None = None
 
     async def bind(self) -> str:
-        """Take the address, without listening yet; its URL. Raises ``OSError``."""
+        """Take the address, without listening yet; returns its URL. Raises ``OSError``."""
         self._server = await asyncio.get_running_loop().create_server(
             lambda: GatewayProtocol(self._config, self.state, {}, limits=self._limits),
             self._host,
@@ -58,7 +58,7 @@ class OperationsListener:
         await self._server.start_serving()
 
     def sweep(self, now_ms: int) -> None:
-        """End connections that have used up their patience; about once a second."""
+        """End connections whose time is over; about once a second."""
         for connection in list(self.state.connections):
             if isinstance(connection, GatewayProtocol):
                 connection.sweep(now_ms)

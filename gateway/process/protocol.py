@@ -1,19 +1,19 @@
-"""HTTP/1.1 on one connection: uvicorn's httptools protocol, with the bounds that it lacks.
+"""HTTP/1.1 on one connection: uvicorn's httptools protocol with the bounds that it lacks.
 
 1. A request's head (line and headers) has at most ``HEADERS_MAX`` fields and ``HEAD_BYTES_MAX`` bytes, one ``Host``, and says
-   HTTP/1.1 or 1.0; else it is answered with 400, and so is anything that is not HTTP, as a problem.
-2. A connection is closed when a head does not arrive within ``head_ms`` or nothing is asked for during ``idle_ms``; when a body
-   that a route waits for pauses for ``body_idle_ms``, or in so long brings less than ``BODY_BYTES_PER_SECOND_MIN``, it is
-   refused with 400.
-3. A client that takes too little of a waiting answer for too long is cut off (``AnswerPace``).
-4. When the answer is given before the request has arrived whole, the connection's sending side is closed and what still comes
-   is dropped for a while (as long as nginx does it): closing at once would reset the connection, and the client would lose the
+   HTTP/1.1 or 1.0. Any other input, HTTP or not, is answered with 400, as a problem.
+2. A connection is closed when a head does not arrive within ``head_ms``, or no request comes for ``idle_ms``. A body that a route
+   waits for is refused with 400 when it pauses for ``body_idle_ms``, or over that time is slower than
+   ``BODY_BYTES_PER_SECOND_MIN``.
+3. A client that takes a waiting answer too slowly is cut off (``AnswerPace``).
+4. When the answer is given before the request has arrived whole, the connection's sending side is closed, and further input is
+   dropped for a while (as long as nginx does it). Closing at once would reset the connection, and the client would lose the
    answer that says why.
 5. A request that offers to change the protocol is answered as if it did not.
-6. Past ``connections_max``, and past an address's share of it, a connection's requests get 503 ``OVERLOADED``; far past it
+6. Beyond ``connections_max``, and beyond an address's share of it, a connection's requests get 503 ``OVERLOADED``. Far beyond it
    connections are cut.
-7. What frames a chunked body is dropped, trailers included: a proxy that looked at the head has not seen them. More than
-   ``FRAMING_BYTES_MAX`` of it is refused with 400.
+7. The framing of a chunked body is dropped, trailers included: a proxy that looked at the head has not seen them. More than
+   ``FRAMING_BYTES_MAX`` of framing is refused with 400.
 
 Half-closed clients are treated as gone: a long poll must notice that its client left.
 """
@@ -40,20 +40,20 @@ from gateway.process.connection_limits import TOLD_MAX, ConnectionLimits, addres
 from gateway.process.gentle_transport import GentleTransport
 
 HEADERS_MAX: Final = 128
-"""Far above what clients and proxies send."""
+"""Far more than clients and proxies send."""
 HEAD_BYTES_MAX: Final = 64 * 1024
 """Request line and headers. Ids in paths and ``Tidelog-*`` headers need a few KiB at most."""
 URL_BYTES_MAX: Final = 16 * 1024
 PIPELINE_MAX: Final = 32
-"""Requests sent ahead on one connection; each costs a few KiB before it is looked at."""
+"""Requests sent ahead on one connection; each costs a few KiB before it is handled."""
 SLICE_BYTES: Final = 32 * 1024
-"""What the parser gets at a time: within it, framing and the body are not told apart."""
+"""The parser's input at a time: within it, framing and body are not told apart."""
 FRAMING_BYTES_MAX: Final = 32 * 1024
 """Chunk extensions and trailers of one body."""
 _FRAMING_PER_BODY_BYTE: Final = 8
-"""A chunk of one byte takes five more; these count as its own."""
+"""A chunk of one byte has five bytes of framing; these count as body."""
 BODY_BYTES_PER_SECOND_MIN: Final = 500
-"""As Apache has it: below any line that people use, and a body of 16 MiB can't be dragged out for ever."""
+"""Apache's value: slower than any line in use, and fast enough that a body of 16 MiB can't be dragged out for ever."""
 LINGER_MS: Final = 30_000
 LINGER_IDLE_MS: Final = 5_000
 
@@ -92,29 +92,29 @@ class GatewayProtocol(HttpToolsProtocol):
         self._where = ""
         self._deaf = False
         self._due_at_ms: int | None = None
-        """When the connection must have sent a head, or the rest of a request that was answered already."""
+        """By when the connection must have sent a head, or the rest of a request that is already answered."""
         self._received_at_ms = 0
         self._window_bytes = 0
         self._window_since_ms = 0
-        """Of ``BODY_BYTES_PER_SECOND_MIN``."""
+        """Start of the interval for ``BODY_BYTES_PER_SECOND_MIN``."""
         self._pace = AnswerPace(limits.write_stall_ms, _now_ms())
 
     # The connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take the connection, or as much of it as the limits allow."""
+        """Take the connection, or refuse it as the limits say."""
         self.begin(transport)
         self.enter(transport)
 
     def begin(self, transport: asyncio.Transport, carrier: asyncio.Transport | None = None) -> None:
-        """HTTP begins. ``carrier``: what lies below ``transport``, if anything does."""
+        """HTTP begins. ``carrier``: the transport below ``transport``, if any."""
         self._gentle = GentleTransport(transport, self, carrier)
         super().connection_made(self._gentle)  # type: ignore[arg-type]
         self._received_at_ms = _now_ms()
         self._due_at_ms = self._received_at_ms + self._limits.head_ms
 
     def enter(self, transport: asyncio.Transport) -> bool:
-        """Take a place (``leave`` gives it back), or as much of one as the limits allow; False: it is cut."""
+        """Take one of the listener's slots (``leave`` gives it back), or refuse as the limits say; False: it is cut off."""
         self.connections.add(self)
         client = get_remote_addr(transport)
         if client is not None:
@@ -131,7 +131,7 @@ class GatewayProtocol(HttpToolsProtocol):
         return True
 
     def leave(self) -> None:
-        """Give the place to another. Idempotent."""
+        """Give the slot back. Idempotent."""
         self.connections.discard(self)
         if self._address is not None:
             self._limits.addresses.leave(self._address)
@@ -143,7 +143,7 @@ class GatewayProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came, unless nothing of it matters any more."""
+        """Parse the input, unless it does not matter any more."""
         self._received_at_ms = _now_ms()
         self._window_bytes += len(data)
         self._unset_keepalive_if_required()
@@ -182,7 +182,7 @@ class GatewayProtocol(HttpToolsProtocol):
     def _go_on_without_upgrade(self, rest: bytes) -> None:
         """Read a request that offers another protocol (h2c, websocket) again, as the HTTP/1.1 request that it also is.
 
-        The parser takes such a request to have no body, whatever it says of one: it would be handled without it.
+        The parser ignores such a request's body: it would be handled without it.
         """
         method = self.parser.get_method()
         if method == b"CONNECT":
@@ -200,7 +200,7 @@ class GatewayProtocol(HttpToolsProtocol):
         self._parse(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
 
     def close_gently(self) -> None:
-        """Close; when the client may still be sending, only after it had the time to read the answer."""
+        """Close; if the client may still be sending, only once it had time to read the answer."""
         transport = self._gentle.transport
         if self.lingering_since_ms is not None or transport.is_closing():
             return
@@ -212,19 +212,19 @@ class GatewayProtocol(HttpToolsProtocol):
         self.lingering_since_ms = self._received_at_ms = _now_ms()
         self._unset_keepalive_if_required()
         self.flow.resume_reading()
-        # TLS can't, and the answer says itself where it ends.
+        # TLS can't, and the answer itself says where it ends.
         if transport.can_write_eof():
             transport.write_eof()
 
     def sweep(self, now_ms: int, *, is_memory_short: bool = False) -> None:
-        """End the connection if it has used up its patience; ``is_memory_short``: others wait for what its answer may hold."""
+        """End the connection if its time is over; ``is_memory_short``: others wait for memory that its answer may hold."""
         transport = self._gentle.transport
         if self.lingering_since_ms is not None:
             if now_ms - self.lingering_since_ms > LINGER_MS or now_ms - self._received_at_ms > LINGER_IDLE_MS:
                 transport.abort()
             return
         cycle = self.cycle
-        # Of an answer that the connection has whole, nothing is reserved any more.
+        # An answer that the connection has in full holds no reservation any more.
         is_needed = is_memory_short and cycle is not None and not cycle.response_complete
         gentle = self._gentle
         why = self._pace.fault(gentle.written_bytes, gentle.unsent_bytes(), now_ms, is_needed=is_needed)
@@ -251,16 +251,16 @@ class GatewayProtocol(HttpToolsProtocol):
         if self._due_at_ms is None or now_ms <= self._due_at_ms:
             return
         if self.flow.read_paused:
-            # Requests sent ahead wait their turn: that the rest of a head does not come is not the client's doing.
+            # Requests sent ahead wait their turn: the client is not to blame that the rest of a head does not come.
             self._due_at_ms = now_ms + limits.head_ms
             return
         self._due_at_ms = None
         if cycle is not None and not cycle.response_complete:
-            # Half a head behind a request that is being handled: that one is answered, then the connection ends.
+            # Half a head after a request that is being handled: that one is answered, then the connection ends.
             self._deaf = True
             cycle.keep_alive = False
             return
-        # Nothing was answered that the client could lose.
+        # There is no answer that the client could lose.
         self._gentle.transport.close()
 
     # What the parser finds
@@ -289,7 +289,7 @@ class GatewayProtocol(HttpToolsProtocol):
             self._stop(f"The request's headers are longer than {HEAD_BYTES_MAX} bytes.")
         if not self._in_head:
             return
-        # As the overridden method, which would cost each header another call.
+        # As the overridden method does; calling it would cost each header another call.
         name = name.lower()
         if name == b"host":
             self._hosts.append(value)
@@ -298,7 +298,7 @@ class GatewayProtocol(HttpToolsProtocol):
         self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """The head is there: the request can be handled."""
+        """The head is complete: the request can be handled."""
         if len(self.pipeline) >= PIPELINE_MAX:
             self._stop(f"More than {PIPELINE_MAX} requests are sent ahead.")
         self._check_head()
@@ -318,20 +318,20 @@ class GatewayProtocol(HttpToolsProtocol):
         if version == "1.0" and any(name == b"transfer-encoding" for name, _ in self.headers):
             self._stop("HTTP/1.0 has no Transfer-Encoding.", "Transfer-Encoding")
         if self.url[0] not in b"/*":
-            # A whole URL, as proxies get it. Where it names another host than Host, one of the two was not looked at.
+            # A whole URL, as proxies get it. If its host is not the one in Host, one of the two was not checked.
             authority = self.url.partition(b"://")[2].partition(b"/")[0]
             if [authority.lower()] != [host.lower() for host in self._hosts]:
                 self._stop("The request's target and its Host header name different hosts.", "Host")
 
     def on_response_complete(self) -> None:
-        """The answer is given, perhaps before the request's end."""
+        """The answer is given, perhaps before the request has arrived whole."""
         super().on_response_complete()
         if self.cycle.response_complete and not self._in_head:
             patience_ms = self._limits.head_ms if self.cycle.more_body else self._limits.idle_ms
             self._due_at_ms = _now_ms() + patience_ms
 
     def on_message_complete(self) -> None:
-        """The request is there, to its end."""
+        """The request has arrived whole."""
         if self.parser.should_upgrade():
             return
         super().on_message_complete()
@@ -350,7 +350,7 @@ class GatewayProtocol(HttpToolsProtocol):
         self.send_400_response(why)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what can't be parsed, and nothing more on this connection."""
+        """Answer input that can't be parsed, and nothing more on this connection."""
         self._deaf = True
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
@@ -377,13 +377,13 @@ class GatewayProtocol(HttpToolsProtocol):
         ]
         _log.warning("refused a malformed request: %s", self._refusal or msg)
         self._gentle.write(b"\r\n".join(head) + b"\r\n\r\n" + bytes(response.body))
-        # What follows a broken message can't be told from its rest, so the client may still be sending.
+        # Bytes after a broken message can't be told from its rest, so the client may still be sending.
         self._in_head = True
         self.close_gently()
 
 
 async def _overloaded(why: str, scope: Scope, _receive: Receive, send: Send) -> None:
-    """Answer for a connection too many."""
+    """Answers on a connection beyond the limits."""
     request_id = request_id_of(scope)
     headers = {"connection": "close", "x-request-id": request_id}
     await problem_response(overloaded(why), request_id, headers=headers)(scope, _receive, send)

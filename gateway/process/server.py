@@ -1,8 +1,8 @@
-"""The process's server: uvicorn with our protocol, our signals and our order of shutting down.
+"""The process's server: uvicorn with the gateway's own protocol, signals and order of shutdown.
 
-On SIGTERM or SIGINT: readiness fails and new work gets 503 ``DRAINING``, while the socket still listens; the engine drains
-(waits end, what is buffered is flushed and acknowledged); requests under way get their answers; only then the socket is closed.
-A second signal ends the process at once.
+On SIGTERM or SIGINT readiness fails and new work gets 503 ``DRAINING``, while the socket still listens. The engine drains: waits
+end, and buffered records are flushed and acknowledged. Requests under way get their answers. Only then the socket is closed. A
+second signal ends the process at once.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from gateway.supervised import supervised
 
 SWEEP_SECONDS = 1.0
 MEMORY_SHORT_MS = 500
-"""Who waits so long for memory for an answer waits for clients, not for reads."""
+"""A longer wait for an answer's memory is a wait for slow clients, not for reads."""
 LAST_CONNECTIONS_SECONDS = 2
-"""After everything is answered: how long connections may take to end."""
+"""How long connections may take to end once all requests are answered."""
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _BACKLOG = 1024
 
@@ -80,7 +80,7 @@ def server_config(app: GatewayApplication, gateway: Gateway) -> uvicorn.Config:
 
 
 class GatewayServer(uvicorn.Server):
-    """Serves the gateway's application, and its operators' part on the operations listener where there is one.
+    """Serves the gateway's application, and the operators' part on the operations listener if there is one.
 
     ``announce`` gets the URL once it listens, and that of the operations listener.
     """
@@ -115,20 +115,20 @@ class GatewayServer(uvicorn.Server):
         if self._gateway.certificate is not None:
             look = functools.partial(_look_at, self._gateway.certificate)
             self._keep(supervised(look, "the look at the certificate"))
-        # What start-up made stays: the collector need not look at it again with each full collection.
+        # Objects made by start-up stay: the collector need not look at them with each full collection.
         gc.collect()
         gc.freeze()
         self._announce(url, operations_url)
 
     async def on_tick(self, counter: int) -> bool:
-        """Ten times a second; one date for both listeners' answers."""
+        """Runs ten times a second; both listeners' answers share one date."""
         ends = await super().on_tick(counter)
         if self._operations is not None:
             self._operations.state.default_headers = self.server_state.default_headers
         return ends
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Close the listeners, the operations' one last: until then it says that the gateway goes."""
+        """Close the listeners, the operations one last: until then it says that the gateway is going."""
         await super().shutdown(sockets)
         if self._operations is not None:
             self._operations.close()
@@ -161,7 +161,7 @@ class GatewayServer(uvicorn.Server):
         _log.info("draining")
         try:
             async with asyncio.timeout(settings.drain_timeout_ms / 1000):
-                # Other gateways shall send nothing here any more.
+                # From here on other gateways shall send nothing here.
                 await asyncio.gather(self._gateway.membership.leave(), self._gateway.engine.drain())
                 while self.server_state.tasks:
                     await asyncio.wait(set(self.server_state.tasks))
@@ -173,7 +173,7 @@ class GatewayServer(uvicorn.Server):
         except Exception as error:  # noqa: BLE001 - the top of the process: it must end all the same
             self.drained_whole = False
             _log.error("draining failed", exc_info=error)
-        # What could not be drained in its time is not waited for a second time by the lifespan's end.
+        # The lifespan's end must not wait a second time for what could not be drained.
         self.force_exit = not self.drained_whole
         await asyncio.sleep(max(0.0, begun + settings.drain_notice_ms / 1000 - loop.time()))
         self.should_exit = True

@@ -1,14 +1,14 @@
 """HTTP/1.1 over TLS on one connection: the gateway's protocol, behind a handshake.
 
-1. A connection has its place, of all and of its address's, from the moment that it is accepted: half-done handshakes hold no
-   more than requests that don't come. One that is cut for being too many costs no handshake.
-2. A handshake has ``head_ms``. What is no TLS, or none that is spoken here, is closed.
-3. TLS has no half-closed connections as TCP has. After an answer to a request that has not arrived whole, the connection stays
-   open and what comes is dropped, as long as over TCP. Other connections are closed once the system has taken what was
-   written: nobody waits for the client's own goodbye.
+1. A connection counts, in total and for its address, from the moment it is accepted: half-done handshakes hold no more than
+   absent requests. A connection cut at the limits costs no handshake.
+2. A handshake has ``head_ms``. Connections without TLS, or with an unsupported version, are closed.
+3. Unlike TCP, TLS has no half-closed connections. After an answer to a request that has not arrived whole, the connection stays
+   open and input is dropped, as long as over TCP. Other connections are closed once the system has taken all output, without
+   waiting for the client's goodbye.
 
-TLS itself is the event loop's, which a listener would set up before its protocol knows of the connection, and with one
-certificate for ever. So the listener is plain, and its class for TLS is put between here.
+The event loop has TLS, but its listener would set TLS up before the protocol knows of the connection, and with one certificate
+for ever. So the listener is plain, and the event loop's TLS class is inserted here.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from gateway.process.connection_limits import ConnectionLimits
 from gateway.process.protocol import GatewayProtocol
 
 READ_BYTES_MAX: Final = 64 * 1024
-"""Received, and not yet decrypted or handed on, before reading pauses."""
+"""Bytes received, and not yet decrypted or handed on, before reading pauses."""
 _SHUTDOWN_SECONDS: Final = 3600.0
-"""The event loop's own bound on closing, which would cut an answer that is read slowly. ``sweep`` has better ones."""
+"""The event loop's own time limit on closing would cut off an answer that is read slowly; ``sweep`` has better limits."""
 
 
 class TlsProtocol(GatewayProtocol):
@@ -71,21 +71,21 @@ class TlsProtocol(GatewayProtocol):
         tls.connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Give the connection's place to another."""
+        """Give the connection's slot back."""
         if self._is_secure:
             super().connection_lost(exc)
         else:
             self.leave()
 
     def shutdown(self) -> None:
-        """End when what is under way is answered; a handshake at once."""
+        """Close once requests under way are answered; during a handshake at once."""
         if self._is_secure:
             super().shutdown()
         elif self._tcp is not None:
             self._tcp.abort()
 
     def sweep(self, now_ms: int, *, is_memory_short: bool = False) -> None:
-        """End the connection if it has used up its patience, or only waits for the client's goodbye."""
+        """End the connection if its time is over, or if it only waits for the client's goodbye."""
         if self._is_secure:
             super().sweep(now_ms, is_memory_short=is_memory_short)
             if self._gentle.transport.is_closing() and not self._gentle.unsent_bytes():
@@ -93,10 +93,10 @@ class TlsProtocol(GatewayProtocol):
 
     @property
     def _is_secure(self) -> bool:
-        # uvicorn's attribute is None until the protocol has its transport.
+        # uvicorn's attribute is None until the protocol gets its transport.
         return self.transport is not None
 
     def _on_handshake_end(self, shaken: asyncio.Future[None]) -> None:
-        # What went wrong is the client's affair.
+        # The client's errors are not logged.
         if shaken.exception() is not None or not self._is_secure:
             self.leave()

@@ -1,6 +1,6 @@
-"""From a body's bytes to a batch of a topic: decode, then route for the topic as it is.
+"""Makes a batch of a topic from a body's bytes: decode, then route for the topic as it is.
 
-What is large is done in the codec pool; what is small, on the event loop, where changing threads would cost more.
+Large bodies are decoded in the codec pool. Small ones are decoded on the event loop, since changing threads would cost more.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def batch_of(
     if routing.partition is not None and routing.partition >= state.partition_count:
         raise UnknownPartition(state.topic, routing.partition, state.partition_count)
     if not len(incoming):
-        # A sequence is used up all the same.
+        # The sequence is used up all the same.
         return None if headers.stamp is None else _nothing(state.topic_id, headers)
     if not is_stored:
         refuse_large(incoming, state.config.integer("max.message.bytes"))

@@ -1,14 +1,14 @@
-"""A FastAPI route whose endpoint declares by types what it takes and gives, and is called with what was read strictly.
+"""A FastAPI route whose endpoint declares its input and answer by types. Input is read strictly.
 
-FastAPI takes the endpoint's signature apart and describes it; the docstrings of the endpoint and of its answer's type are the
-words of the OpenAPI document. FastAPI's request handler is not used: that one forgives a member that
-is named twice, and parses a body of any size on the event loop. In its place, the cheapest first:
+FastAPI takes the endpoint's signature apart and describes it. The docstrings of the endpoint and of its answer's type are the
+words of the OpenAPI document. FastAPI's request handler is not used: it accepts a repeated member, and parses a body of any size
+on the event loop. In its place, cheapest first:
 
-1. The query: a parameter that is not declared, or is given twice, is refused.
+1. The query: an undeclared or repeated parameter is refused.
 2. The path's parts, percent-decoded.
 3. The body, by ``json_body``. It may be empty where the endpoint has a default.
 
-An endpoint returns what is sent as JSON with the route's status, None where there is nothing to send, or an ASGI application.
+An endpoint returns a value to send as JSON with the route's status, None for no body, or an ASGI application.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fetch: records of a partition, of several, or of one that is followed: parsed, read, encoded, answered."""
+"""Fetch records of a partition, of several, or of one that is followed: parse, read, encode, answer."""
 
 from __future__ import annotations
 

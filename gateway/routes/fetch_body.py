@@ -1,4 +1,4 @@
-"""What the bodies of ``/v1/fetch`` and of a poll say of the records that they want."""
+"""The parts of the bodies of ``/v1/fetch`` and of a poll that select records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of fetch, and the parameters that it takes."""
+"""Fetch in the OpenAPI document, and its parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetched records as answers: encoded when they are sent."""
+"""Fetched records as answers, encoded as they are sent."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _RECORD_TEXT_BYTES: Final = 96
 _PART_TEXT_BYTES: Final = 512
 """And about what it has for each partition, or the time that takes: more of them are encoded in a thread."""
 
-# What an answer covers when it is sent in pieces was reserved before it was read.
+# The memory of an answer that is sent in pieces was reserved before its records were read.
 assert RECORDS_MAX * _RECORD_TEXT_BYTES + PIECE_TEXT_BYTES <= AROUND_BYTES
 
 _NO_RECORDS: Final = RECORD_SCHEMA.empty_table()
@@ -108,7 +108,7 @@ async def _events(following: Following, start: ReadFrom, memory: Memory) -> Asyn
                 try:
                     if event.records.size_bytes <= EVENTS_BYTES_MAX:
                         data = b"".join(record_events(_table(event.records)))
-                        # A slow reader holds the text of the events, not the row groups that they came from.
+                        # A slow reader holds the text of the events, not the row groups behind it.
                         del event
                         reservation.cover(len(data))
                         reservation.shrink_to(len(data))

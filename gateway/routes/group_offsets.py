@@ -185,7 +185,7 @@ async def commit_offsets(request: Request, group: fields.GroupPath, wanted: Offs
     """Commit offsets, all of them or none; `member_id` and `generation` are needed while the group has members."""
     groups = engine_of(request).groups
     if wanted.member_id is not None:
-        # So that the coordinator's memory is asked too: it knows what was acknowledged just now.
+        # The coordinator's memory is asked too: it knows of acknowledgements that the table does not have yet.
         await groups.existing(group)
     await still_connected(request)
     known = await groups.committed.now(group)

@@ -1,4 +1,4 @@
-"""Answers in JSON that may be long: memory for them is reserved before they are made, and held until they are sent."""
+"""Answers in JSON that may be long: their memory is reserved before they are made, and held until they are sent."""
 
 from __future__ import annotations
 

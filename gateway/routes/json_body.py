@@ -1,4 +1,4 @@
-"""Reads a JSON body of a request that is not records: the counterpart of the records' decoders for everything else."""
+"""Reads the JSON bodies of requests without records."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def json_body(request: Request, read: Callable[[bytes], T], *, default: T 
         is_empty = not data.strip()
         if is_empty and default is not None:
             return default
-        # What is not there needs no type.
+        # An absent body needs no type.
         content_type(body.content_type, (JSON,), default=None if data else JSON)
         if is_empty:
             raise refused("The body is empty: a JSON object is needed.", [("", "must be an object")])

@@ -1,4 +1,4 @@
-"""Operations: is it alive, can it serve, what does it measure, which limits does it have, what can it be asked."""
+"""Operations: liveness, readiness, metrics, limits, and the description of the API."""
 
 from __future__ import annotations
 

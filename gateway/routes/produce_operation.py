@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of produce, and the parameters that it takes."""
+"""Produce in the OpenAPI document, and its parameters."""
 
 from __future__ import annotations
 

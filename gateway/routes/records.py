@@ -142,7 +142,7 @@ def _taken_apart(data: bytes) -> tuple[bytes, list[bytes]]:
     members = object_members(data)
     topics = members.get("topics", b"")
     if topics[:1] != b"[" or elements_exceed(topics, limits.TRANSACTION_REQUESTS_MAX):
-        return data, []  # it will be refused
+        return data, []  # the caller refuses it
     entries, texts = [], []
     for index, (_, entry) in enumerate(elements(topics, 1, 0)):
         if entry.lstrip(_WHITE)[:1] != b"{":

@@ -184,7 +184,7 @@ async def describe_topic(request: Request, topic: fields.TopicPath) -> ASGIApp:
 )
 async def alter_topic(request: Request, topic: fields.TopicPath, change: TopicChange) -> ASGIApp:
     """Add partitions, change settings: all of it or nothing."""
-    # How many partitions it will have is known behind the change only.
+    # The new number of partitions is known only after the change.
     with await room_for_answer(request, _described_bytes(limits.PARTITION_COUNT_MAX)) as room:
         state = await engine_of(request).administration.alter(topic, change.partition_count, change.config)
         return await room.json(lambda: _described(request, state))

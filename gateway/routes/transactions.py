@@ -1,4 +1,4 @@
-"""Transactions: begun, described, committed, aborted. Their records come by the produce routes."""
+"""Transactions: begin, describe, commit, abort. Their records come by the produce routes."""
 
 from __future__ import annotations
 

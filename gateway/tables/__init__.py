@@ -1,4 +1,4 @@
-"""The two system tables as a gateway has them: their decisions share commits, and what they take in memory is bounded.
+"""The two system tables as a gateway has them: decisions share commits, and memory is bounded.
 
-What the decisions mean is ``log_format``'s. The folders above take them.
+``log_format`` says what a decision means; the folders above make them.
 """

@@ -17,7 +17,7 @@ from log_format.groups.memory import GROUP_BYTES, offset_bytes
 from log_format.groups.state import Group, GroupsState, consumer_offsets_table
 
 COMMIT_PACE: Final = Pace(burst=20, per_second=5.0)
-"""A few commits a second at most, whatever the number of groups; a few more when they come rarely."""
+"""Commits a second in the long run, whatever the number of groups; a few more when they come rarely."""
 
 _log = logging.getLogger("gateway.groups")
 
@@ -47,20 +47,20 @@ class GroupsTable(SharedCommits[GroupsState, GroupDecision, Group]):
     async def settle(self, transaction_id: str, groups: Iterable[str], *, is_committed: bool) -> None:
         """Make a transaction's pending offsets the groups', or drop them. Idempotent. Raises ``BackOff``, ``OutcomeUnknown``."""
         decisions = [Settle(group=group, transaction_id=transaction_id, is_committed=is_committed) for group in groups]
-        with unasked():  # what was asked for is the transaction's decision
+        with unasked():  # the caller asked for the transaction's decision
             await asyncio.gather(*map(self.decide, decisions))
 
     async def keep_small(self) -> None:
-        """Rewrite the table as one file where it has become many. Raises ``TidelogError``."""
+        """Rewrite the table as one file where it has many. Raises ``TidelogError``."""
         if len(self.log.state.files) >= FILES_MIN:
             replaced = (await self.commit(Compact(self._new_id, files_min=FILES_MIN))).result
             _log.info("consumer offsets: %d files became one", replaced)
 
 
 def growth_bytes(decision: GroupDecision, state: GroupsState) -> int:
-    """Bytes of memory that the client of a decision asks for; 0 or less: none. Members are judged when they join.
+    """Bytes of memory that a client's decision adds; 0 or less: none. Members are judged when they join.
 
-    What is not judged here is never refused for it: leaving, ending sessions, deleting, settling a decided transaction.
+    Other decisions are never refused for memory: leaving, ending sessions, deleting, settling a decided transaction.
     """
     if not isinstance(decision, Claim | CommitOffsets):
         return 0
@@ -68,7 +68,7 @@ def growth_bytes(decision: GroupDecision, state: GroupsState) -> int:
     if isinstance(decision, Claim):
         return new
     if decision.transaction_id is not None:
-        # Pending, and then the group's.
+        # First as pending, then as the group's.
         return new + 2 * sum(offset_bytes(row) for row in decision.offsets)
     known = state.group(decision.group).offsets
     before = [known[row.key] for row in decision.offsets if row.key in known]

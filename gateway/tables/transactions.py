@@ -1,4 +1,4 @@
-"""``system/transactions``: what was begun, what is decided, where it is."""
+"""``system/transactions``: transactions that were begun, their decisions, their records' places."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class TransactionsTable(SharedCommits[TransactionsState, Decision, TransactionRo
         return row
 
     async def aborted(self, transaction_id: str, reason: Reason) -> TransactionRow:
-        """The aborted row, or the one that was decided to commit before. Raises ``RequestRefused``, ``BackOff``,
+        """The aborted row, or the row of an earlier decision to commit. Raises ``RequestRefused``, ``BackOff``,
         ``OutcomeUnknown``."""
         try:
             with unasked():
@@ -78,14 +78,14 @@ class TransactionsTable(SharedCommits[TransactionsState, Decision, TransactionRo
             return row
 
     async def keep_small(self) -> None:
-        """Rewrite the table as one file where it has become many. Raises ``TidelogError``."""
+        """Rewrite the table as one file where it has many. Raises ``TidelogError``."""
         if len(self.log.state.files) >= FILES_MIN:
             replaced = (await self.commit(Compact(self._new_id, files_min=FILES_MIN))).result
             _log.info("transactions: %d files became one", replaced)
 
 
 def _lasting_growth(decision: Decision, _state: TransactionsState) -> int:
-    """Of transactions that have not ended. What ends one is never refused for it."""
+    """Bytes of transactions that have not ended. A decision that ends one is never refused for memory."""
     if isinstance(decision, Begin):
         return ROW_BYTES if decision.transaction_id is not None else 0
     if isinstance(decision, CommitAtOnce):

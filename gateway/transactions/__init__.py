@@ -1,4 +1,4 @@
-"""Transactions: begun, staged, decided, applied. Any gateway finishes what another one decided.
+"""Transactions: begun, staged, decided, applied. Any gateway finishes one that another decided.
 
 No HTTP is known here.
 """

@@ -1,7 +1,7 @@
 """A transaction that is one request (``POST /v1/records``): staged, prepared and decided in one go.
 
-1. There is nothing to abort: what is not decided was never begun. What was staged for it is deleted.
-2. Its producer's sequence is judged by the decision, against the head; before it only the order is seen to.
+1. There is nothing to abort: an undecided one was never begun. Its staged objects are deleted.
+2. The decision judges its producer's sequence, against the head. Before it requests are only ordered.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from log_format.transactions.staged_records import StagedRecords
 
 _AGAIN_MS = 20
 _LEFT_ALONE_MS = 1_000
-"""How long the request before is left to the gateway that decided it."""
+"""How long the preceding request is left to the gateway that decided it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of a request, and whether an earlier try of it had done it already."""
+    """The outcome of a request, and whether an earlier try had reached it."""
 
     row: TransactionRow
     is_duplicate: bool
@@ -60,7 +60,7 @@ class OneRequest:
     async def commit(
         self, records: Sequence[StagedRecords], offsets: Sequence[StagedOffsets], stamp: ProducerStamp | None
     ) -> Done:
-        """All of it appears, or nothing.
+        """Commit all of it, or nothing.
 
         Raises ``RequestRefused`` (sequences, the rules of groups, topics that are gone), ``BackOff``, ``OutcomeUnknown``.
         """
@@ -83,7 +83,7 @@ class OneRequest:
                 CommitAtOnce(transaction_id=transaction_id, staged=staged.names, stamp=stamp)
             )
         except OutcomeUnknown:
-            raise  # it may be decided: what is staged for it stays until that is known
+            raise  # it may be decided: staged objects stay until that is known
         except TidelogError:
             await self._dropped(transaction_id, offsets)
             raise
@@ -95,7 +95,7 @@ class OneRequest:
     async def _prepared(
         self, transaction_id: str, records: Sequence[StagedRecords], offsets: Sequence[StagedOffsets]
     ) -> Staged:
-        """Stage everything, its offsets pending. Raises ``RequestRefused``, ``BackOff``: nothing is decided yet."""
+        """Stage everything, with pending offsets. Raises ``RequestRefused``, ``BackOff``: nothing is decided yet."""
         try:
             staged = await self._stage(transaction_id, records, offsets)
             if not await self._preparing.topics_stand(records):
@@ -106,7 +106,7 @@ class OneRequest:
         return staged
 
     async def _in_turn(self, stamp: ProducerStamp) -> TransactionRow | None:
-        """Return when it is the request's turn; what it became if it is in the log already."""
+        """Return when it is the request's turn; its outcome if it is in the log already."""
         deadline_ms = self._clock.monotonic_ms() + SEQUENCE_WAIT_MS_MAX
         state = await self._table.fresh()
         while True:
@@ -121,7 +121,7 @@ class OneRequest:
                 raise verdict
             before = request_before(state, stamp)
             if before is not None and self._clock.now_ms() - before.recorded_at_ms > _LEFT_ALONE_MS:
-                with unasked(), contextlib.suppress(OutcomeUnknown):  # of that one; this one waits on, or is late
+                with unasked(), contextlib.suppress(OutcomeUnknown):  # of the other; this one waits on, or is late
                     await self._finisher.finished(before)
             await asyncio.sleep(_AGAIN_MS / 1000)
             state = await self._table.recent(_AGAIN_MS * 10)
@@ -142,16 +142,16 @@ class OneRequest:
         return Staged(dict(zip(names, records, strict=False)), dict(zip(names[len(records) :], offsets, strict=True)))
 
     async def _dropped(self, transaction_id: str, offsets: Sequence[StagedOffsets]) -> None:
-        """Leave nothing of a transaction that was not decided."""
+        """Remove all traces of an undecided transaction."""
         try:
             await self._preparing.drop(transaction_id, offsets)
         except TidelogError:
-            return  # the next reader that finds them pending settles them
+            return  # the next reader that finds pending offsets settles them
         await self._staging.clean(transaction_id)
 
 
 async def _all(puts: Sequence[Awaitable[str]]) -> list[str]:
-    """The names, once every put has ended. Raises what one of them raised."""
+    """The names, once every put has ended. Raises an error of one of them."""
     names = []
     for one in await asyncio.gather(*puts, return_exceptions=True):
         if isinstance(one, BaseException):

@@ -1,6 +1,6 @@
-"""What has to hold before a transaction is decided: its topics stand, and its groups take its offsets.
+"""The conditions of a commit: the transaction's topics still exist, and its groups accept its offsets.
 
-The offsets are made pending then, judged as any commit of the group (``gateway.finishing.pending_offsets``).
+The offsets are judged as any commit of the group, and made pending (``gateway.finishing.pending_offsets``).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Preparing:
         self._clock = clock
 
     async def topics_stand(self, staged: Iterable[StagedRecords]) -> bool:
-        """Whether every topic is the one that its records were routed for. Raises ``BackOff``."""
+        """Whether every topic is the incarnation that its records were routed for. Raises ``BackOff``."""
         for name, topic_id in sorted({(request.topic, request.topic_id) for request in staged}):
             topic = await self._topics.fresh(name, self._clock.monotonic_ms())
             if topic.state.topic_id != topic_id:
@@ -65,7 +65,7 @@ class Preparing:
                 raise
 
     async def drop(self, transaction_id: str, staged: Iterable[StagedOffsets]) -> None:
-        """Make nothing of what is pending: the transaction is not decided, or aborted. Raises ``BackOff``, ``OutcomeUnknown``."""
+        """Drop what is pending: the transaction is undecided or aborted. Raises ``BackOff``, ``OutcomeUnknown``."""
         await self._groups.settle(transaction_id, {one.group for one in staged}, is_committed=False)
 
 

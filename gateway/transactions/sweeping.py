@@ -1,6 +1,6 @@
-"""Looks for what is left of transactions: finishes them, deletes what is staged in vain, keeps the table small.
+"""Looks for leftovers of transactions: finishes them, deletes objects staged in vain, keeps the table small.
 
-Every gateway does, at its start and then every few seconds; two that do it at once do it no harm.
+Every gateway does so at its start and then every few seconds. Several at once do no harm.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from log_format.transactions.row import TransactionRow
 
 _log = logging.getLogger("gateway.transactions")
 PAUSE_MS = 10_000
-"""Between two looks."""
+"""The pause between two looks."""
 LEFT_ALONE_MS = 15_000
-"""How long a decided transaction is left to the gateway that decided it, and what is staged to the one that staged it."""
+"""How long a decided transaction is left to its deciding gateway, and a staged object to its staging one."""
 
 
 class Sweeping:
@@ -37,16 +37,16 @@ class Sweeping:
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """From now on look; at first for all that is decided: this gateway may have decided it before its restart."""
+        """Look from now on. At first look for all decided ones: this gateway may have decided them before its restart."""
         self._running = asyncio.create_task(supervised(self._round, "the sweep of transactions"))
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop looking."""
         if self._running is not None:
             self._running.cancel()
 
     async def sweep_once(self, *, left_alone_ms: int | None = None) -> None:
-        """Finish what was decided and left, abort what is late, delete what is staged in vain. Raises ``TidelogError``."""
+        """Finish decided transactions, abort overdue ones, delete objects staged in vain. Raises ``TidelogError``."""
         left_alone_ms = LEFT_ALONE_MS if left_alone_ms is None else left_alone_ms
         staged = await self._staging.transaction_ids()
         transactions = (await self._table.fresh()).transactions
@@ -73,16 +73,16 @@ class Sweeping:
         await asyncio.sleep(PAUSE_MS / 1000)
 
     async def _collect(self, transaction_id: str, row: TransactionRow | None, now_ms: int) -> None:
-        """Delete what is staged for a transaction that has ended, or that will never be decided."""
+        """Delete the objects of a transaction that has ended, or will never be decided."""
         try:
             since_ms = row.recorded_at_ms if row is not None else issued_ms(transaction_id)
         except ValueError:
-            return  # not an object of ours
+            return  # not an object of Tidelog's
         is_job = row is None and kind_of(transaction_id) == JOB
         if now_ms - since_ms <= (limits.ORPHAN_GRACE_MS if is_job else LEFT_ALONE_MS):
             return
         if row is None:
-            # A transaction that is one request, or a job's, is staged before it has a row: from here on it gets none.
+            # A transaction that is one request, or a job's, stages before it has a row: from here on it gets none.
             row = await self._table.decide(Forbid(transaction_id=transaction_id))
         if row.has_ended:
             await self._staging.clean(transaction_id)

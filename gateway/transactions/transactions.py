@@ -1,10 +1,10 @@
-"""One gateway's transactions (decision 007). Nothing of a transaction is kept here: any gateway serves the next call.
+"""One gateway's transactions (decision 007). The gateway keeps nothing of a transaction: any gateway serves the next call.
 
-1. A commit is decided by one row that names the exact staged objects; before it nothing of the transaction is in a topic,
-   behind it every gateway that looks at the transaction brings it to its end (``gateway.finishing``).
-2. The client hears of the commit when every topic has its records, every group its offsets, and the last row says where.
-   Offsets of groups are prepared before the decision and settled after it.
-3. A transactional id's next transaction begins when the one before it is at its end, so that their records keep their order.
+1. One row decides a commit; it names the exact staged objects. Before it nothing of the transaction is in a topic. After it each
+   gateway that looks at the transaction brings it to its end (``gateway.finishing``).
+2. The client hears of the commit once each topic has its records, each group its offsets, and the last row says where. Offsets of
+   groups are made pending before the decision and settled after it.
+3. A transactional id's next transaction begins once the one before has ended, so that their records keep their order.
 """
 
 from __future__ import annotations
@@ -57,17 +57,17 @@ class Transactions:
         self._clock = clock
         self._indexed: Mapping[str, TransactionRow] = {}
         self._by_producer_id: dict[str, TransactionRow] = {}
-        """``_indexed`` by another key: made once for each version of the table, and not for each request."""
+        """``_indexed`` by another key: made once for each version of the table, not for each request."""
 
     async def new_epoch(self, transactional_id: str) -> TransactionRow:
-        """The transactional id's next epoch, older ones fenced. Raises ``BackOff``, ``OutcomeUnknown``."""
+        """The transactional id's next epoch; fences older ones. Raises ``BackOff``, ``OutcomeUnknown``."""
         new_producer_id = await self._producer_ids.issue(TRANSACTIONAL)
         return await self._begun(
             Begin(transactional_id=transactional_id, transaction_id=None, new_producer_id=new_producer_id)
         )
 
     async def begin(self, transactional_id: str, timeout_ms: int, number: int = NO_NUMBER) -> TransactionRow:
-        """A new transaction, older ones of the id fenced; the row's ``last_number`` is the newest that was committed.
+        """A new transaction; fences older ones of the id. The row's ``last_number`` is the newest committed one.
 
         Raises ``BackOff``, ``OutcomeUnknown``.
         """
@@ -90,14 +90,14 @@ class Transactions:
             return await self._table.decide(begin)
 
     async def _finished_before(self, row: TransactionRow) -> None:
-        """Bring the transaction before to its end. Raises ``BackOff``: of the one that is to begin nothing has happened."""
+        """Bring the preceding transaction to its end. Raises ``BackOff``: nothing has happened for the new one."""
         try:
             await self._finisher.finished(row)
         except OutcomeUnknown as problem:
             raise BackOff(f"The transaction before this one is not at its end: {problem.detail}") from problem
 
     async def check(self, stamp: ProducerStamp) -> None:
-        """Raise ``RequestRefused`` where the stamp is not of a transactional id's newest epoch; ``BackOff``."""
+        """Raise ``RequestRefused`` where the stamp is not of its transactional id's newest epoch; ``BackOff``."""
         producers = (await self._table.fresh()).producers
         if producers is not self._indexed:
             self._indexed, self._by_producer_id = producers, {row.producer_id: row for row in producers.values()}
@@ -119,7 +119,7 @@ class Transactions:
         return outcome
 
     async def stage(self, transaction_id: str, topic: str, batch: Batch, stamp: ProducerStamp | None) -> bool:
-        """Put the records beside the topics; False when an earlier try of this request did.
+        """Put the records beside the topics; False where an earlier try of this request did so.
 
         Raises ``RequestRefused`` (not open, fenced, out of order, too large), ``BackOff``, ``OutcomeUnknown``.
         """
@@ -159,8 +159,8 @@ class Transactions:
         await self._still_usable(transaction_id)
 
     async def _still_usable(self, transaction_id: str) -> None:
-        """Raise ``RequestRefused`` where the transaction was fenced or decided while an object for it was on its way: then the
-        object is none of it. ``OutcomeUnknown`` where that is not known."""
+        """Raise ``RequestRefused`` where the transaction was fenced or decided while its object was on its way: then the object
+        does not belong to it. Raises ``OutcomeUnknown`` where that is not known."""
         try:
             await self.usable(transaction_id)
         except BackOff as problem:
@@ -185,7 +185,7 @@ class Transactions:
                     if row.staged == names:
                         row = await self._finisher.finished(row, staged)
             except CorruptData:
-                # An earlier try, by another gateway, may have brought it to its end meanwhile and deleted them.
+                # Another gateway may have finished an earlier try meanwhile and deleted the objects.
                 row = await self._table.known(transaction_id)
                 if row.state == "open":
                     raise
@@ -194,7 +194,7 @@ class Transactions:
         return await self._finisher.finished(row)
 
     async def _decided(self, transaction_id: str, names: tuple[str, ...], staged: Staged) -> TransactionRow:
-        """The row once it is decided, for or against. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
+        """The row once it is decided: committed or aborted. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
         if not await self._preparing.topics_stand(staged.records.values()):
             return await self._table.aborted(transaction_id, "topic")
         try:
@@ -213,7 +213,8 @@ class Transactions:
         except BackOff as problem:
             if not staged.offsets:
                 raise
-            # Another try of this commit may build on what is pending, so it stays; a reader that finds it may abort them both.
+            # Another try of this commit may build on pending offsets, so they stay; a reader that finds them may abort both
+            # tries.
             raise OutcomeUnknown(f"The offsets of groups are pending: {problem.detail}") from problem
 
     async def abort(self, transaction_id: str) -> TransactionRow:
@@ -223,7 +224,7 @@ class Transactions:
         return row
 
     async def look(self, transaction_id: str) -> TransactionRow:
-        """The row as it is now; one whose time is over reads as aborted. Raises ``RequestRefused``, ``BackOff``."""
+        """The row as it is now; one that is overdue reads as aborted. Raises ``RequestRefused``, ``BackOff``."""
         row = await self._table.known(transaction_id)
         if row.state == "open" and self._clock.now_ms() > row.expires_at_ms:
             return await self._table.decide(DecideAbort(transaction_id=transaction_id, reason="expired"))

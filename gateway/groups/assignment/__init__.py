@@ -1,1 +1,1 @@
-"""Which member gets which partition, and the group's next row by that. Pure: nothing waits here, and no clock is read."""
+"""Which member gets which partition, and the group's next row. Pure: nothing waits here and no clock is read."""

@@ -1,8 +1,8 @@
 """Which member gets which partition: Kafka's assignors.
 
-``range`` and ``roundrobin`` give exactly what Kafka's RangeAssignor and RoundRobinAssignor give (without racks) for the same
-members; ``sticky`` is as even and moves as little as its cooperative sticky assignor. Members are in Kafka's order: static ones
-first, by instance id, then the others by member id. All are pure.
+``range`` and ``roundrobin`` give the same result as Kafka's RangeAssignor and RoundRobinAssignor (without racks). ``sticky`` is
+as even and moves as little as Kafka's cooperative sticky assignor. Members are in Kafka's order: static ones first, by instance
+id, then the others by member id. All are pure.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from log_format.errors import BackOff
 from log_format.groups.row import Partitions
 
 PartitionCounts = Mapping[str, int]
-"""How many partitions each topic has that exists."""
+"""How many partitions each existing topic has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscriber:
-    """A member, what it subscribes to, and what it has had."""
+    """A member, its subscription, and what it had before."""
 
     member_id: str
     instance_id: str | None
@@ -35,9 +35,9 @@ class Subscriber:
 
 
 def assign(assignor: str, subscribers: Sequence[Subscriber], counts: PartitionCounts) -> dict[str, Partitions]:
-    """What each member gets, by member id. Raises ``BackOff`` for an assignor that is none of ``ASSIGNORS``."""
+    """What each member gets, by member id. Raises ``BackOff`` for an assignor outside of ``ASSIGNORS``."""
     if assignor not in ASSIGNORS:
-        # A newer gateway wrote the group's row, while gateways are upgraded one by one.
+        # A newer gateway wrote the group's row during a rolling upgrade.
         raise BackOff(
             f"The group uses the assignor {assignor!r}, which this gateway does not know: it needs an upgrade."
         )
@@ -53,7 +53,7 @@ _Lists = dict[str, dict[str, list[int]]]
 
 
 def _range(ordered: Sequence[Subscriber], counts: PartitionCounts) -> _Lists:
-    """Topic by topic: an equal piece for each, one more for the first of them where it does not come out even."""
+    """Topic by topic: an equal share for each, and one more for the first members where the division leaves a remainder."""
     found: _Lists = {one.member_id: {} for one in ordered}
     for topic in sorted(counts):
         readers = [one for one in ordered if topic in one.topics]

@@ -1,7 +1,7 @@
-"""A group's next row: who joined, who left, who let go of what, and what each gets. Pure.
+"""A group's next row: members that joined, left or acknowledged, and what each gets. Pure.
 
-1. Whatever changes members, topics or partitions raises the generation; an acknowledgement, or a static member that comes back
-   as it was, does not.
+1. A change of members, topics or partitions raises the generation. An acknowledgement does not, nor a static member that comes
+   back unchanged.
 2. A member holds what it held until its acknowledgement is in a row; see ``log_format/groups/holdings.py``.
 """
 
@@ -18,12 +18,12 @@ from log_format.groups.holdings import Holdings, common
 from log_format.groups.row import GroupRow, MemberRow
 
 FORMER_IDS_MAX: Final = 8
-"""Replaced member ids that are told so; older ones are unknown."""
+"""Replaced member ids that are told so; older ones count as unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscriptions:
-    """Which topics each member subscribes to that exist, by member id, and how many partitions they have."""
+    """The existing topics that each member subscribes to, by member id, and how many partitions they have."""
 
     topics: Mapping[str, frozenset[str]]
     counts: Mapping[str, int]
@@ -31,20 +31,20 @@ class Subscriptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happened:
-    """What the next row takes in."""
+    """The events that the next row takes in."""
 
     joins: Sequence[MemberRow] = ()
     leaves: Collection[str] = ()
     acknowledged: Mapping[str, int] = field(default_factory=dict)
-    """The newest generation that each member has acknowledged."""
+    """The newest generation that each member acknowledged."""
 
 
 def members_after(row: GroupRow, happened: Happened) -> list[MemberRow]:
-    """The members, before anything is assigned anew: those who left are out, those who joined are in."""
+    """The members before the new assignment: without those that left, with those that joined."""
     holdings = Holdings(row)
     by_instance = {one.instance_id: one for one in happened.joins if one.instance_id is not None}
     outrun: dict[str, tuple[str, ...]] = {}
-    """Newest member id of an instance -> those that it was given in the same moment before, which are former ids, too."""
+    """Newest member id of an instance -> the ids that it was given in the same moment before; these are former ids, too."""
     for one in happened.joins:
         if one.instance_id is not None and by_instance[one.instance_id] is not one:
             newest = by_instance[one.instance_id].member_id
@@ -96,12 +96,12 @@ def _newest(*former_ids: str) -> tuple[str, ...]:
 
 
 def needs_generation(row: GroupRow, members: Sequence[MemberRow]) -> bool:
-    """Whether these members are others than before, or want other topics."""
+    """Whether members, or the topics that they subscribe to, differ from before."""
     return [_identity(member) for member in members] != [_identity(member) for member in row.members]
 
 
 def next_row(row: GroupRow, members: Sequence[MemberRow], subscriptions: Subscriptions, assignor: str) -> GroupRow:
-    """The row with these members; with a new generation where one is needed. Raises as ``assign``."""
+    """The row with these members, with a new generation where needed. Raises as ``assign``."""
     subscribers = [
         Subscriber(
             member_id=member.member_id,
@@ -135,11 +135,11 @@ def next_row(row: GroupRow, members: Sequence[MemberRow], subscriptions: Subscri
 
 
 def _was_there(member: MemberRow, known: Collection[str]) -> bool:
-    """Whether it was a member before: one that joins acknowledges the generation that it is answered."""
+    """Whether it was a member before. A member that joins acknowledges the generation of its answer."""
     return member.member_id in known
 
 
 def _identity(member: MemberRow) -> tuple[str, tuple[str, ...], str | None]:
-    """What a member is to the assignment. A static member stays itself under another member id."""
+    """A member's identity in the assignment. A static member stays itself under another member id."""
     name = member.member_id if member.instance_id is None else f"\0{member.instance_id}"
     return (name, member.topics, member.pattern)

@@ -1,10 +1,9 @@
-"""Partitions spread evenly while as few as possible move (KIP-54, KIP-429).
+"""Spreads partitions evenly while as few as possible move (KIP-54, KIP-429).
 
-1. A member keeps the partitions that it had and still may have.
+1. A member keeps the partitions that it had and may still have.
 2. A free partition goes to the member with the fewest; the partitions with the fewest takers go first.
-3. As long as a partition can go to a member with at least two fewer than its holder, it goes there; the largest holder gives
-   first. Members with the same subscription so end with counts that differ by one at most, and as few partitions move as that
-   allows.
+3. While a partition can go to a member with at least two fewer than its holder, it goes there; the largest holder gives first. So
+   counts of members with the same subscription differ by one at most, and as few partitions move as that allows.
 """
 
 from __future__ import annotations
@@ -19,7 +18,8 @@ Partition = tuple[str, int]
 def assign_sticky(
     subscriptions: Sequence[AbstractSet[str]], before: Sequence[AbstractSet[Partition]], counts: Mapping[str, int]
 ) -> list[set[Partition]]:
-    """What each member gets, members by their place in ``subscriptions``; ``counts``: partitions of each topic there is."""
+    """What each member gets, members by their index in ``subscriptions``; ``counts``: how many partitions each existing topic
+    has."""
     balance = _Balance(subscriptions, counts)
     free: list[Partition] = []
     had = {partition: member for member, partitions in enumerate(before) for partition in partitions}
@@ -38,8 +38,8 @@ def assign_sticky(
 
 
 class _Balance:
-    """Who has what; ``least`` in about constant time: one heap for topics with the same readers, stale entries dropped as they
-    come."""
+    """What each member has; ``least`` takes about constant time. One heap serves topics with the same readers; stale entries are
+    dropped as they come."""
 
     def __init__(self, subscriptions: Sequence[AbstractSet[str]], counts: Mapping[str, int]) -> None:
         self.given: list[set[Partition]] = [set() for _ in subscriptions]
@@ -55,27 +55,27 @@ class _Balance:
                 self._heaps_of[member].append(heap)
 
     def give(self, partition: Partition, member: int) -> None:
-        """To a member."""
+        """Give a partition to a member."""
         self.given[member].add(partition)
         self._changed(member)
 
     def least(self, topic: str) -> int:
-        """The member with the fewest of those who may have a partition of this topic; the first of equals."""
+        """The member with the fewest partitions among the topic's subscribers; the first of equals."""
         heap = self._heaps[topic]
         while heap[0][0] != len(self.given[heap[0][1]]):
             heapq.heappop(heap)
         return heap[0][1]
 
     def even_out(self) -> None:
-        """Move partitions until no single move makes it more even. Each makes the sum of squares smaller, so it ends.
+        """Move partitions until no single move makes counts more even. Each move lowers the sum of squares, so this ends.
 
-        Always from the member with the most, so that none gives more than it must.
+        The member with the most gives first, so that none gives more than it must.
         """
         while self._round():
             pass
 
     def _round(self) -> bool:
-        """Look at each partition once; whether any was moved."""
+        """Look at each partition once; returns whether any was moved."""
         moved = False
         queues: dict[int, list[Partition]] = {}
         largest = [(-len(partitions), member) for member, partitions in enumerate(self.given)]

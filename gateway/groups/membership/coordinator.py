@@ -1,8 +1,8 @@
-"""The groups that this gateway coordinates: claimed by a row in the table, kept in memory while no other claims them.
+"""The groups that this gateway coordinates: claimed by a row in the table, kept in memory until another gateway claims them.
 
-1. A claim raises the group's epoch, so a gateway that coordinated it before can write nothing about it any more.
-2. An answer from memory is given only while the table's head was seen within ``LEASE_MS``. A gateway that claims a group gives
-   its members that much more time than their sessions have, so that two coordinators never both speak for one member's place.
+1. A claim raises the group's epoch, so the coordinator before can write nothing about the group any more.
+2. A coordinator answers from memory only if it saw the table's head within ``LEASE_MS``. A gateway that claims a group adds that
+   time to its members' sessions, so that two coordinators never both decide about one member.
 
 Belongs to the event loop.
 """
@@ -20,7 +20,7 @@ from log_format.groups.changes import Claim, CoordinatorFenced, Delete
 
 
 class Coordinator:
-    """``coordinator_id``: names this very process."""
+    """``coordinator_id``: names this process."""
 
     def __init__(self, parts: GroupParts, *, coordinator_id: str) -> None:
         self._parts = parts
@@ -40,11 +40,11 @@ class Coordinator:
         return iter(list(self._groups.values()))
 
     def coordinated(self, name: str) -> LiveGroup | None:
-        """The group if this gateway has it in memory, lost or not."""
+        """The group if this gateway has it in memory, lost ones included."""
         return self._groups.get(name)
 
     def known(self, name: str) -> LiveGroup | None:
-        """The group if it is coordinated here, as far as that is known."""
+        """The group if it is coordinated here, as far as memory tells."""
         group = self._groups.get(name)
         return None if group is None or group.is_lost else group
 
@@ -68,18 +68,18 @@ class Coordinator:
         return not group.is_lost and state.group(group.name).epoch == group.row.epoch
 
     async def is_anothers(self, name: str) -> bool:
-        """Whether another gateway has claimed the group last. Raises ``BackOff``."""
+        """Whether another gateway made the group's last claim. Raises ``BackOff``."""
         row = (await self._table.fresh()).group(name).row
         return row is not None and row.coordinator != self._coordinator_id
 
     async def delete(self, name: str) -> None:
-        """End a group without members. Raises ``RequestRefused`` (``GROUP_NOT_EMPTY``), and as ``live``."""
+        """Delete a group without members. Raises ``RequestRefused`` (``GROUP_NOT_EMPTY``), and as ``live``."""
         group = await self.live(name)
         await self._table.decide(Delete(group=name, epoch=group.row.epoch))
         self._groups.pop(name, None)
 
     def forget(self, group: LiveGroup) -> None:
-        """Coordinate it no more, as far as this gateway knows."""
+        """Coordinate it no more, as far as memory tells."""
         if self._groups.get(group.name) is group:
             del self._groups[group.name]
             self._parts.deadlines.forget(group.name)
@@ -104,4 +104,4 @@ class Coordinator:
     def _claimed(self, name: str, done: asyncio.Task[LiveGroup]) -> None:
         del self._claims[name]
         if not done.cancelled():
-            done.exception()  # seen, also when its callers have gone
+            done.exception()  # mark it as retrieved: its callers may have gone

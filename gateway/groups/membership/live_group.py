@@ -1,8 +1,8 @@
-"""One group as its coordinator has it in memory: sessions, and the row that the table holds.
+"""One group in its coordinator's memory: sessions, and the row that the table holds.
 
-1. The row changes only by commits to the table, one after another; what happens meanwhile shares the next.
-2. Sessions are in memory: when one ended, when a member learned of a generation. A coordinator that takes over starts them anew.
-3. A partition is free for its new member once the row says so, never by memory alone.
+1. The row changes only by commits to the table, one after another. Events during a commit share the next one.
+2. Sessions are in memory: when one ended, when a member learned of a generation. A new coordinator starts them anew.
+3. A partition is free for its new member once the row says so, never before.
 
 Belongs to the event loop.
 """
@@ -43,7 +43,7 @@ _log = logging.getLogger("gateway.groups")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """A member as the row that took it in has it, and what it may read by that row."""
+    """A member as in the row that took it in, and what it may read by that row."""
 
     member: MemberRow
     readable: Partitions
@@ -51,7 +51,7 @@ class Joined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    """What a heartbeat found: the newest generation, what the member may read, and whether it acknowledged anything new."""
+    """A heartbeat's result: the newest generation, what the member may read, and whether it acknowledged a new generation."""
 
     generation: int
     readable: Partitions
@@ -61,7 +61,7 @@ class Heard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupParts:
-    """What groups are coordinated with."""
+    """What coordinating a group needs."""
 
     table: GroupsTable
     subscribed: SubscribedTopics
@@ -72,7 +72,7 @@ class GroupParts:
 
 
 class LiveGroup:
-    """A group that this gateway coordinates. ``is_lost``: it does not any more, or can't tell; it has to be claimed anew."""
+    """A group that this gateway coordinates. ``is_lost``: it does so no more, or can't tell; the group must be claimed anew."""
 
     def __init__(self, row: GroupRow, parts: GroupParts) -> None:
         self.row = row
@@ -93,12 +93,12 @@ class LiveGroup:
 
     @property
     def name(self) -> str:
-        """Of the group."""
+        """The group's events."""
         return self.row.group
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing would be lost by forgetting it."""
+        """Whether forgetting it loses nothing."""
         return not self.sessions and self._changes.is_idle
 
     @property
@@ -137,24 +137,24 @@ class LiveGroup:
             if taken_in.member_id == member.member_id:
                 stands()
                 return Joined(member=taken_in, readable=Holdings(row).readable(member.member_id))
-        # The next instance of a static member came in the same moment.
+        # The static member's next instance came in the same moment.
         raise fenced_member(self.name, member.member_id)
 
     async def leave(self, member_ids: Iterable[str]) -> None:
-        """Take these out. Raises as ``join``."""
+        """Take these members out. Raises as ``join``."""
         await self._next(Asked(leaves=frozenset(member_ids)))
         stands()
 
     async def topics_changed(self) -> None:
-        """Assign anew if topics or partitions are others than before. Raises as ``join``."""
+        """Assign anew if topics or partitions have changed. Raises as ``join``."""
         await self._next(Asked())
 
     def is_behind(self, seen: SeenTopics) -> bool:
-        """Whether its members' topics or partitions are others than when they were assigned."""
+        """Whether its members' topics or partitions have changed since they were assigned."""
         return self._subscriptions is None or seen.differ(self.row.members, self._subscriptions)
 
     async def heartbeat(self, member_id: str, generation: int | None) -> Heard:
-        """Acknowledge ``generation`` (None: nothing); what holds then. Raises as ``join``."""
+        """Acknowledge ``generation`` (None: nothing); returns what holds then. Raises as ``join``."""
         member = self.member(member_id)
         session = self.sessions[member_id]
         session.seen_ms = max(session.seen_ms, self._clock.monotonic_ms())
@@ -166,18 +166,18 @@ class LiveGroup:
             if row is not None:
                 return self._heard(row, member, has_changed=True)
         elif generation is not None and generation > session.acknowledged:
-            # It let go of what that one took from it, and learns only now that there is a newer one.
+            # It let go of what that generation took from it, and learns only now of a newer one.
             session.acknowledged, session.learned_ms = generation, None
         return self._heard(self.row, member, has_changed=session.acknowledged != before)
 
     def told(self, member_id: str, generation: int) -> None:
-        """The member is about to hear of the generation: from now on it has a session's time to acknowledge it."""
+        """The member is about to hear of the generation. From now on it has a session's time to acknowledge it."""
         session = self.sessions.get(member_id)
         if session is not None and session.acknowledged < generation and session.learned_ms is None:
             session.learned_ms = self._clock.monotonic_ms()
 
     def check_commit(self, member_id: str, generation: int) -> None:
-        """Raise ``RequestRefused`` unless the generation is the member's last, or the present one."""
+        """Raise ``RequestRefused`` unless the generation is the member's last one or the group's present one."""
         self.member(member_id)
         acknowledged = self.sessions[member_id].acknowledged
         if generation not in (acknowledged, self.row.generation):
@@ -187,7 +187,7 @@ class LiveGroup:
 
     @contextmanager
     def polling(self, member_id: str, wakeup: Wakeup) -> Iterator[Session]:
-        """While this lasts the member is alive, and ``wakeup`` is set by whatever changes in the group."""
+        """Inside the block the member is alive, and each change of the group sets ``wakeup``."""
         session = self.sessions[member_id]
         session.seen_ms = max(session.seen_ms, self._clock.monotonic_ms())
         session.polls += 1
@@ -203,11 +203,12 @@ class LiveGroup:
                 del self._polls[member_id]
 
     def has_ended_sessions(self, now_ms: int) -> bool:
-        """Whether there is something to do for ``end_sessions``."""
+        """Whether ``end_sessions`` has something to do."""
         return any(session.deadline_ms(now_ms) <= now_ms for session in self.sessions.values())
 
     async def end_sessions(self) -> list[str]:
-        """Tell members that are out so, and take out those whose session is over by their own clock. Raises as ``join``."""
+        """Mark members whose session ended, so that they are told, and take out those whose session is over by their own clock.
+        Raises as ``join``."""
         now_ms = self._clock.monotonic_ms()
         for session in self.sessions.values():
             session.is_ended = session.is_ended or session.deadline_ms(now_ms) <= now_ms
@@ -218,13 +219,13 @@ class LiveGroup:
         return over
 
     def expect_end(self) -> None:
-        """Have the sessions looked at when the first of them may end, whether or not their members' calls go on."""
+        """Have the sessions looked at when the first may end, whether or not its member's calls go on."""
         now_ms = self._clock.monotonic_ms()
         first_ms = min((session.deadline_ms(now_ms) for session in self.sessions.values()), default=None)
         self._parts.deadlines.expect(self.name, first_ms)
 
     def stood_still(self, duration_ms: int) -> None:
-        """This process did not run for so long: no session did."""
+        """This process stood still for so long: the sessions did, too."""
         for session in self.sessions.values():
             session.seen_ms += duration_ms
             if session.learned_ms is not None:
@@ -262,7 +263,7 @@ class LiveGroup:
     # The one way to a new row
 
     async def _next(self, asked: Asked) -> GroupRow:
-        """The row with what was asked, once it is in the table. It goes on when the caller is cancelled."""
+        """The row with what was asked, once it is in the table. The change goes on when the caller is cancelled."""
         pending = self._changes.submit(asked)
         try:
             growth_bytes = 0 if asked.join is None else member_bytes(asked.join)
@@ -273,7 +274,7 @@ class LiveGroup:
         return await asyncio.shield(pending.settled)
 
     async def _take_in(self, group: Group[Asked, GroupRow]) -> None:
-        """Make the next row of what was asked meanwhile, and commit it."""
+        """Make the next row of all that was asked meanwhile, and commit it."""
         try:
             next_row = await self._parts.regrouping.next_row(self.row, group.items, self._acknowledged())
             row = await self._write(next_row.row) if next_row.row != self.row else self.row
@@ -289,7 +290,7 @@ class LiveGroup:
         return {name: session.acknowledged for name, session in self.sessions.items()}
 
     async def _write(self, row: GroupRow) -> GroupRow:
-        """The row as it is in the table; from then on it is the group's."""
+        """The row as committed; from then on it is the group's."""
         written = (await self._parts.table.decide(Regroup(row=row))).row
         assert written is not None
         if written.generation != self.row.generation:

@@ -1,6 +1,6 @@
-"""What was asked of a group, made into its next row: who joins and leaves, and what each member gets.
+"""Makes a group's next row of what was asked: joins, leaves, acknowledgements, and what each member gets.
 
-A row that may not grow takes in no member and no topic, and lets go of each member that leaves.
+A row that may not grow takes in no member and no topic, but releases members that leave.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What one call asks of the next row. With nothing in it: to assign anew if topics or partitions are others than before."""
+    """What one call asks of the next row. An empty one asks to assign anew if topics or partitions have changed."""
 
     join: MemberRow | None = None
     assignor: str = ""
@@ -34,7 +34,8 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextRow:
-    """A group's next row, and what its members subscribe to. ``refusals``: of each that asked, None where it is in the row."""
+    """A group's next row, and what its members subscribe to. ``refusals``: one for each call, None where the row has what it
+    asked."""
 
     row: GroupRow
     subscriptions: Subscriptions
@@ -49,7 +50,7 @@ class Regrouping:
         self._budget = budget
 
     async def next_row(self, row: GroupRow, asked: Sequence[Asked], acknowledged: Mapping[str, int]) -> NextRow:
-        """The row behind ``row``; ``acknowledged``: the newest generation of each member. Raises ``BackOff``."""
+        """The row after ``row``; ``acknowledged``: the newest generation of each member. Raises ``BackOff``."""
         assignor = assignor_of(row, asked)
         refusals: list[TidelogError | None] = [other_assignor(row, one, assignor) for one in asked]
         taken = [one for one, refusal in zip(asked, refusals, strict=True) if refusal is None]
@@ -62,7 +63,7 @@ class Regrouping:
     async def _that_fits(
         self, row: GroupRow, asked: Sequence[Asked], acknowledged: Mapping[str, int], assignor: str
     ) -> tuple[GroupRow, Subscriptions, TidelogError | None]:
-        """The next row, and what joins are refused with where there is no room for them."""
+        """The next row, and the refusal of joins where there is no room for them."""
         happened = Happened(
             joins=[one.join for one in asked if one.join is not None],
             leaves={name for one in asked for name in one.leaves},
@@ -96,14 +97,14 @@ class Regrouping:
 
 
 def assignor_of(row: GroupRow, asked: Sequence[Asked]) -> str:
-    """The members' assignor; in an empty group that of the first join; empty without one."""
+    """The members' assignor; in an empty group the first join's; empty without one."""
     if row.members and row.assignor:
         return row.assignor
     return next((one.assignor for one in asked if one.join is not None), "")
 
 
 def other_assignor(row: GroupRow, asked: Asked, assignor: str) -> RequestRefused | None:
-    """The refusal of a join that wants another assignor than the group has."""
+    """The refusal of a join that asks for another assignor than the group's."""
     if asked.join is None or assignor in ("", asked.assignor):
         return None
     return RequestRefused(
@@ -113,5 +114,5 @@ def other_assignor(row: GroupRow, asked: Asked, assignor: str) -> RequestRefused
 
 
 async def _by_size(size: int, work: Callable[[], T]) -> T:
-    """The result of pure work; of much work from a thread, so that the loop goes on."""
+    """The result of pure work; much work is done in a thread, so that the loop goes on."""
     return work() if size < LARGE_GROUP_PARTITIONS else await asyncio.to_thread(work)

@@ -1,4 +1,4 @@
-"""What a coordinator does beside requests: ends sessions, looks for new topics, adopts groups, forgets unused ones.
+"""A coordinator's work beside requests: end sessions, look for new topics, adopt groups, forget unused ones.
 
 A session runs only while this process does.
 
@@ -48,7 +48,7 @@ class Upkeep:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """From now on do all that."""
+        """Begin the work."""
         for work, pause_ms, what in (
             (self._watch_topics, TOPICS_WATCHED_MS, "the watch for topics of groups"),
             (self._adopt, ADOPTION_MS, "the adoption of groups"),
@@ -60,7 +60,7 @@ class Upkeep:
         self._keep(supervised(self._tick, "the end of sessions"))
 
     def stop(self) -> None:
-        """From now on do none of it."""
+        """End the work."""
         for task in list(self._tasks):
             task.cancel()
 
@@ -81,7 +81,7 @@ class Upkeep:
     async def _end_sessions(self, group: LiveGroup) -> None:
         try:
             if not await self._coordinator.still(group):
-                # Its members are another's by now, or will be: taking them from there would start their sessions anew.
+                # Another gateway has its members by now, or will: taking them from there would start their sessions anew.
                 self._coordinator.forget(group)
                 return
             ended = await group.end_sessions()
@@ -98,7 +98,7 @@ class Upkeep:
     async def _watch_topics(self) -> None:
         groups = [group for group in self._coordinator if group.sessions and not group.is_lost]
         seen = await self._parts.subscribed.look(group.row.members for group in groups)
-        # One that took in members meanwhile may seem to be: it looks once more, and writes nothing.
+        # A group that took in members meanwhile may seem unused: it looks once more, and writes nothing.
         behind = [group for group in groups if group.is_behind(seen)]
         await _each(behind, LiveGroup.topics_changed)
 
@@ -157,7 +157,7 @@ class Upkeep:
 
 
 async def _each(items: Iterable[ItemT], work: Callable[[ItemT], Awaitable[object]]) -> None:
-    """Do it for all of them, so many side by side that they share commits; what fails is left for the next time."""
+    """Do it for all groups, so many side by side that they share commits; failures are left for the next time."""
     turns = asyncio.Semaphore(GROUPS_AT_ONCE)
 
     async def one(item: ItemT) -> None:

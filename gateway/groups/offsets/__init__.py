@@ -1,1 +1,1 @@
-"""Committed offsets: written under the rules of groups, read as the log has them, moved, and how far behind they are."""
+"""Committed offsets: committed under the rules of groups, read, reset, and how far behind the log's end they are."""

@@ -1,6 +1,6 @@
-"""Committed offsets: written under the rules of groups, read as the log has them.
+"""Committed offsets: committed under the rules of groups, read from the log's newest state.
 
-An offset counts only for the incarnation of its topic that it was committed for (``incarnations``).
+An offset counts only for the topic incarnation that it was committed for (``incarnations``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from log_format.topic.state import TopicState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextOffset:
-    """The next offset to read of a partition, as a client commits it."""
+    """The next offset that a client will read of a partition, as it commits it."""
 
     topic: str
     partition: int
@@ -35,7 +35,7 @@ class NextOffset:
 
     @property
     def key(self) -> Key:
-        """Of what."""
+        """The partition."""
         return (self.topic, self.partition)
 
 
@@ -74,7 +74,7 @@ class Committed:
         instead_of: Mapping[Key, int | None] | None = None,
         transaction_id: str | None = None,
     ) -> Group:
-        """Commit all of them or none; the group with them. An offset beyond the end of the log is one, too, as in Kafka.
+        """Commit all of them or none; returns the group with them. As in Kafka, an offset may lie beyond the end of the log.
 
         Raises ``RequestRefused`` (``STALE_GENERATION``, ``UNKNOWN_MEMBER``, ``FENCED_MEMBER``, ``UNKNOWN_TOPIC``,
         ``UNKNOWN_PARTITION``), ``BackOff``, ``OutcomeUnknown``.
@@ -90,14 +90,14 @@ class Committed:
             transaction_id=transaction_id,
             epoch=epoch,
         )
-        # The transaction's decision is what was asked for.
+        # The caller asks for the transaction's decision.
         with nullcontext() if transaction_id is None else unasked():
             group = await self._table.decide(decision)
         self._metrics.committed_offsets.inc(len(offsets))
         return group
 
     async def now(self, name: str) -> Group:
-        """The group as the log has it now; one that is not there has nothing. Raises ``BackOff``."""
+        """The group as the log has it now; a missing group has no offsets. Raises ``BackOff``."""
         return (await self._table.fresh()).group(name)
 
     async def put(
@@ -108,7 +108,7 @@ class Committed:
         member_id: str | None,
         generation: int | None,
     ) -> list[OffsetRow]:
-        """Commit all of them or none; all offsets of the group with them, as ``offsets`` has them. Raises as ``commit``.
+        """Commit all of them or none; returns all offsets of the group, as ``offsets`` does. Raises as ``commit``.
 
         ``known``: the group as it was ``now``.
         """
@@ -119,7 +119,7 @@ class Committed:
     async def rows(
         self, name: str, offsets: Sequence[NextOffset], member_id: str | None, generation: int | None
     ) -> tuple[OffsetRow, ...]:
-        """What would be committed, judged by what is known here. Raises as ``commit``."""
+        """The offsets to commit, judged by what is known here. Raises as ``commit``."""
         if member_id is not None and generation is not None:
             group = self._coordinator.known(name)
             if group is not None:
@@ -138,7 +138,7 @@ class Committed:
         return list((await self._incarnations.valid(await self.group(name))).values())
 
     async def of_partitions(self, name: str, keys: Iterable[Key]) -> dict[Key, int]:
-        """Committed offsets of those partitions that have one; a group that is not there has none. Raises ``BackOff``."""
+        """Committed offsets of those partitions that have one; a missing group has none. Raises ``BackOff``."""
         group = (await self._settled(name)).group(name)
         wanted = set(keys)
         return {
@@ -156,12 +156,12 @@ class Committed:
 
 
 def unknown_group(name: str) -> RequestRefused:
-    """The answer for a group that was never made."""
+    """The error for a group that was never made."""
     return RequestRefused(f"There is no consumer group {name[:255]!r}.", code=ErrorCode.UNKNOWN_GROUP)
 
 
 def offsets_after(group: Group, ids: Mapping[str, str | None], committed: Iterable[NextOffset]) -> list[OffsetRow]:
-    """The offsets of a group that has just committed some, less those of topics that are known to be another by now."""
+    """The offsets of a group that has just committed some, less those of topics known to be re-created."""
     known = dict(ids)
     for one in committed:
         row = group.offsets.get(one.key)

@@ -1,4 +1,4 @@
-"""Which incarnation of its topic a committed offset is for: one of a topic that was deleted is none."""
+"""Which incarnation of its topic a committed offset is for: an offset of a deleted topic does not count."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Incarnations:
         return opened, opened.existing()
 
     async def valid(self, group: Group, keys: set[Key] | None = None) -> dict[Key, OffsetRow]:
-        """A group's offsets, in order, that are for the topics as they are now; ``keys``: only these. Raises as ``ids``."""
+        """A group's offsets for the present topics, in order; ``keys``: only these. Raises as ``ids``."""
         wanted = [key for key in group.offsets if keys is None or key in keys]
         ids = await self.ids(wanted)
         return {key: row for key, row in of_ids(group, ids).items() if keys is None or key in keys}
 
     async def ids(self, keys: Iterable[Key]) -> dict[str, str | None]:
-        """The incarnation of each topic that is named; None where there is none. Raises ``BackOff``, ``CorruptData``."""
+        """The incarnation of each topic named; None where it does not exist. Raises ``BackOff``, ``CorruptData``."""
         ids: dict[str, str | None] = {}
         for topic, topic_id in (await self._looked(keys)).items():
             if isinstance(topic_id, TidelogError):
@@ -48,7 +48,7 @@ class Incarnations:
         return ids
 
     async def known_ids(self, group: Group) -> dict[str, str | None]:
-        """The same of the topics that can be looked at: what a group has of others is no reason to refuse it a commit."""
+        """The same for the topics that can be looked at: a damaged topic is no reason to refuse its groups a commit."""
         found = await self._looked(group.offsets)
         return {topic: topic_id for topic, topic_id in found.items() if not isinstance(topic_id, TidelogError)}
 
@@ -68,5 +68,5 @@ class Incarnations:
 
 
 def of_ids(group: Group, ids: Mapping[str, str | None]) -> dict[Key, OffsetRow]:
-    """A group's offsets in order, less those of topics that are another now than ``ids`` says or that it does not name."""
+    """A group's offsets in order, less those of topics that ``ids`` omits or has in another incarnation."""
     return {key: row for key, row in sorted(group.offsets.items()) if ids.get(row.topic) == row.topic_id}

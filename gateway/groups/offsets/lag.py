@@ -1,4 +1,4 @@
-"""How far behind a group is, partition by partition, as its description tells."""
+"""How far behind a group is, partition by partition, for its description."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Lag:
         self._clock = clock
 
     async def of_group(self, name: str) -> list[PartitionLag]:
-        """Of every partition of topics that the group subscribes to or has offsets for. Raises as ``Committed.group``."""
+        """Lag of every partition of topics that the group subscribes to or has offsets for. Raises as ``Committed.group``."""
         group = await self._committed.group(name)
         valid = await self._incarnations.valid(group)
         names = {topic for topic, _ in valid}
@@ -95,7 +95,7 @@ class Lag:
 
 
 async def written_ms(reading: Reading, topic: OpenTopic, state: TopicState, partition: int, offset: int) -> int | None:
-    """The timestamp of the first record from ``offset`` on, milliseconds; None without one. Raises as ``Reading.read``."""
+    """The timestamp of the first record from ``offset`` on, in milliseconds; None without one. Raises as ``Reading.read``."""
     records = await reading.read(topic, state, partition, offset, ReadLimits(records_max=1, bytes_max=1))
     if not records.record_count:
         return None

@@ -1,14 +1,14 @@
-"""How far behind consumer groups are, as metrics: looked at for a scrape, and not otherwise.
+"""How far behind consumer groups are, as metrics: computed for a scrape, and not otherwise.
 
-1. A group is told of by the gateway that it prefers, whether it has members or not: one whose consumers all died is behind,
-   too. While gateways come and go two may tell of one group, so take the maximum.
-2. It is cheap: once in ``LAG_LOOK_MS`` at most the table's head and that of each topic with committed offsets is asked for,
-   unless it was seen just now, however many groups read it. The age of what is unread takes one read for each group and topic,
-   of the partition whose unread records seem oldest, ``LAG_READS_MAX`` at a time; a group that stands still takes none.
-3. The series are bounded: ``LAG_SERIES_MAX``, those that are furthest behind. What is left out, or could not be looked at, is
-   counted; nothing old is told as new.
+1. A group's owner reports it, with or without members: a group whose consumers all died is behind, too. While gateways come and
+   go two may report one group, so take the maximum.
+2. It is cheap. At most once in ``LAG_LOOK_MS`` it looks at the head of the table and of each topic with committed offsets,
+   however many groups read it; heads seen just now are not asked for. The age takes one read for each group and topic, of the
+   partition whose unread records seem oldest, ``LAG_READS_MAX`` at a time. A group that stands still takes none.
+3. The ``LAG_SERIES_MAX`` groups and topics furthest behind have series. Those left out, or that could not be looked at, are
+   counted; old values are never reported as new.
 
-Belongs to the event loop. Source: the names and what they mean are those of Kafka's lag exporters (records, seconds).
+Belongs to the event loop. Source: names and meanings are those of Kafka's lag exporters (records, seconds).
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ _LABELS: Final = ("group", "topic")
 _log = logging.getLogger("gateway.groups")
 
 Place = tuple[str, int, int]
-"""Of a record: id of the topic's incarnation, partition, offset."""
+"""Identity of a record: id of the topic's incarnation, partition, offset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupLag:
     """How far a group is behind in a topic: records after its committed offsets, and the age of the oldest of them.
 
-    ``age_seconds``: 0 where nothing is unread; None where it is not known.
+    ``age_seconds``: 0 where nothing is unread; None where unknown.
     """
 
     group: str
@@ -67,7 +67,7 @@ class GroupLag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Behind:
-    """A group in a topic. ``oldest``: where its oldest unread records seem to be; None where none are."""
+    """A group in a topic. ``oldest``: where its oldest unread record seems to be; None where all are read."""
 
     group: str
     topic: OpenTopic
@@ -103,7 +103,7 @@ class LagWatch(Collector):
         registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
-        """What the last look found."""
+        """The result of the last look."""
         records = GaugeMetricFamily(
             "tidelog_group_lag_records", "Records after a group's committed offsets of a topic.", labels=_LABELS
         )
@@ -124,7 +124,7 @@ class LagWatch(Collector):
         )
 
     async def look(self) -> None:
-        """Bring the metrics up to date, unless that was done just now or takes longer than ``LAG_WAIT_MS``. Raises nothing."""
+        """Bring the metrics up to date, unless they are recent or it takes longer than ``LAG_WAIT_MS``. Raises nothing."""
         now_ms = self._clock.monotonic_ms()
         if self._looking is None or (self._looking.done() and now_ms - self._looked_ms >= LAG_LOOK_MS):
             self._looked_ms = now_ms
@@ -173,7 +173,7 @@ class LagWatch(Collector):
         ]
 
     async def _offsets_by_topic(self) -> dict[str, list[tuple[str, list[OffsetRow]]]]:
-        """Committed offsets of the groups that this gateway tells of, by topic and then by group. Raises ``BackOff``."""
+        """Committed offsets of the groups that this gateway reports, by topic and then by group. Raises ``BackOff``."""
         state = await self._table.recent(LAG_FRESH_MS)
         wanted: dict[str, list[tuple[str, list[OffsetRow]]]] = {}
         for number, (name, group) in enumerate(state.groups.items()):
@@ -189,7 +189,7 @@ class LagWatch(Collector):
         return wanted
 
     async def _ages(self, shown: Sequence[_Behind]) -> list[float | None]:
-        """Seconds, of each. What was read before is remembered while it is the oldest still."""
+        """The age of each, in seconds. A timestamp read before is remembered while its record is the oldest."""
         written = {place: self._written[place] for one in shown if (place := _place(one)) in self._written}
         unknown = {place: one for one in shown if (place := _place(one)) is not None and place not in written}
         asked = list(unknown.items())[:LAG_READS_MAX]
@@ -221,7 +221,7 @@ def _place(one: _Behind) -> Place | None:
 
 
 def _behind(group: str, topic: OpenTopic, rows: Sequence[OffsetRow]) -> _Behind | None:
-    """How far the group is behind; None when none of its offsets is of this incarnation of the topic."""
+    """How far the group is behind; None when it has no offset for this incarnation of the topic."""
     state = topic.state
     record_count, counted = 0, 0
     oldest: tuple[int, int] | None = None

@@ -1,4 +1,4 @@
-"""Offsets of a group without members, moved to where its operator wants them."""
+"""Moves offsets of a group without members to where its operator wants them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from log_format.groups.state import Group
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetTo:
-    """Where to: exactly one is given."""
+    """The target: exactly one is given."""
 
     word: Literal["earliest", "latest"] | None = None
     timestamp_ms: int | None = None
@@ -45,7 +45,7 @@ class Reset:
         partitions: Sequence[Key] | None,
         to: ResetTo,
     ) -> list[OffsetRow]:
-        """Move offsets of a group without members, clamped to what there is; all offsets of the group then.
+        """Move offsets of a group without members, clamped to the log; returns all offsets of the group.
 
         ``group``: as ``Committed.group`` has it. Raises ``RequestRefused`` (``GROUP_NOT_EMPTY``, ``UNKNOWN_TOPIC``,
         ``UNKNOWN_PARTITION``, ``NO_COMMITTED_OFFSET`` for a shift), ``BackOff``, ``OutcomeUnknown``.

@@ -1,4 +1,4 @@
-"""What members subscribe to: topics by name, whether they exist yet or not, or by a pattern that the whole name must match."""
+"""What members subscribe to: topics by name, existing or not, or a pattern that the whole name must match."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _log = logging.getLogger("gateway.groups")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenTopics:
-    """The topics that there are, of those that some members asked for."""
+    """The existing topics among those that some members ask for."""
 
     counts: Mapping[str, int]
     """How many partitions each has."""
@@ -32,7 +32,7 @@ class SeenTopics:
     """The names that match each pattern."""
 
     def subscriptions(self, members: Iterable[MemberRow]) -> Subscriptions:
-        """What these members subscribe to."""
+        """The topics that these members subscribe to."""
         topics = {
             one.member_id: frozenset(name for name in self._wanted(one) if name in self.counts) for one in members
         }
@@ -40,7 +40,7 @@ class SeenTopics:
         return Subscriptions(topics=topics, counts={name: self.counts[name] for name in sorted(used)})
 
     def differ(self, members: Iterable[MemberRow], known: Subscriptions) -> bool:
-        """Whether these members' topics or partitions are others now. Cheap: it is asked of all groups again and again."""
+        """Whether these members' topics or partitions have changed. Cheap: it is asked of all groups again and again."""
         if any(self.counts.get(name) != count for name, count in known.counts.items()):
             return True
         return any(name in self.counts and name not in known.counts for one in members for name in self._wanted(one))
@@ -59,18 +59,18 @@ class SubscribedTopics:
         self._pool = pool
         self._names: Sequence[str] = ()
         self._matches: OrderedDict[str, Sequence[str]] = OrderedDict()
-        """What patterns matched of ``_names``, least recently used first."""
+        """The matches of patterns among ``_names``, least recently used first."""
         self._matches_size = 0
 
     async def check(self, pattern: str) -> None:
-        """Raise ``RequestRefused`` for what is no pattern, or costs too much."""
+        """Raise ``RequestRefused`` for an invalid pattern, or one that costs too much."""
         try:
             await self._pool.run(compiled, pattern)
         except ValueError as problem:
             raise refused(f"topic_pattern {problem}.", [("/topic_pattern", str(problem))]) from None
 
     async def resolve(self, members: Sequence[MemberRow]) -> Subscriptions:
-        """What these members subscribe to, as it is now. Raises ``BackOff``."""
+        """The topics that these members subscribe to, as of now. Raises ``BackOff``."""
         return (await self.look([members])).subscriptions(members)
 
     async def look(self, groups: Iterable[Sequence[MemberRow]]) -> SeenTopics:
@@ -111,7 +111,7 @@ class SubscribedTopics:
         return counts
 
     async def _matching(self, pattern: str, names: Sequence[str]) -> Sequence[str]:
-        """What the pattern matches. Remembered as long as the names are the same: groups are looked at again and again."""
+        """The names that the pattern matches. Remembered while the names are the same: groups are looked at again and again."""
         known = self._matches.get(pattern)
         if known is not None:
             self._matches.move_to_end(pattern)

@@ -1,9 +1,9 @@
-"""Patterns of topics' names, as clients give them and as the table has them: in Python's syntax, bounded in what they cost.
+"""Patterns of topic names, as clients send and the table stores them: in Python's syntax, with bounded cost.
 
-1. What is compiled is checked before: Python's own parser, which only parses, says whether it is a pattern at all. ``re.compile``
-   would take a second for a few wide ranges without regard to case; nor is there a limit to what it takes to match.
-2. A repeat inside a repeat costs several times as much to compile, and as much more memory: beyond ``PATTERN_COST_MAX`` a pattern
-   is refused. So the longest takes some 20 ms, in a thread.
+1. A pattern is checked before it is compiled: Python's own parser, which only parses, says whether it is one. ``re.compile`` may
+   take a second for a few wide case-insensitive ranges, and its patterns match without a time limit.
+2. A repeat inside a repeat costs several times as much time and memory to compile. Beyond ``PATTERN_COST_MAX`` a pattern is
+   refused, so that compiling takes at most some 20 ms, in a thread.
 3. All names together are matched within ``PATTERN_MS_MAX``, in a thread that lets the others run.
 
 Source: CPython, ``Lib/re/_parser.py``, for the form of what its parser returns.
@@ -22,13 +22,13 @@ from gateway.groups.bounds import PATTERN_MS_MAX
 from log_format.clock import Clock
 
 PATTERN_COST_MAX: Final = 20_000
-"""In elements of the pattern, those inside a repeat ``_REPEAT_COST`` times."""
+"""The bound, in elements of the pattern; those inside a repeat count ``_REPEAT_COST`` times."""
 _REPEAT_COST: Final = 4
 _parser: Final[Any] = importlib.import_module("re._parser")
 
 
 def compiled(pattern: str) -> regex.Pattern[str]:
-    """The pattern, to be matched with a limit of time. Blocks some milliseconds. Raises ``ValueError`` saying what is wrong."""
+    """The pattern, to be matched with a time limit. Blocks some milliseconds. Raises ``ValueError`` saying what is wrong."""
     try:
         if _cost(_parser.parse(pattern)) > PATTERN_COST_MAX:
             raise ValueError("is too costly: it has repeats inside repeats inside repeats")
@@ -40,7 +40,7 @@ def compiled(pattern: str) -> regex.Pattern[str]:
 
 
 def matching(pattern: str, names: Sequence[str], clock: Clock) -> list[str] | None:
-    """The names that the pattern matches as a whole; None: they take too long. Raises as ``compiled``."""
+    """The names that the pattern matches as a whole; None: matching takes too long. Raises as ``compiled``."""
     matcher = compiled(pattern)
     deadline_ms = clock.monotonic_ms() + PATTERN_MS_MAX
 
@@ -55,7 +55,7 @@ def matching(pattern: str, names: Sequence[str], clock: Clock) -> list[str] | No
 
 
 def _cost(parsed: Any) -> int:
-    """Of what the parser returned, or of a part of it. Raises ``ValueError`` for what Python's compiler would refuse."""
+    """The cost of a parse tree, or of a part of it. Raises ``ValueError`` where Python's compiler would refuse it."""
     if isinstance(parsed, _parser.SubPattern):
         return sum(_cost_of(kind, value) for kind, value in parsed)
     if isinstance(parsed, list | tuple):
