@@ -1,8 +1,8 @@
 """Offsets that a query was to read and that are gone, and ``failOnDataLoss``.
 
-A query loses records when retention or a deletion moved the log start beyond its position, when the topic was deleted or
-re-created, and when a partition ends before its position. With ``failOnDataLoss`` (the default) the query fails and says so.
-Without, it goes on with the first record that there is, and logs a warning. The gaps of key compaction are no loss.
+A query loses records when retention or a deletion moved the log start beyond its position. It also does when the topic was
+deleted or re-created, and when a partition ends before its position. With ``failOnDataLoss`` (the default) the query fails and
+says so. Without, it goes on with the first record that there is, and logs a warning. The gaps of key compaction are no loss.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The topics of a query, each with its log, loaded once and kept fresh commit by commit.
 
-1. A look costs one request for each topic when nothing changed, and one listing of the topics' names with a pattern; a
-   topic's first look loads its newest checkpoint and the commits behind it.
+1. A look costs one request for each topic when nothing changed, and with a pattern one listing of the topics' names. A topic's
+   first look loads its newest checkpoint and the commits behind it.
 2. A re-created topic has nothing to do with the one that was read before: ``TopicsView.replaced`` names it.
 """
 

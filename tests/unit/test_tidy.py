@@ -205,7 +205,7 @@ def test_files_are_small() -> None:
 
 
 def test_the_lock_file_is_complete_and_bound_to_no_index() -> None:
-    """Every package has one version and hashes; the user who installs chooses the index."""
+    """Every package has one version and hashes; at installation the user chooses the index."""
     lines = (ROOT / "requirements.lock").read_text().splitlines()
     _assert_none([line for line in lines if re.search("://|--(index|extra|find)", line)])
     requirements = [line for line in lines if line and line[0] not in "# "]

@@ -74,7 +74,7 @@ class Chunk:
 
 def records_from_table(place: TopicPartition, table: pa.Table) -> list[Record]:
     """The rows of a table with the columns of a topic; timestamps in milliseconds."""
-    import pyarrow as pa  # noqa: PLC0415 - only who got a table is here
+    import pyarrow as pa  # noqa: PLC0415 - only needed with a table
 
     columns = [
         table.column("offset").to_pylist(),

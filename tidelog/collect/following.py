@@ -3,10 +3,9 @@
 1. A file is its device and inode, whatever its name, as long as it still has the bytes that were read of it.
 2. An open file is read to its end, also when it is renamed or deleted. A name that leads to another file is another file.
 3. A file that is smaller than what was read of it, or has other bytes before the position, was truncated: it begins anew.
-4. A new file is a copy of a known one when it begins alike, has the same bytes before the position reached there, and its name
-   could be a rotation of the known one's. While the known file is there the copy is left alone. After that reading goes on in
-   the copy where it ended. So compressed and copied logs are not read twice, and the old file's last lines are read from the
-   copy.
+4. A new file is a copy of a known file when it begins alike, has the same bytes before the position reached there, and has a
+   name that rotation could give. While the known file is there the copy is left alone. After that reading goes on in the copy
+   where it ended. So compressed and copied logs are not read twice, and the old file's last lines are read from the copy.
 
 Not safe from several threads at a time.
 """

@@ -109,7 +109,7 @@ def _with_partitions(table: pa.Table, partition_count: int, keyless_partition: i
 
     A table with bad columns stays as it is: the gateway refuses it.
     """
-    import pyarrow as pa  # noqa: PLC0415 - only who got a table is here
+    import pyarrow as pa  # noqa: PLC0415 - only needed with a table
 
     keys = table.column("key").to_pylist() if "key" in table.column_names else [None] * table.num_rows
     given = table.column("partition").to_pylist() if "partition" in table.column_names else [None] * table.num_rows

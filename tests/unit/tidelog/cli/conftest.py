@@ -1,6 +1,6 @@
 """What tests of commands share: ``run`` a command in this process, over the in-process gateway.
 
-``plain`` is in force everywhere: no settings of the user who runs the tests, a wide terminal without colours.
+``plain`` is in force everywhere: no settings of this machine's user, a wide terminal without colours.
 """
 
 from __future__ import annotations
