@@ -231,7 +231,7 @@ def _show(topic: Topic, as_json: bool) -> None:
 
 
 def _differences(topic: Topic, partitions: int, settings: Mapping[str, int | str]) -> str:
-    """The settings that the user asked for and that the topic has."""
+    """How the topic differs from what the user asked for."""
     has = {"partitions": topic.partition_count, **topic.config}
     asked = {"partitions": partitions, **settings}
     found = [
