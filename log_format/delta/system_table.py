@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -15,6 +15,7 @@ from log_format.delta.actions import Action, Add, MetaData, Remove
 from log_format.delta.actions import Protocol as TableProtocol
 from log_format.delta.change import Proposal
 from log_format.delta.table import NO_LOG
+from log_format.errors import CorruptData
 from log_format.ids import NewId
 
 
@@ -37,6 +38,7 @@ class SystemTableState(Protocol):
         ...
 
 
+T = TypeVar("T")
 StateT_contra = TypeVar("StateT_contra", bound=SystemTableState, contravariant=True)
 
 
@@ -119,3 +121,14 @@ class CompactTable(Generic[StateT_contra]):
             for path, size in state.files.items()
         ]
         return Proposal(operation="OPTIMIZE", actions=[add, *removes], result=len(removes), segment=file)
+
+
+def decoded_tag(table: str, path: str, tags: Mapping[str, str | None], name: str, decode: Callable[[str], T]) -> T:
+    """The tag ``name`` of the ``add`` of ``path``; ``table`` is named in errors. Raises ``CorruptData``."""
+    tag = tags.get(name)
+    try:
+        if tag is None:
+            raise ValueError(f"it has no tag {name}")
+        return decode(tag)
+    except ValueError as problem:
+        raise CorruptData(f"The entry for {path} of {table} can't be used: {problem}.", object=path) from problem

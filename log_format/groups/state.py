@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from log_format import layout
 from log_format.checkpoints.checkpoint import decode_checkpoint
 from log_format.delta.actions import Add, Commit
+from log_format.delta.system_table import decoded_tag
 from log_format.delta.table import NO_LOG, Table
-from log_format.errors import CorruptData
 from log_format.groups.holdings import Holdings
 from log_format.groups.memory import GROUP_BYTES, offset_bytes, pending_bytes, row_bytes, sharing
 from log_format.groups.row import TAG_GROUPS, GroupChanges, GroupRow, OffsetRow, PendingOffsets, decode_tag
@@ -229,13 +229,7 @@ def consumer_offsets_table() -> Table[GroupsState]:
 
 def changes_of(path: str, tags: Mapping[str, str | None]) -> list[GroupChanges]:
     """The changes in an ``add``. Raises ``CorruptData``."""
-    tag = tags.get(TAG_GROUPS)
-    try:
-        if tag is None:
-            raise ValueError(f"it has no tag {TAG_GROUPS}")
-        return decode_tag(tag)
-    except ValueError as problem:
-        raise CorruptData(f"The entry for {path} of {NAME} can't be used: {problem}.", object=path) from problem
+    return decoded_tag(NAME, path, tags, TAG_GROUPS, decode_tag)
 
 
 def snapshot(state: GroupsState) -> GroupChanges:

@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 from log_format import layout, limits
 from log_format.checkpoints.checkpoint import decode_checkpoint
 from log_format.delta.actions import Commit
+from log_format.delta.system_table import decoded_tag
 from log_format.delta.table import NO_LOG, Table
-from log_format.errors import CorruptData
 from log_format.topic.producer_id import JOB, kind_of
 from log_format.topic.producers import NO_PRODUCERS, Producers, ProducerStamp, StampedBatch, decode_producers
 from log_format.transactions.row import NO_NUMBER, TAG_TRANSACTIONS, TransactionRow, decode_tag
@@ -258,26 +258,17 @@ def _read_checkpoint(data: bytes, version: int) -> TransactionsState:
         tags = dict(add["tags"] or ())
         state = state.with_rows(_rows(add["path"], tags))
         if TAG_REQUESTS in tags:
-            state = replace(state, requests=_requests(add["path"], tags[TAG_REQUESTS]))
+            state = replace(state, requests=_requests(add["path"], tags))
         files[add["path"]] = add["size"]
     return replace(state, files=MappingProxyType(files), modification_time_ms=pc.max(times).as_py())
 
 
 def _rows(path: str, tags: Mapping[str, str | None]) -> list[TransactionRow]:
-    tag = tags.get(TAG_TRANSACTIONS)
-    try:
-        if tag is None:
-            raise ValueError(f"it has no tag {TAG_TRANSACTIONS}")
-        return decode_tag(tag)
-    except ValueError as problem:
-        raise CorruptData(f"The entry for {path} of {NAME} can't be used: {problem}.", object=path) from problem
+    return decoded_tag(NAME, path, tags, TAG_TRANSACTIONS, decode_tag)
 
 
-def _requests(path: str, tag: str) -> Producers:
-    try:
-        return decode_producers(tag.encode())
-    except ValueError as problem:
-        raise CorruptData(f"The entry for {path} of {NAME} can't be used: {problem}.", object=path) from problem
+def _requests(path: str, tags: Mapping[str, str | None]) -> Producers:
+    return decoded_tag(NAME, path, tags, TAG_REQUESTS, lambda tag: decode_producers(tag.encode()))
 
 
 def _forget(

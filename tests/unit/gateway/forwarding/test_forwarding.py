@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
 import pytest
@@ -79,6 +80,38 @@ def test_what_is_known_not_to_have_happened_is_said_so(monkeypatch: pytest.Monke
     _asked(monkeypatch, _Outcome.LOST, None, "POST")
 
 
+async def _pass_on(
+    answer: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+    app: Any,
+    method: str,
+    headers: Sequence[tuple[bytes, bytes]],
+    sent: list[Any],
+) -> None:
+    """Pass a request without a body on to a peer that answers so; what the client gets is added to ``sent``."""
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    forwarding = _forwarding()
+    bodies = iter([{"type": "http.request", "body": b"", "more_body": False}])
+
+    async def peer(_: Any) -> Any:
+        return Peer("b", url)
+
+    async def receive() -> Any:
+        message = next(bodies, None)
+        return message if message is not None else await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    forwarding._peer_for = peer  # type: ignore[assignment,method-assign]
+    scope = {"type": "http", "method": method, "raw_path": b"/v1/x", "query_string": b"", "headers": headers}
+    try:
+        await forwarding(app, {**scope, "tidelog.request_id": "r", "path": "/v1/x"}, receive, send)
+    finally:
+        forwarding.close()
+        server.close()
+
+
 @pytest.mark.parametrize(("method", "may_repeat"), [("POST", False), ("GET", True)])
 def test_an_answer_that_breaks_off_is_a_lost_one(method: str, may_repeat: bool) -> None:
     """A peer that dies between an acknowledgement's head and its body: nothing was sent on yet, so the client gets a whole
@@ -92,38 +125,15 @@ def test_an_answer_that_breaks_off_is_a_lost_one(method: str, may_repeat: bool) 
         await writer.drain()
         writer.close()
 
-    async def scenario() -> None:
-        server = await asyncio.start_server(breaks_off, "127.0.0.1", 0)
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        forwarding = _forwarding()
-        bodies = iter([{"type": "http.request", "body": b"", "more_body": False}])
+    async def app(*_: Any) -> None:
+        served.append("here")
 
-        async def peer(_: Any) -> Any:
-            return Peer("b", url)
-
-        async def receive() -> Any:
-            message = next(bodies, None)
-            return message if message is not None else await asyncio.Event().wait()
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        async def app(*_: Any) -> None:
-            served.append("here")
-
-        forwarding._peer_for = peer  # type: ignore[assignment,method-assign]
-        scope = {"type": "http", "method": method, "raw_path": b"/v1/x", "query_string": b"", "headers": []}
-        try:
-            await forwarding(app, {**scope, "tidelog.request_id": "r", "path": "/v1/x"}, receive, send)
-        finally:
-            forwarding.close()
-            server.close()
-
+    passing_on = _pass_on(breaks_off, app, method, [], sent)
     if may_repeat:
-        asyncio.run(scenario())
+        asyncio.run(passing_on)
     else:
         with pytest.raises(OutcomeUnknown):
-            asyncio.run(scenario())
+            asyncio.run(passing_on)
     assert sent == []
     assert served == (["here"] if may_repeat else [])
 
@@ -149,38 +159,8 @@ def test_only_headers_of_the_contract_cross() -> None:
                (b"proxy-authorization", b"secret"), (b"x-amz-security-token", b"secret"), (b"origin", b"http://x"),
                (b"forwarded", b"for=secret"), (b"expect", b"100-continue"), (b"connection", b"close")]  # fmt: skip
 
-    async def scenario() -> None:
-        server = await asyncio.start_server(answers, "127.0.0.1", 0)
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        forwarding = _forwarding()
-        bodies = iter([{"type": "http.request", "body": b"", "more_body": False}])
-
-        async def peer(_: Any) -> Any:
-            return Peer("b", url)
-
-        async def receive() -> Any:
-            message = next(bodies, None)
-            return message if message is not None else await asyncio.Event().wait()
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        forwarding._peer_for = peer  # type: ignore[assignment,method-assign]
-        scope = {
-            "type": "http",
-            "method": "GET",
-            "raw_path": b"/v1/x",
-            "query_string": b"",
-            "headers": crossing + staying,
-        }
-        try:
-            absent: Any = None
-            await forwarding(absent, {**scope, "tidelog.request_id": "r", "path": "/v1/x"}, receive, send)
-        finally:
-            forwarding.close()
-            server.close()
-
-    asyncio.run(scenario())
+    absent: Any = None
+    asyncio.run(_pass_on(answers, absent, "GET", crossing + staying, sent))
     lines = dict(line.split(b": ", 1) for line in heads[0].split(b"\r\n")[1:-2])
     own = {b"host": lines[b"host"], b"x-request-id": b"r", b"x-tidelog-forwarded": b"a"}
     assert lines == dict(crossing) | own
