@@ -14,7 +14,7 @@ from unittest import mock
 
 import psutil
 
-from benchmarks import acknowledgement, fetch, gateways, groups, maintenance, processes, produce, sdk, spark, startup
+from benchmarks import acknowledgement, fetch, flush, gateways, groups, maintenance, processes, produce, sdk, spark, startup
 from benchmarks.report import Table, with_results
 from log_format.stores import open_store
 from log_format.version import __version__
@@ -22,13 +22,16 @@ from log_format.version import __version__
 README = Path(__file__).with_name("README.md")
 
 
-def _on_directory(seconds: float, names: set[str]) -> Iterator[Table]:
+def _on_directory(seconds: float, names: set[str], beside: Path | None) -> Iterator[Table]:
     if "produce" in names:
         with processes.directory() as store, processes.gateway(store) as server, processes.floor_server() as floor:
             yield from produce.measure(server, [], floor, seconds, "directory store")
     if "ack" in names:
         with processes.directory() as store, processes.gateway(store) as server:
             yield from acknowledgement.measure(server, open_store(store), seconds, "directory store")
+    if "flush" in names:
+        with processes.directory() as store:
+            yield from flush.measure(store, {}, seconds, "directory store", beside)
     if "fetch" in names:
         with processes.directory() as store:
             yield from fetch.measure(store, seconds * 2)
@@ -45,9 +48,13 @@ def _on_directory(seconds: float, names: set[str]) -> Iterator[Table]:
         yield from groups.measure(seconds)
 
 
-def _on_minio(seconds: float, names: set[str]) -> Iterator[Table]:
+def _on_minio(seconds: float, names: set[str], beside: Path | None) -> Iterator[Table]:
     with contextlib.ExitStack() as stack:
         uri, environment, minio = stack.enter_context(processes.minio())
+        if "flush" in names:
+            yield from flush.measure(uri, environment, seconds, "MinIO", beside)
+        if not names & {"produce", "ack", "requests"}:
+            return
         server = stack.enter_context(processes.gateway(uri, environment))
         if "produce" in names:
             floor = stack.enter_context(processes.floor_server())
@@ -62,12 +69,15 @@ def _on_minio(seconds: float, names: set[str]) -> Iterator[Table]:
 
 def main() -> int:
     """Run the chosen benchmarks."""
-    usual = ["produce", "ack", "fetch", "startup", "memory", "gateways", "groups", "requests", "sdk", "spark"]
+    usual = ["produce", "ack", "flush", "fetch", "startup", "memory", "gateways", "groups", "requests", "sdk", "spark"]
     known = [*usual, "maintenance", "maintenance-memory"]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", default=usual, help=f"of {', '.join(known)}; without: {', '.join(usual)}")
     parser.add_argument("--store", choices=["directory", "minio", "both"], default="both")
     parser.add_argument("--seconds", type=float, default=3.0, help="of each load (default 3)")
+    parser.add_argument(
+        "--beside", type=Path, metavar="DIRECTORY", help="flush: measure the source there, too, turn by turn"
+    )
     parser.add_argument("--write", action="store_true", help="replace these results in benchmarks/README.md")
     arguments = parser.parse_args()
     names = set(arguments.names)
@@ -75,9 +85,9 @@ def main() -> int:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
     tables: list[Table] = []
     if arguments.store != "minio":
-        tables += _on_directory(arguments.seconds, names)
-    if arguments.store != "directory" and names & {"produce", "ack", "requests"}:
-        tables += _on_minio(arguments.seconds, names)
+        tables += _on_directory(arguments.seconds, names, arguments.beside)
+    if arguments.store != "directory" and names & {"produce", "ack", "flush", "requests"}:
+        tables += _on_minio(arguments.seconds, names, arguments.beside)
     if "sdk" in names:
         tables += sdk.measure()
     if "spark" in names:

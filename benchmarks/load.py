@@ -112,6 +112,7 @@ async def _load(
     async def drive(connection: _Connection, first: int) -> None:
         nonlocal answer_bytes
         index = first
+        await asyncio.sleep(pause_s * first / connections)  # else each pause would end with a burst
         while time.perf_counter() < deadline:
             if not connection.is_open:  # an overloaded gateway answers and closes, without reading the body
                 connection = await connect(first)

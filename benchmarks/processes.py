@@ -33,13 +33,18 @@ class Server:
     """One process that listens on 127.0.0.1."""
 
     def __init__(
-        self, command: list[str], port: int, ready_path: str | None, environment: dict[str, str] | None = None
+        self,
+        command: list[str],
+        port: int,
+        ready_path: str | None,
+        environment: dict[str, str] | None = None,
+        directory: Path | None = None,
     ) -> None:
-        """Start it, and wait until ``ready_path`` answers; None: until the port takes connections."""
+        """Start it in ``directory``, and wait until ``ready_path`` answers; None: until the port takes connections."""
         self.port = port
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self._process = subprocess.Popen(
-            command, stdout=self._log, stderr=self._log, env={**os.environ, **(environment or {})}
+            command, stdout=self._log, stderr=self._log, env={**os.environ, **(environment or {})}, cwd=directory
         )
         self._seen = psutil.Process(self._process.pid)
         self._wait(ready_path)
@@ -93,11 +98,16 @@ def call(port: int, method: str, path: str, body: object | None = None) -> dict[
 
 
 @contextlib.contextmanager
-def gateway(store: str, environment: dict[str, str] | None = None, settings: Sequence[str] = ()) -> Iterator[Server]:
-    """A gateway on a store, with default settings except ``settings``."""
+def gateway(
+    store: str,
+    environment: dict[str, str] | None = None,
+    settings: Sequence[str] = (),
+    directory: Path | None = None,
+) -> Iterator[Server]:
+    """A gateway on a store, with default settings except ``settings``. ``directory``: of the source; None: of this one."""
     port = free_port()
     command = [sys.executable, "-m", "gateway", "--store", store, "--host", "127.0.0.1", "--port", str(port)]
-    server = Server([*command, *settings], port, "/readyz", environment)
+    server = Server([*command, *settings], port, "/readyz", environment, directory)
     try:
         yield server
     finally:
