@@ -14,7 +14,19 @@ from unittest import mock
 
 import psutil
 
-from benchmarks import acknowledgement, fetch, flush, gateways, groups, maintenance, processes, produce, sdk, spark, startup
+from benchmarks import (
+    acknowledgement,
+    fetch,
+    flush,
+    gateways,
+    groups,
+    maintenance,
+    processes,
+    produce,
+    sdk,
+    spark,
+    startup,
+)
 from benchmarks.report import Table, with_results
 from log_format.stores import open_store
 from log_format.version import __version__

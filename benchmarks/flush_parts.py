@@ -91,9 +91,7 @@ def _batch(topic_id: str, now_ms: int) -> Batch:
         incoming, partition_count=8, route_partition=3, sticky=0, now_ms=now_ms, log_append_time=False
     )
     size = int(record_bytes(records).max())
-    return Batch(
-        topic_id=topic_id, records=records, partitions=partitions, record_bytes_max=size, partition_count=8
-    )
+    return Batch(topic_id=topic_id, records=records, partitions=partitions, record_bytes_max=size, partition_count=8)
 
 
 def new_id() -> str:

@@ -1,5 +1,7 @@
 """A store in one bucket and prefix of S3, or of a server with the same protocol, by boto3.
 
+boto3 knows the settings, and sends what is rare and the first request. Other GetObject and PutObject go by ``s3_wire``.
+
 1. boto3's own retries are off (``total_max_attempts=1``). They repeat a conditional PUT whose first try may have succeeded, and
    then report another's object where the caller's own lies. ``retry`` repeats what may be repeated.
 2. ``put_if_absent`` is ``PutObject`` with ``If-None-Match: *``. 412: there is an object. 409: two such requests met, and this
@@ -26,8 +28,9 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 import boto3
@@ -42,8 +45,10 @@ from log_format.limits import S3_CONNECT_TIMEOUT_MS, S3_CONNECTIONS, S3_READ_TIM
 from log_format.store import ObjectInfo
 from log_format.stores.keys import check_directory, check_key, check_prefix, check_range
 from log_format.stores.retry import RequestFailed, Retry
+from log_format.stores.s3_wire import S3Wire
 
 if TYPE_CHECKING:
+    from botocore.response import StreamingBody
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_s3.type_defs import ListObjectsV2OutputTypeDef
 
@@ -117,7 +122,8 @@ class S3Store:
         self._is_directory_bucket = bucket.endswith(DIRECTORY_BUCKET_SUFFIX)
         self._root = f"{prefix}/" if prefix else ""
         self._retry = Retry(budget_ms=retry_ms_max) if clock is None else Retry(budget_ms=retry_ms_max, clock=clock)
-        self._client = _client(session, max_pool_connections, connect_timeout_ms, read_timeout_ms)
+        session, self._client = _client(session, max_pool_connections, connect_timeout_ms, read_timeout_ms)
+        self._wire = None if self._is_directory_bucket else S3Wire(self._client, session)
 
     @property
     def uri(self) -> str:
@@ -134,11 +140,11 @@ class S3Store:
         full = self._full(key)
 
         def request() -> bytes:
-            answer = self._client.get_object(Bucket=self._bucket, Key=full)
-            if bytes_max is not None and answer["ContentLength"] > bytes_max:
-                answer["Body"].close()  # closes the connection, too: no more of the body is read
-                raise ObjectTooLarge(key, answer["ContentLength"], bytes_max)
-            return answer["Body"].read()
+            size_bytes, body = self._get_object(full, {})
+            if bytes_max is not None and size_bytes > bytes_max:
+                body.close()  # closes the connection, too: no more of the body is read
+                raise ObjectTooLarge(key, size_bytes, bytes_max)
+            return body.read()
 
         return self._read(key, request)
 
@@ -149,12 +155,11 @@ class S3Store:
 
         def request() -> bytes:
             try:
-                answer = self._client.get_object(Bucket=self._bucket, Key=full, Range=wanted)
+                return self._get_object(full, {"Range": wanted})[1].read()
             except botocore.exceptions.ClientError as error:
                 if _status(error) == 416:
                     return b""
                 raise
-            return answer["Body"].read()
 
         return self._read(key, request)
 
@@ -168,7 +173,7 @@ class S3Store:
     def put(self, key: str, data: bytes) -> None:
         """See ``ObjectStore.put``."""
         full = self._full(key)
-        self._change(key, lambda: self._client.put_object(Bucket=self._bucket, Key=full, Body=data), repeatable=True)
+        self._change(key, lambda: self._put_object(full, data, {}), repeatable=True)
 
     def put_if_absent(self, key: str, data: bytes) -> None:
         """See ``ObjectStore.put_if_absent``. Repeated only when it certainly was not carried out."""
@@ -176,7 +181,7 @@ class S3Store:
 
         def request() -> None:
             try:
-                self._client.put_object(Bucket=self._bucket, Key=full, Body=data, IfNoneMatch="*")
+                self._put_object(full, data, {"If-None-Match": "*"})
             except botocore.exceptions.ClientError as error:
                 if _status(error) == 412:
                     raise ObjectExists(key) from None
@@ -208,6 +213,23 @@ class S3Store:
     def list_directories(self, prefix: str) -> Iterator[str]:
         """See ``ObjectStore.list_directories``. One request for every 1,000 directories and objects right below."""
         return self._directories(check_directory(prefix))
+
+    def _get_object(self, full: str, headers: Mapping[str, str]) -> tuple[int, StreamingBody]:
+        """The length of the body, and the body to be read or closed."""
+        if self._wire is not None and (found := self._wire.get(full, headers)) is not None:
+            return found
+        with self._learning(full):
+            answer = self._client.get_object(Bucket=self._bucket, Key=full, **_parameters(headers))
+        return answer["ContentLength"], answer["Body"]
+
+    def _put_object(self, full: str, data: bytes, headers: Mapping[str, str]) -> None:
+        if self._wire is not None and self._wire.put(full, data, headers):
+            return
+        with self._learning(full):
+            self._client.put_object(Bucket=self._bucket, Key=full, Body=data, **_parameters(headers))
+
+    def _learning(self, full: str) -> AbstractContextManager[None]:
+        return nullcontext() if self._wire is None else self._wire.learning(full)
 
     def _objects(self, prefix: str, start_after: str) -> Iterator[ObjectInfo]:
         if start_after.encode() <= prefix.encode():
@@ -277,7 +299,7 @@ class S3Store:
 
 def _client(
     session: boto3.Session | None, max_pool_connections: int, connect_timeout_ms: int, read_timeout_ms: int
-) -> S3Client:
+) -> tuple[boto3.Session, S3Client]:
     settings = botocore.config.Config(
         retries={"total_max_attempts": 1, "mode": "standard"},
         connect_timeout=connect_timeout_ms / 1000,
@@ -297,7 +319,12 @@ def _client(
     except (botocore.exceptions.BotoCoreError, ValueError) as error:
         raise ValueError(f"the AWS settings don't work: {error}") from error
     client.meta.events.unregister("before-call.s3", botocore.handlers.add_expect_header)
-    return client
+    return session, client
+
+
+def _parameters(headers: Mapping[str, str]) -> Any:
+    """boto3's names for these headers: the same without hyphens."""
+    return {name.replace("-", ""): value for name, value in headers.items()}
 
 
 def _translated(request: Callable[[], T]) -> T:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import socket
-import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import boto3
@@ -20,100 +17,25 @@ from log_format.limits import STORE_ATTEMPTS_MAX
 from log_format.store import ObjectStore
 from log_format.stores.s3 import S3Store
 from tests.support.clocks import ManualClock
+from tests.support.fake_s3 import FINE, Answer, FakeS3, error, fake_s3, point_to
 
-DATE = "Wed, 21 Oct 2026 07:28:00 GMT"
 LISTING = b"""<?xml version="1.0"?><ListBucketResult><IsTruncated>false</IsTruncated><EncodingType>url</EncodingType>
 <Contents><Key>prefix/a%2Bb</Key><Size>3</Size><LastModified>2026-10-21T07:28:00.000Z</LastModified></Contents>
 <Contents><Key>prefix/marker/</Key><Size>0</Size><LastModified>2026-10-21T07:28:00.000Z</LastModified></Contents>
 </ListBucketResult>"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Answer:
-    """One answer: a status with an S3 error code or a body; or silence, a closed connection, a body that breaks off."""
-
-    status: int = 200
-    code: str = ""
-    body: bytes = b""
-    breaks_off: bool = False
-    closes: bool = False
-    stalls: bool = False
-
-
-def _error(status: int, code: str) -> _Answer:
-    return _Answer(status=status, code=code)
-
-
-CLOSED = _Answer(closes=True)
-STALLED = _Answer(stalls=True)
-BROKEN = _Answer(body=b"12345", breaks_off=True)
-FINE = _Answer(body=b"12345")
-
-
-@dataclass(slots=True)
-class _FakeServer:
-    """Gives the answers in turn, the last one for ever, and keeps what it was asked."""
-
-    answers: list[_Answer] = field(default_factory=lambda: [FINE])
-    requests: list[tuple[str, str, dict[str, str], bytes]] = field(default_factory=list)
-    url: str = ""
-    released: threading.Event = field(default_factory=threading.Event)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def next_answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> _Answer:
-        with self.lock:
-            self.requests.append((method, path, headers, body))
-            return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-
-
-def _handler(server: _FakeServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def handle_any(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            answer = server.next_answer(self.command, self.path, headers, body)
-            if answer.stalls:
-                server.released.wait(30)
-                return
-            if answer.closes:
-                self.connection.shutdown(socket.SHUT_RDWR)
-                return
-            content = answer.body
-            if answer.code:
-                content = f"<Error><Code>{answer.code}</Code><Message>at hidden-bucket</Message></Error>".encode()
-            self.send_response(answer.status)
-            self.send_header("Last-Modified", DATE)
-            self.send_header("Content-Length", str(len(content) + (10 if answer.breaks_off else 0)))
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(content)
-
-        do_GET = do_PUT = do_HEAD = do_DELETE = handle_any
-
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            pass
-
-    return Handler
+CLOSED = Answer(closes=True)
+STALLED = Answer(stalls=True)
+BROKEN = Answer(body=b"12345", breaks_off=True)
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[_FakeServer]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeS3]:
     """The server, and this process's environment pointing to it."""
-    fake = _FakeServer()
-    http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(fake))
-    thread = threading.Thread(target=http.serve_forever, args=(0.01,))
-    thread.start()
-    fake.url = f"http://127.0.0.1:{http.server_port}"
-    monkeypatch.setenv("AWS_ENDPOINT_URL", fake.url)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "user")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "password")
-    try:
+    with fake_s3() as fake:
+        point_to(fake.url, monkeypatch)
         yield fake
-    finally:
-        fake.released.set()
-        http.shutdown()
-        thread.join()
-        http.server_close()
 
 
 @pytest.fixture(scope="module")
@@ -122,10 +44,18 @@ def session() -> boto3.Session:
     return boto3.Session()
 
 
-@pytest.fixture
-def store(server: _FakeServer, session: boto3.Session) -> S3Store:
-    """A store on the fake server that waits 200 ms for an answer, and whose pauses take no time."""
-    return S3Store("bucket", "prefix", read_timeout_ms=200, retry_ms_max=60_000, session=session, clock=ManualClock())
+@pytest.fixture(params=["by boto3", "by the wire"])
+def store(request: pytest.FixtureRequest, server: FakeS3, session: boto3.Session) -> S3Store:
+    """A store on the fake server that waits 200 ms for an answer, and whose pauses take no time.
+
+    boto3 sends its first hot request, and ``s3_wire`` those after it.
+    """
+    made = S3Store("bucket", "prefix", read_timeout_ms=200, retry_ms_max=60_000, session=session, clock=ManualClock())
+    if request.param == "by the wire":
+        answers, server.answers = server.answers, [Answer()]
+        made.put("first", b"x")
+        server.answers, server.requests = answers, []
+    return made
 
 
 Operation = Callable[[ObjectStore], object]
@@ -143,33 +73,31 @@ REPEATABLE_WRITES = [
 ]
 ALL = [*READS, *REPEATABLE_WRITES, pytest.param(lambda store: store.put_if_absent("a", b"x"), id="put_if_absent")]
 AMBIGUOUS = [
-    pytest.param(_error(500, "InternalError"), id="500"),
-    pytest.param(_error(503, "SlowDown"), id="slow-down"),
-    pytest.param(_Answer(status=502, body=b"<html>bad gateway</html>"), id="502-of-a-proxy"),
-    pytest.param(_Answer(status=504), id="504"),
+    pytest.param(error(500, "InternalError"), id="500"),
+    pytest.param(error(503, "SlowDown"), id="slow-down"),
+    pytest.param(Answer(status=502, body=b"<html>bad gateway</html>"), id="502-of-a-proxy"),
+    pytest.param(Answer(status=504), id="504"),
     pytest.param(CLOSED, id="closed"),
     pytest.param(STALLED, id="time-out"),
 ]
 PASSING = [
-    pytest.param(_error(409, "ConditionalRequestConflict"), id="409"),
-    pytest.param(_error(400, "RequestTimeout"), id="request-not-read-in-time"),
-    pytest.param(_error(429, "TooManyRequests"), id="429"),
+    pytest.param(error(409, "ConditionalRequestConflict"), id="409"),
+    pytest.param(error(400, "RequestTimeout"), id="request-not-read-in-time"),
+    pytest.param(error(429, "TooManyRequests"), id="429"),
 ]
 LASTING = [
-    pytest.param(_error(403, "AccessDenied"), "don't allow", id="access-denied"),
-    pytest.param(_error(403, "InvalidAccessKeyId"), "unknown", id="unknown-key"),
-    pytest.param(_error(404, "NoSuchBucket"), "bucket does not exist", id="no-bucket"),
-    pytest.param(_error(507, "XMinioStorageFull"), "full", id="507"),
-    pytest.param(_error(400, "QuotaExceeded"), "full", id="quota"),
-    pytest.param(_error(501, "NotImplemented"), "does not offer", id="501"),
-    pytest.param(_error(400, "InvalidRequest"), "InvalidRequest", id="400"),
+    pytest.param(error(403, "AccessDenied"), "don't allow", id="access-denied"),
+    pytest.param(error(403, "InvalidAccessKeyId"), "unknown", id="unknown-key"),
+    pytest.param(error(404, "NoSuchBucket"), "bucket does not exist", id="no-bucket"),
+    pytest.param(error(507, "XMinioStorageFull"), "full", id="507"),
+    pytest.param(error(400, "QuotaExceeded"), "full", id="quota"),
+    pytest.param(error(501, "NotImplemented"), "does not offer", id="501"),
+    pytest.param(error(400, "InvalidRequest"), "InvalidRequest", id="400"),
 ]
 
 
 @pytest.mark.parametrize("answer", AMBIGUOUS)
-def test_put_if_absent_is_sent_once_when_it_may_have_happened(
-    store: S3Store, server: _FakeServer, answer: _Answer
-) -> None:
+def test_put_if_absent_is_sent_once_when_it_may_have_happened(store: S3Store, server: FakeS3, answer: Answer) -> None:
     """No answer, or a server's failure, says nothing of what happened: one request, and the caller is told so."""
     server.answers = [answer]
     with pytest.raises(StoreUnavailable) as raised:
@@ -180,11 +108,9 @@ def test_put_if_absent_is_sent_once_when_it_may_have_happened(
 
 
 @pytest.mark.parametrize("answer", PASSING)
-def test_put_if_absent_is_sent_again_when_nothing_was_written(
-    store: S3Store, server: _FakeServer, answer: _Answer
-) -> None:
+def test_put_if_absent_is_sent_again_when_nothing_was_written(store: S3Store, server: FakeS3, answer: Answer) -> None:
     """A refusal that passes by itself is not seen; when it does not pass, nothing has happened, for certain."""
-    server.answers = [answer, answer, _Answer()]
+    server.answers = [answer, answer, Answer()]
     store.put_if_absent("a", b"x")
     assert len(server.requests) == 3
     server.answers = [answer]
@@ -194,18 +120,18 @@ def test_put_if_absent_is_sent_again_when_nothing_was_written(
     assert len(server.requests) == 3 + STORE_ATTEMPTS_MAX
 
 
-def test_put_if_absent_stops_at_the_first_ambiguous_answer(store: S3Store, server: _FakeServer) -> None:
+def test_put_if_absent_stops_at_the_first_ambiguous_answer(store: S3Store, server: FakeS3) -> None:
     """A refusal, then silence: two requests, and it may have happened."""
-    server.answers = [_error(409, "ConditionalRequestConflict"), CLOSED]
+    server.answers = [error(409, "ConditionalRequestConflict"), CLOSED]
     with pytest.raises(StoreUnavailable) as raised:
         store.put_if_absent("a", b"x")
     assert raised.value.may_have_happened is True
     assert len(server.requests) == 2
 
 
-def test_an_existing_object(store: S3Store, server: _FakeServer) -> None:
+def test_an_existing_object(store: S3Store, server: FakeS3) -> None:
     """412 is an answer, not a failure."""
-    server.answers = [_error(412, "PreconditionFailed")]
+    server.answers = [error(412, "PreconditionFailed")]
     with pytest.raises(ObjectExists) as raised:
         store.put_if_absent("a", b"x")
     assert raised.value.key == "a"
@@ -214,26 +140,24 @@ def test_an_existing_object(store: S3Store, server: _FakeServer) -> None:
 
 @pytest.mark.parametrize("operation", REPEATABLE_WRITES)
 @pytest.mark.parametrize("answer", [*AMBIGUOUS, *PASSING])
-def test_writes_that_may_be_repeated_are(
-    store: S3Store, server: _FakeServer, operation: Operation, answer: _Answer
-) -> None:
+def test_writes_that_may_be_repeated_are(store: S3Store, server: FakeS3, operation: Operation, answer: Answer) -> None:
     """put and delete do the same twice as once, so they are sent again whatever came."""
-    server.answers = [answer, _Answer(status=204)]
+    server.answers = [answer, Answer(status=204)]
     operation(store)
     assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize("operation", READS)
 @pytest.mark.parametrize("answer", AMBIGUOUS)
-def test_reads_are_repeated(store: S3Store, server: _FakeServer, operation: Operation, answer: _Answer) -> None:
+def test_reads_are_repeated(store: S3Store, server: FakeS3, operation: Operation, answer: Answer) -> None:
     """A read is sent again whatever came."""
-    server.answers = [answer, _Answer(body=LISTING)]
+    server.answers = [answer, Answer(body=LISTING)]
     operation(store)
     assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize("operation", READS[:2])
-def test_a_body_that_breaks_off_is_read_again(store: S3Store, server: _FakeServer, operation: Operation) -> None:
+def test_a_body_that_breaks_off_is_read_again(store: S3Store, server: FakeS3, operation: Operation) -> None:
     """A body shorter than was said is never taken for the object."""
     server.answers = [BROKEN, BROKEN, FINE]
     assert operation(store) == b"12345"
@@ -244,9 +168,9 @@ def test_a_body_that_breaks_off_is_read_again(store: S3Store, server: _FakeServe
     ("operation", "may_have_happened"),
     [*[(read.values[0], False) for read in READS], *[(write.values[0], True) for write in REPEATABLE_WRITES]],
 )
-def test_retries_end(store: S3Store, server: _FakeServer, operation: Operation, may_have_happened: bool) -> None:
+def test_retries_end(store: S3Store, server: FakeS3, operation: Operation, may_have_happened: bool) -> None:
     """Against a server that only fails every operation ends, and says truly whether it may have happened."""
-    server.answers = [_error(503, "ServiceUnavailable")]
+    server.answers = [error(503, "ServiceUnavailable")]
     with pytest.raises(StoreUnavailable) as raised:
         operation(store)
     assert raised.value.may_have_happened is may_have_happened
@@ -256,7 +180,7 @@ def test_retries_end(store: S3Store, server: _FakeServer, operation: Operation, 
 @pytest.mark.parametrize("operation", [operation for operation in ALL if operation is not HEAD])
 @pytest.mark.parametrize(("answer", "message"), LASTING)
 def test_what_does_not_pass_is_reported_at_once(
-    store: S3Store, server: _FakeServer, operation: Operation, answer: _Answer, message: str
+    store: S3Store, server: FakeS3, operation: Operation, answer: Answer, message: str
 ) -> None:
     """A refusal that only an operator can mend: one request, nothing has happened, and a detail that helps."""
     server.answers = [answer]
@@ -267,9 +191,9 @@ def test_what_does_not_pass_is_reported_at_once(
 
 
 @pytest.mark.parametrize("status", [403, 501, 507])
-def test_head_is_refused_by_status_alone(store: S3Store, server: _FakeServer, status: int) -> None:
+def test_head_is_refused_by_status_alone(store: S3Store, server: FakeS3, status: int) -> None:
     """An answer to HEAD has no body and so no code; it is told from a missing object all the same."""
-    server.answers = [_Answer(status=status)]
+    server.answers = [Answer(status=status)]
     with pytest.raises(StoreUnavailable, match=str(status)) as raised:
         store.head("a")
     assert raised.value.may_have_happened is False
@@ -292,7 +216,7 @@ def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch, operation: 
     assert clock.elapsed_ms > 0
 
 
-def test_without_credentials(server: _FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_credentials(server: FakeS3, monkeypatch: pytest.MonkeyPatch) -> None:
     """Missing credentials are named, nothing is sent, nothing is tried again."""
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
@@ -306,7 +230,7 @@ def test_without_credentials(server: _FakeServer, monkeypatch: pytest.MonkeyPatc
     "answer", [AMBIGUOUS[0], *AMBIGUOUS[-2:], PASSING[-1], *[one.values[0] for one in LASTING[:3]]]
 )
 def test_an_error_keeps_to_itself_where_the_store_is(
-    server: _FakeServer, session: boto3.Session, caplog: pytest.LogCaptureFixture, answer: Any
+    server: FakeS3, session: boto3.Session, caplog: pytest.LogCaptureFixture, answer: Any
 ) -> None:
     """A gateway's clients are told what failed, not of which server, bucket, key or user: the log is."""
     server.answers = [answer]
@@ -319,9 +243,9 @@ def test_an_error_keeps_to_itself_where_the_store_is(
     assert "secret/key" in caplog.text
 
 
-def test_missing_objects(store: S3Store, server: _FakeServer) -> None:
+def test_missing_objects(store: S3Store, server: FakeS3) -> None:
     """404 for the object is an answer, not a failure; deleting what is not there is none either."""
-    server.answers = [_error(404, "NoSuchKey")]
+    server.answers = [error(404, "NoSuchKey")]
     reads: list[Any] = READS[:3]
     for operation in reads:
         with pytest.raises(ObjectMissing):
@@ -330,16 +254,16 @@ def test_missing_objects(store: S3Store, server: _FakeServer) -> None:
     assert len(server.requests) == 4
 
 
-def test_a_range_past_the_end(store: S3Store, server: _FakeServer) -> None:
+def test_a_range_past_the_end(store: S3Store, server: FakeS3) -> None:
     """416 means that there is nothing there; ranges are half-open here and closed on the wire."""
-    server.answers = [_error(416, "InvalidRange")]
+    server.answers = [error(416, "InvalidRange")]
     assert store.get_range("a", 10, 20) == b""
     assert server.requests[0][2]["range"] == "bytes=10-19"
 
 
-def test_what_is_sent(store: S3Store, server: _FakeServer) -> None:
+def test_what_is_sent(store: S3Store, server: FakeS3) -> None:
     """The bucket is in the path, the body is signed, the condition is there; no checksum, no waiting for 100 Continue."""
-    server.answers = [_Answer()]
+    server.answers = [Answer()]
     store.put_if_absent("a+b c/é", b"payload")
     store.put("a", b"payload")
     [(method, path, headers, body), (_, _, other_headers, _)] = server.requests
@@ -374,14 +298,14 @@ class _Empty:
         return iter(())
 
 
-def test_a_listing_hides_what_is_no_object(store: S3Store, server: _FakeServer) -> None:
+def test_a_listing_hides_what_is_no_object(store: S3Store, server: FakeS3) -> None:
     """Keys come decoded and relative to the prefix; the markers that consoles leave for empty directories are hidden."""
-    server.answers = [_Answer(body=LISTING)]
+    server.answers = [Answer(body=LISTING)]
     [found] = store.list("")
     assert (found.key, found.size_bytes, found.modified_at_ms) == ("a+b", 3, 1792567680000)
 
 
-def test_a_listing_that_can_hold_nothing_sends_nothing(store: S3Store, server: _FakeServer) -> None:
+def test_a_listing_that_can_hold_nothing_sends_nothing(store: S3Store, server: FakeS3) -> None:
     """When all keys of the prefix come before the start there is nothing to ask."""
     assert list(store.list("a/", start_after="b")) == []
     assert server.requests == []
