@@ -165,6 +165,11 @@ class Group(Generic[ItemT, OutcomeT]):
         """In the order of submission."""
         return [each.item for each in self.pending]
 
+    @property
+    def is_next(self) -> bool:
+        """Whether every group that was taken before has ended."""
+        return self._before is None or self._before.done()
+
     def make_way(self) -> None:
         """Let the next group be taken beside this one."""
         if not self.way_made.done():

@@ -131,16 +131,29 @@ class OpenTable(Generic[StateT]):
         return committed
 
     async def commit_in_turn(
-        self, change: TableChange[StateT, ResultT], begun: asyncio.Event | None = None
+        self,
+        change: TableChange[StateT, ResultT],
+        begun: asyncio.Event | None = None,
+        *,
+        prepare: Callable[[Committer[StateT]], object] | None = None,
     ) -> Committed[StateT, ResultT]:
-        """Make a change after those before it; sets ``begun`` then. Raises what ``Committer.commit`` raises."""
+        """Make a change after those before it; sets ``begun`` then. ``prepare`` goes before it in the same thread.
+
+        Raises what ``Committer.commit`` raises, and ``prepare``.
+        """
+
+        def made() -> Committed[StateT, ResultT]:
+            if prepare is not None:
+                prepare(self._committer)
+            return self._committer.commit(change)
+
         try:
             async with self._commit_lock:
                 if begun is not None:
                     begun.set()
                 self.commit_base = self.log.state
                 try:
-                    return await self._access.write_pool.run(self._committer.commit, change)
+                    return await self._access.write_pool.run(made)
                 finally:
                     self.commit_base = None
         finally:
