@@ -11,29 +11,40 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Final
 
+StrPath = str | os.PathLike[str]
+
+_READABLE: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _DIRECTORY: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 @contextmanager
-def parent_of(root: Path, key: str) -> Iterator[tuple[int, str]]:
+def parent_of(root: StrPath, key: str) -> Iterator[tuple[int, str]]:
     """A descriptor of the directory that holds the object ``key``, for ``dir_fd`` only, and the object's name there.
 
     Raises ``OSError``: ``ELOOP`` where a directory on the way is a symbolic link.
     """
     *names, name = key.split("/")
-    descriptor = _open_directory(root, names)
+    descriptor = _open_directory(root, names, _DIRECTORY)
     try:
         yield descriptor, name
     finally:
         os.close(descriptor)
 
 
-def check_way(root: Path, directory: str) -> None:
+def open_beneath(root: StrPath, directory: str, *, to_sync: bool) -> int:
+    """A descriptor of ``directory`` below ``root`` (empty: the root itself), to be closed by the caller.
+
+    It is for ``dir_fd``, and with ``to_sync`` for ``fsync``, too. Raises ``OSError`` as ``parent_of``.
+    """
+    names = [name for name in directory.split("/") if name]
+    return _open_directory(root, names, _READABLE if to_sync else _DIRECTORY)
+
+
+def check_way(root: StrPath, directory: str) -> None:
     """Raise ``OSError`` unless ``directory``, below ``root``, can be reached without a symbolic link."""
-    os.close(_open_directory(root, [name for name in directory.split("/") if name]))
+    os.close(open_beneath(root, directory, to_sync=False))
 
 
 def link_error(path: object) -> OSError:
@@ -41,12 +52,14 @@ def link_error(path: object) -> OSError:
     return OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
 
 
-def _open_directory(root: Path, names: Sequence[str]) -> int:
-    descriptor = os.open(root, _DIRECTORY)
-    for name in names:
+def _open_directory(root: StrPath, names: Sequence[str], last_flags: int) -> int:
+    descriptor = os.open(root, _DIRECTORY if names else last_flags)
+    last = len(names) - 1
+    for index, name in enumerate(names):
         above = descriptor
         try:
-            descriptor = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+            flags = last_flags if index == last else _DIRECTORY
+            descriptor = os.open(name, flags | os.O_NOFOLLOW, dir_fd=above)
         except NotADirectoryError:
             # The system gives this error for a link here, and for a file.
             if _is_link(name, above):

@@ -29,39 +29,47 @@ class DurableDirectories:
     Below the root a symbolic link is not taken for a directory.
     """
 
-    def __init__(self, root: Path, *, fsync: bool, permissions: Permissions = PRIVATE) -> None:
+    def __init__(self, root: str, *, fsync: bool, permissions: Permissions = PRIVATE) -> None:
         self._root = root
         self._permissions = permissions
         self._fsync = fsync
         self._lock = threading.Lock()
-        self._remembered: OrderedDict[Path, int] = OrderedDict()
-        self._doubtful: set[Path] = set()
+        self._remembered: OrderedDict[str, tuple[int, int, int]] = OrderedDict()
+        """A directory's open descriptor, device and inode."""
+        self._doubtful: set[str] = set()
 
     def __del__(self) -> None:
         while self._remembered:
-            os.close(self._remembered.popitem()[1])
+            os.close(self._remembered.popitem()[1][0])
 
-    def make(self, path: Path) -> None:
+    def make(self, path: str) -> None:
         """Make ``path`` (the root or a directory below it) with its parents. It survives a crash once this returns."""
-        if not self._fsync and path.is_dir():
-            return
-        if self._fsync and self._is_remembered(path):
+        try:
+            status = os.stat(path)  # noqa: PTH116 - hot: an object of the path costs as much
+        except OSError:
+            status = None
+        if status is not None and (self._is_remembered(path, status) if self._fsync else stat.S_ISDIR(status.st_mode)):
             return
         if path == self._root:
-            self._make_root(path)
+            self._make_root(Path(path))
         else:
-            self.make(path.parent)
+            above = path.rpartition("/")[0]
+            self.make(above)
             _make_directory(path, self._permissions)
-            self.sync(path.parent)
+            self.sync(above)
         if self._fsync:
             self._remember(path)
 
-    def sync(self, path: Path) -> None:
-        """Make the present entries of the directory ``path`` durable."""
+    def is_made(self, path: str, descriptor: int) -> bool:
+        """Whether the directory ``path``, open as ``descriptor``, is known to survive a crash."""
+        return not self._fsync or self._is_remembered(path, os.fstat(descriptor))
+
+    def sync(self, path: str, descriptor: int | None = None) -> None:
+        """Make the present entries of the directory ``path`` durable. ``descriptor``: it is open already, to be read."""
         if not self._fsync:
             return
         try:
-            sync_directory(path)
+            sync_directory(path, descriptor)
         except FileNotFoundError:
             pass  # removed meanwhile, so it was empty: nothing to make durable
         except OSError:
@@ -72,7 +80,7 @@ class DurableDirectories:
             with self._lock:
                 self._doubtful.discard(path)
 
-    def settle(self, path: Path) -> None:
+    def settle(self, path: str) -> None:
         """Sync the directory ``path`` again if its last sync failed."""
         if self._doubtful and path in self._doubtful:
             self.sync(path)
@@ -84,45 +92,47 @@ class DurableDirectories:
             missing.append(path)
             path = path.parent
         for directory in reversed(missing):
-            _make_directory(directory, PRIVATE)
-            self.sync(directory.parent)
+            _make_directory(str(directory), PRIVATE)
+            self.sync(str(directory.parent))
 
-    def _is_remembered(self, path: Path) -> bool:
+    def _is_remembered(self, path: str, status: os.stat_result) -> bool:
         with self._lock:
-            descriptor = self._remembered.get(path)
-            if descriptor is None:
+            known = self._remembered.get(path)
+            if known is None:
                 return False
-            try:
-                same = os.path.samestat(os.fstat(descriptor), path.stat())
-            except OSError:
-                same = False
+            same = known[1:] == (status.st_dev, status.st_ino)
             if same:
                 self._remembered.move_to_end(path)
             else:
-                os.close(self._remembered.pop(path))
+                os.close(self._remembered.pop(path)[0])
             return same
 
-    def _remember(self, path: Path) -> None:
+    def _remember(self, path: str) -> None:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        status = os.fstat(descriptor)
         with self._lock:
             stale = self._remembered.pop(path, None)
-            self._remembered[path] = descriptor
+            self._remembered[path] = (descriptor, status.st_dev, status.st_ino)
             if stale is None and len(self._remembered) > DIRECTORIES_REMEMBERED_MAX:
                 stale = self._remembered.popitem(last=False)[1]
         if stale is not None:
-            os.close(stale)
+            os.close(stale[0])
 
 
-def sync_directory(path: Path) -> None:
-    """Make the entries of the directory durable. Raises ``OSError``."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+def sync_directory(path: str, descriptor: int | None = None) -> None:
+    """Make the entries of the directory durable. ``descriptor``: as in ``DurableDirectories.sync``. Raises ``OSError``."""
+    if descriptor is not None:
         os.fsync(descriptor)
+        return
+    opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(opened)
     finally:
-        os.close(descriptor)
+        os.close(opened)
 
 
-def _make_directory(path: Path, permissions: Permissions) -> None:
+def _make_directory(directory: str, permissions: Permissions) -> None:
+    path = Path(directory)
     try:
         path.mkdir(mode=permissions.directory_mode)
     except FileExistsError as error:
@@ -130,7 +140,7 @@ def _make_directory(path: Path, permissions: Permissions) -> None:
         if stat.S_ISLNK(mode):
             raise link_error(path) from error
         if not stat.S_ISDIR(mode):  # an object has this name; FileExistsError means something else to the caller
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from error
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), directory) from error
     else:
         if permissions.shared:
             path.chmod(permissions.directory_mode | (path.stat().st_mode & stat.S_ISGID))

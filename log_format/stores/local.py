@@ -20,7 +20,6 @@ import os
 import stat
 import sys
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -29,7 +28,7 @@ from typing import Final
 from log_format.errors import ObjectExists, ObjectMissing, ObjectTooLarge, StoreUnavailable
 from log_format.limits import DIRECTORY_ATTEMPTS_MAX, TEMPORARY_FILE_AGE_MAX_MS
 from log_format.store import ObjectInfo
-from log_format.stores.beneath import link_error, parent_of
+from log_format.stores.beneath import link_error, open_beneath, parent_of
 from log_format.stores.durable_directory import DurableDirectories
 from log_format.stores.keys import TEMPORARY, check_directory, check_key, check_prefix, check_range
 from log_format.stores.local_list import list_directories, list_objects
@@ -62,10 +61,12 @@ class LocalStore:
         self._root = Path(directory).absolute()
         if self._root.exists() and not self._root.is_dir():
             raise ValueError(f"{self._root} is not a directory")
-        self._temporary = self._root / TEMPORARY
+        self._base = str(self._root)
+        """The root as text: paths as objects would cost as much as the system calls."""
+        self._temporary = f"{self._base}/{TEMPORARY}"
         self._fsync = fsync
         self._permissions = permissions_below(self._root)
-        self._directories = DurableDirectories(self._root, fsync=fsync, permissions=self._permissions)
+        self._directories = DurableDirectories(self._base, fsync=fsync, permissions=self._permissions)
         self._remove_stale()
 
     @property
@@ -102,7 +103,7 @@ class LocalStore:
         """See ``ObjectStore.head``."""
         path = self._path(key)
         try:
-            self._directories.settle(path.parent)
+            self._directories.settle(_above(path))
             status = self._status(key)
         except OSError as error:
             raise _reading_failed(key, error) from error
@@ -114,28 +115,28 @@ class LocalStore:
 
     def put(self, key: str, data: bytes) -> None:
         """See ``ObjectStore.put``."""
-        path = self._path(key)
-        self._write(key, path, data, lambda temporary, parent: os.rename(temporary, path.name, dst_dir_fd=parent))
+        self._write(key, data, replace=True)
 
     def put_if_absent(self, key: str, data: bytes) -> None:
         """See ``ObjectStore.put_if_absent``."""
         path = self._path(key)
-        with suppress(OSError):
-            if stat.S_ISREG(self._status(key).st_mode):  # saves the upload; the link below decides
-                raise self._exists(key, path)
+        if os.path.lexists(path):
+            with suppress(OSError):
+                if stat.S_ISREG(self._status(key).st_mode):  # saves the upload; the link below decides
+                    raise self._exists(key, path)
         try:
-            self._write(key, path, data, lambda temporary, parent: os.link(temporary, path.name, dst_dir_fd=parent))
+            self._write(key, data, replace=False)
         except FileExistsError as error:
-            if path.is_symlink():
+            if Path(path).is_symlink():
                 raise _refused(key, link_error(path)) from error
-            if path.is_dir():
+            if Path(path).is_dir():
                 raise _refused(key, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))) from error
             raise self._exists(key, path) from None
 
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
         """See ``ObjectStore.list``. Each directory is read as a whole when the listing reaches it."""
         check_prefix(prefix)
-        return list_objects(self._root, prefix, start_after, self._directories.settle)
+        return list_objects(self._root, prefix, start_after, lambda path: self._directories.settle(str(path)))
 
     def list_directories(self, prefix: str) -> Iterator[str]:
         """See ``ObjectStore.list_directories``."""
@@ -146,7 +147,7 @@ class LocalStore:
         """See ``ObjectStore.delete``."""
         path = self._path(key)
         try:
-            with parent_of(self._root, key) as (descriptor, name):
+            with parent_of(self._base, key) as (descriptor, name):
                 if stat.S_ISDIR(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
                     return
                 os.unlink(name, dir_fd=descriptor)
@@ -157,27 +158,27 @@ class LocalStore:
         except OSError as error:
             raise _refused(key, error) from error
         try:
-            self._directories.sync(path.parent)  # even when it was absent: an earlier delete may not be durable yet
+            self._directories.sync(_above(path))  # even when it was absent: an earlier delete may not be durable yet
         except OSError as error:
             raise StoreUnavailable(key, _describe(error), may_have_happened=True) from error
-        parent = path.parent
+        parent = _above(path)
         with suppress(OSError):
-            while parent != self._root:
-                parent.rmdir()
-                parent = parent.parent
+            while parent != self._base:
+                Path(parent).rmdir()
+                parent = _above(parent)
 
-    def _path(self, key: str) -> Path:
-        return self._root / check_key(key)
+    def _path(self, key: str) -> str:
+        return f"{self._base}/{check_key(key)}"
 
     def _status(self, key: str) -> os.stat_result:
-        with parent_of(self._root, key) as (parent, name):
+        with parent_of(self._base, key) as (parent, name):
             return os.stat(name, dir_fd=parent, follow_symlinks=False)
 
     def _read(self, key: str, read: Callable[[int, int], bytes]) -> bytes:
         path = self._path(key)
         try:
-            self._directories.settle(path.parent)
-            with parent_of(self._root, key) as (parent, name):
+            self._directories.settle(_above(path))
+            with parent_of(self._base, key) as (parent, name):
                 # Not blocking: a pipe in an object's stead must not stop the reader.
                 descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=parent)
             try:
@@ -190,17 +191,18 @@ class LocalStore:
         except OSError as error:
             raise _reading_failed(key, error) from error
 
-    def _write(self, key: str, path: Path, data: bytes, publish: Callable[[Path, int], object]) -> None:
-        """Write ``data`` to a temporary file; ``publish`` then gives it its name in the directory of the given descriptor, or
-        raises ``FileExistsError``."""
-        temporary = self._temporary / f"{os.getpid()}-{uuid.uuid4().hex}"
+    def _write(self, key: str, data: bytes, *, replace: bool) -> None:
+        """Write ``data`` to a temporary file, then give it its name. Raises ``FileExistsError`` unless it may ``replace``."""
+        above = _above(self._path(key))
+        temporary = f"{self._temporary}/{os.getpid()}-{os.urandom(16).hex()}"
+        is_moved = False
         try:
             try:
                 self._write_temporary(temporary, data)
             except OSError as error:
                 raise _refused(key, error) from error
             try:
-                self._publish(key, path, temporary, publish)
+                parent = self._publish(key, above, temporary, replace=replace)
             except FileExistsError:
                 raise
             except OSError as error:
@@ -210,15 +212,19 @@ class LocalStore:
                     may_have_happened=error.errno in _OUTCOME_UNKNOWN,
                     may_pass=error.errno not in _FOR_GOOD,
                 ) from error
+            is_moved = replace
             try:
-                self._directories.sync(path.parent)
+                self._directories.sync(above, parent)
             except OSError as error:
                 raise StoreUnavailable(key, _describe(error), may_have_happened=True) from error
+            finally:
+                os.close(parent)
         finally:
-            with suppress(OSError):
-                temporary.unlink()
+            if not is_moved:
+                with suppress(OSError):
+                    os.unlink(temporary)  # noqa: PTH108 - hot, as above
 
-    def _write_temporary(self, temporary: Path, data: bytes) -> None:
+    def _write_temporary(self, temporary: str, data: bytes) -> None:
         self._directories.make(self._temporary)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
@@ -232,32 +238,55 @@ class LocalStore:
         finally:
             os.close(descriptor)
 
-    def _publish(self, key: str, path: Path, temporary: Path, publish: Callable[[Path, int], object]) -> None:
+    def _publish(self, key: str, above: str, temporary: str, *, replace: bool) -> int:
+        """Give the file its name; the descriptor of its directory, which the caller closes. Raises ``OSError``."""
+        directory, _, name = key.rpartition("/")
         for attempt in range(DIRECTORY_ATTEMPTS_MAX):
             try:
-                self._directories.make(path.parent)
-                with parent_of(self._root, key) as (parent, _):
-                    publish(temporary, parent)
+                parent = self._durable(directory, above)
+                try:
+                    if replace:
+                        os.rename(temporary, name, dst_dir_fd=parent)
+                    else:
+                        os.link(temporary, name, dst_dir_fd=parent)
+                except BaseException:
+                    os.close(parent)
+                    raise
             except FileNotFoundError:  # a delete removed the directory meanwhile
-                if attempt + 1 == DIRECTORY_ATTEMPTS_MAX or not temporary.exists():
+                if attempt + 1 == DIRECTORY_ATTEMPTS_MAX or not Path(temporary).exists():
                     raise
             else:
-                return
+                return parent
+        raise AssertionError("the last attempt returns or raises")
 
-    def _exists(self, key: str, path: Path) -> ObjectExists | StoreUnavailable:
+    def _durable(self, directory: str, path: str) -> int:
+        """A descriptor of the directory, which survives a crash; made if need be. Raises ``OSError``."""
+        with suppress(FileNotFoundError):
+            parent = open_beneath(self._base, directory, to_sync=self._fsync)
+            if self._directories.is_made(path, parent):
+                return parent
+            os.close(parent)
+        self._directories.make(path)
+        return open_beneath(self._base, directory, to_sync=self._fsync)
+
+    def _exists(self, key: str, path: str) -> ObjectExists | StoreUnavailable:
         try:
-            self._directories.settle(path.parent)
+            self._directories.settle(_above(path))
         except OSError as error:
             return StoreUnavailable(key, _describe(error), may_have_happened=True)
         return ObjectExists(key)
 
     def _remove_stale(self) -> None:
         oldest = time.time() - TEMPORARY_FILE_AGE_MAX_MS / 1000
-        with suppress(OSError), parent_of(self._root, f"{TEMPORARY}/any") as (descriptor, _):
+        with suppress(OSError), parent_of(self._base, f"{TEMPORARY}/any") as (descriptor, _):
             for name in os.listdir(self._temporary):  # noqa: PTH208 - names alone
                 with suppress(OSError):
                     if os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mtime < oldest:
                         os.unlink(name, dir_fd=descriptor)
+
+
+def _above(path: str) -> str:
+    return path.rpartition("/")[0]
 
 
 def _read_range(descriptor: int, start: int, end: int) -> bytes:

@@ -160,7 +160,7 @@ def test_a_directory_that_can_not_be_synced(
 ) -> None:
     """When only the name did not reach the disk it may have happened; no reader sees the object before a sync succeeds."""
 
-    def fail(_: Path) -> None:
+    def fail(*_: object) -> None:
         raise _error(errno.EIO)
 
     local_store.put("a/b", b"x")
@@ -212,9 +212,9 @@ def test_every_new_directory_is_synced_into_its_parent(tmp_path: Path, monkeypat
     synced: list[str] = []
     real = durable_directory.sync_directory
 
-    def sync(path: Path) -> None:
-        real(path)
-        synced.append(str(path.relative_to(tmp_path)))
+    def sync(path: str, descriptor: int | None = None) -> None:
+        real(path, descriptor)
+        synced.append(str(Path(path).relative_to(tmp_path)))
 
     monkeypatch.setattr(durable_directory, "sync_directory", sync)
     store = LocalStore(tmp_path / "x/store")
@@ -251,7 +251,7 @@ def test_remembered_directories_are_bounded(tmp_path: Path, monkeypatch: pytest.
 def test_a_delete_that_can_not_be_synced(local_store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """A delete that may come undone in a crash is not reported as done; repeated when the disk is back, it is."""
 
-    def fail(_: Path) -> None:
+    def fail(*_: object) -> None:
         raise _error(errno.EIO)
 
     local_store.put("a/b", b"x")
