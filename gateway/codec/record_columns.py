@@ -64,7 +64,7 @@ def incoming(pieces: Sequence[RecordColumns], places: Places) -> IncomingRecords
     _check_header_counts(headers, places)
     table = pa.Table.from_arrays(
         [
-            _timestamps(_joined(pieces, "timestamps", pa.int64())),
+            _timestamps(pieces),
             _joined(pieces, "keys", pa.binary()),
             _joined(pieces, "values", pa.binary()),
             headers,
@@ -99,7 +99,7 @@ def _joined(pieces: Sequence[RecordColumns], name: str, type_: pa.DataType) -> p
     return pa.concat_arrays(arrays) if arrays else pa.array([], type_)
 
 
-def _timestamps(milliseconds: pa.Array) -> pa.Array:
-    if milliseconds.null_count == len(milliseconds):
-        return pa.nulls(len(milliseconds), TIMESTAMP)
-    return milliseconds.cast(pa.timestamp("ms", tz="UTC")).cast(TIMESTAMP)
+def _timestamps(pieces: Sequence[RecordColumns]) -> pa.Array:
+    if all(piece.timestamps is None for piece in pieces):
+        return pa.nulls(sum(map(len, pieces)), TIMESTAMP)
+    return _joined(pieces, "timestamps", pa.int64()).cast(pa.timestamp("ms", tz="UTC")).cast(TIMESTAMP)

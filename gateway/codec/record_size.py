@@ -8,13 +8,11 @@ from gateway.codec.incoming import IncomingRecords
 from gateway.codec.refusal import BadRecords
 from log_format.errors import ErrorCode
 from log_format.limits import REPORTED_ERRORS_MAX
-from log_format.records.size import record_bytes, record_bytes_at_most
+from log_format.records.size import record_bytes
 
 
 def refuse_large(incoming: IncomingRecords, message_bytes_max: int) -> None:
     """Raise ``RequestRefused`` (413 ``RECORD_TOO_LARGE``, ``limit_bytes``) naming the records above ``message_bytes_max``."""
-    if record_bytes_at_most(incoming.records) <= message_bytes_max:
-        return
     sizes = record_bytes(incoming.records)
     large = np.flatnonzero(sizes > message_bytes_max)
     if not len(large):

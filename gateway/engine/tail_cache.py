@@ -84,11 +84,14 @@ class TailCache:
         self._flushes: deque[CachedFlush] = deque()
         self._partitions: dict[tuple[str, int], _PartitionTail] = {}
 
-    def add(self, topic_id: str, records: pa.Table, runs: Sequence[Appended]) -> None:
-        """Add a flush whose commit stands, newer than all before it. ``records`` must not be slices of something larger."""
+    def add(self, topic_id: str, records: pa.Table, runs: Sequence[Appended], nbytes: int) -> None:
+        """Add a flush whose commit stands, newer than all before it.
+
+        ``records`` must not be slices of something larger; they take ``nbytes``.
+        """
         rows = records.num_rows
         # 8 bytes a row for the sums of sizes, made on first use.
-        size = records.nbytes + rows * 8 + _FLUSH_OVERHEAD_BYTES + _RUN_OVERHEAD_BYTES * len(runs)
+        size = nbytes + rows * 8 + _FLUSH_OVERHEAD_BYTES + _RUN_OVERHEAD_BYTES * len(runs)
         if size > self.bytes_max:
             return
         flush = CachedFlush(topic_id, records, size, tuple(run.partition for run in runs))

@@ -272,7 +272,8 @@ class Writer:
             if isinstance(places, tuple) and places
         ]
         if standing and records is not None:
-            self._tail.add(standing[0][0], records, _runs(places for _, places in standing))
+            runs = _runs(places for _, places in standing)
+            self._tail.add(standing[0][0], records, runs, flush.append.nbytes)
             self._metrics.appended_records.inc(records.num_rows)
 
 

@@ -24,7 +24,7 @@ from log_format.clock import Clock
 from log_format.errors import ErrorCode, RequestRefused, UnknownPartition
 from log_format.records.partitioner import partition_for_key
 from log_format.records.schema import BATCH_SCHEMA
-from log_format.records.size import record_bytes
+from log_format.records.size import largest_record_bytes
 from log_format.topic.append import Batch
 from log_format.topic.appended import Duplicate
 from log_format.topic.producers import ProducerStamp, SequenceCheck
@@ -111,8 +111,10 @@ def batch_of(
     if not len(incoming):
         # The sequence is used up all the same.
         return None if headers.stamp is None else _nothing(state.topic_id, headers)
+    largest_bytes = largest_record_bytes(incoming.records)
     if not is_stored:
-        refuse_large(incoming, state.config.integer("max.message.bytes"))
+        if largest_bytes > state.config.integer("max.message.bytes"):
+            refuse_large(incoming, state.config.integer("max.message.bytes"))
         if state.config.needs_keys:
             refuse_keyless(incoming)
     records, partitions = route(
@@ -129,7 +131,7 @@ def batch_of(
         topic_id=state.topic_id,
         records=records,
         partitions=partitions,
-        record_bytes_max=int(record_bytes(records).max()),
+        record_bytes_max=largest_bytes,
         partition_count=state.partition_count if routing.partition is None else None,
         stamp=headers.stamp,
         expected_offset=headers.expected_offset,

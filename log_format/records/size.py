@@ -6,12 +6,17 @@ too: beyond the first ``HEADERS_FREE`` of a record the headers count at least ``
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from log_format.limits import HEADER_BYTES_MIN, HEADERS_FREE
+
+FEW: Final = 4
+"""Up to so many records are measured one by one: cheaper than starting the array form."""
 
 
 def record_bytes(records: pa.Table) -> npt.NDArray[np.int64]:
@@ -27,10 +32,26 @@ def record_bytes(records: pa.Table) -> npt.NDArray[np.int64]:
     return sizes
 
 
+def largest_record_bytes(records: pa.Table) -> int:
+    """The size of the largest of ``records``, of which there is at least one."""
+    headers = records.column("headers")
+    if records.num_rows <= FEW and headers.null_count == len(headers):
+        return max(
+            sum(map(_length, record))
+            for record in zip(*(records.column(name) for name in ("key", "value")), strict=True)
+        )
+    return int(record_bytes(records).max())
+
+
 def record_bytes_at_most(records: pa.Table) -> int:
     """An upper bound of the sizes of ``records`` together, without a look at each."""
     # An empty header takes 8 bytes of its column.
     return int(records.nbytes + records.column("headers").nbytes)
+
+
+def _length(scalar: pa.BinaryScalar) -> int:
+    buffer = scalar.as_buffer()
+    return 0 if buffer is None else int(buffer.size)
 
 
 def _lengths(lengths: pa.ChunkedArray | pa.Array) -> npt.NDArray[np.int64]:

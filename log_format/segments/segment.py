@@ -23,6 +23,7 @@ import mmap
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -98,6 +99,8 @@ class EncodedSegment:
     footer_start: int
     footer_crc32: int
     record_count: int
+    nbytes: int
+    """Bytes of the records as an Arrow table."""
 
     def ref(self, path: str) -> SegmentRef:
         """The reference for this segment stored at ``path``, relative to the topic's table."""
@@ -121,17 +124,20 @@ def encode_segment(
     places = _places(records)
     if records.column("value").num_chunks * _CHUNK_RECORDS_MIN > records.num_rows:
         records = records.combine_chunks()
+    nbytes = records.nbytes
     run_starts = places.run_starts
-    group_starts = _row_group_starts(records, run_starts, row_group_bytes_max)
-    data, group_positions = _write(
-        records, group_starts, places.spans(group_starts), _writer_options(records, run_starts, compression)
-    )
-    footer_start = int(group_positions[-1])
-    run_positions = group_positions[np.searchsorted(group_starts, np.append(run_starts, records.num_rows))]
+    group_starts = _row_group_starts(records, nbytes, run_starts, row_group_bytes_max)
+    run_spans = places.spans(run_starts)
+    group_spans = run_spans if group_starts is run_starts else places.spans(group_starts)
+    data, positions = _write(records, nbytes, group_spans, _writer_options(records, run_starts, compression))
+    footer_start = positions[-1]
+    if group_starts is not run_starts:
+        first_groups = np.searchsorted(group_starts, np.append(run_starts, records.num_rows))
+        positions = [positions[index] for index in first_groups.tolist()]
     runs = tuple(
-        Run(partition, base_offset, end_offset, record_count, size_bytes, min_timestamp_ms, max_timestamp_ms)
-        for (partition, base_offset, end_offset, record_count, min_timestamp_ms, max_timestamp_ms), size_bytes in zip(
-            places.spans(run_starts), np.diff(run_positions).tolist(), strict=True
+        Run(partition, base_offset, end_offset, record_count, end - start, min_timestamp_ms, max_timestamp_ms)
+        for (partition, base_offset, end_offset, record_count, min_timestamp_ms, max_timestamp_ms), (start, end) in zip(
+            run_spans, pairwise(positions), strict=True
         )
     )
     return EncodedSegment(
@@ -140,6 +146,7 @@ def encode_segment(
         footer_start=footer_start,
         footer_crc32=zlib.crc32(memoryview(data)[footer_start:]),
         record_count=records.num_rows,
+        nbytes=nbytes,
     )
 
 
@@ -208,6 +215,18 @@ class _Places:
 
     def spans(self, starts: npt.NDArray[np.intp]) -> list[_Span]:
         """The span from each of ``starts`` to the next or the end. No span may cross partitions."""
+        if len(starts) == 1:  # a small flush: each call of numpy would cost as much as the work
+            first, offsets, timestamps = int(starts[0]), self.offsets, self.timestamps[starts[0] :]
+            return [
+                (
+                    int(self.partitions[first]),
+                    int(offsets[first]),
+                    int(offsets[-1]) + 1,
+                    len(offsets) - first,
+                    int(timestamps.min()) // 1000,
+                    int(timestamps.max()) // 1000,
+                )
+            ]
         last = np.append(starts[1:], len(self.offsets)) - 1
         return list(
             zip(
@@ -232,25 +251,27 @@ def _places(records: pa.Table) -> _Places:
     offsets = records.column("offset").to_numpy()
     timestamps = records.column("timestamp").to_numpy().view(np.int64)
     # Few numpy calls over all records: each may release the interpreter's lock and wait for it.
-    run_starts = np.append(0, np.flatnonzero(np.diff(partitions)) + 1)
+    run_starts = np.zeros(1, np.intp)
+    if len(partitions) > 1:
+        run_starts = np.append(run_starts, np.flatnonzero(np.diff(partitions)) + 1)
     if partitions[0] < 0 or int(offsets[run_starts].min()) < 0:
         raise ValueError("a partition or an offset is negative")
-    steps = np.diff(offsets)
-    steps[run_starts[1:] - 1] = 1
-    if np.any(np.diff(partitions[run_starts]) < 0) or int(steps.min(initial=1)) <= 0:
-        raise ValueError("records are not strictly sorted by partition and offset")
+    if len(partitions) > 1:
+        steps = np.diff(offsets)
+        steps[run_starts[1:] - 1] = 1
+        if np.any(np.diff(partitions[run_starts]) < 0) or int(steps.min()) <= 0:
+            raise ValueError("records are not strictly sorted by partition and offset")
     return _Places(partitions, offsets, timestamps, run_starts)
 
 
 def _row_group_starts(
-    records: pa.Table, run_starts: npt.NDArray[np.intp], row_group_bytes_max: int
+    records: pa.Table, nbytes: int, run_starts: npt.NDArray[np.intp], row_group_bytes_max: int
 ) -> npt.NDArray[np.intp]:
     """The index of each row group's first record: at each run's start, and wherever a row group has reached the maximum."""
+    if nbytes <= row_group_bytes_max:
+        return run_starts
     run_lengths = np.diff(run_starts, append=records.num_rows)
-    if (
-        records.nbytes <= row_group_bytes_max
-        or _largest_run_bytes(records, run_starts, run_lengths) <= row_group_bytes_max
-    ):
+    if _largest_run_bytes(records, run_starts, run_lengths) <= row_group_bytes_max:
         return run_starts
     ends = np.cumsum(record_bytes(records) + FIXED_RECORD_BYTES)
     bytes_before_run = np.where(run_starts > 0, ends[run_starts - 1], 0)
@@ -315,6 +336,8 @@ def _columns(compressed: Sequence[str], keys_repeat: bool, compression: str) -> 
 
 def _keys_repeat(keys: pa.ChunkedArray, run_starts: npt.NDArray[np.intp]) -> bool:
     """Whether a dictionary of keys pays: in a sample of the longest run each key comes twice or more on average."""
+    if len(keys) < _KEY_SAMPLE_RECORDS_MIN:
+        return False
     run_lengths = np.diff(run_starts, append=len(keys))
     longest = int(np.argmax(run_lengths))
     length = min(int(run_lengths[longest]), _KEY_SAMPLE_RECORDS)
@@ -325,27 +348,27 @@ def _keys_repeat(keys: pa.ChunkedArray, run_starts: npt.NDArray[np.intp]) -> boo
 
 
 def _write(
-    records: pa.Table, group_starts: npt.NDArray[np.intp], spans: Sequence[_Span], options: Mapping[str, Any]
-) -> tuple[bytes, npt.NDArray[np.int64]]:
-    """The object, and the positions of its row groups, followed by the footer's."""
+    records: pa.Table, nbytes: int, spans: Sequence[_Span], options: Mapping[str, Any]
+) -> tuple[bytes, list[int]]:
+    """The object, and the positions of its row groups, followed by the footer's. The records are ``nbytes`` of Arrow."""
     # Untouched memory costs nothing, so the bound is generous: no codec or encoding doubles its input, and a row group's page
     # headers and metadata take about 1 KiB. A native sink needs the interpreter's lock less often than one write a page, and a
     # busy gateway's event loop would give it back late.
-    buffer = pa.allocate_buffer(2 * records.nbytes + 64 * 1024 + 8 * 1024 * len(spans))
+    buffer = pa.allocate_buffer(2 * nbytes + 64 * 1024 + 8 * 1024 * len(spans))
     sink = pa.FixedSizeBufferWriter(buffer)
     view = memoryview(buffer)
-    positions = np.empty(len(spans) + 1, dtype=np.int64)
+    positions = [len(MAGIC)]
     rows: list[tuple[int, ...]] = []
     with pq.ParquetWriter(sink, RECORD_SCHEMA, **options) as writer:
-        position = len(MAGIC)
-        for index, (first, span) in enumerate(zip(group_starts.tolist(), spans, strict=True)):
-            record_count = span[3]
-            writer.write_table(records.slice(first, record_count), row_group_size=record_count)
-            positions[index] = position
+        first = 0
+        for span in spans:
+            record_count, position = span[3], positions[-1]
+            group = records if len(spans) == 1 else records.slice(first, record_count)
+            writer.write_table(group, row_group_size=record_count)
             end = sink.tell()
             rows.append((position, end - position, zlib.crc32(view[position:end]), *span))
-            position = end
-        positions[-1] = position
+            positions.append(end)
+            first += record_count
         writer.add_key_value_metadata({ROW_GROUPS_KEY: msgspec.json.encode(rows)})
     return view[: sink.tell()].tobytes(), positions
 

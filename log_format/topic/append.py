@@ -109,6 +109,11 @@ class Append:
         self.records: pa.Table | None = None
         """The records of the newest staged segment, ``RECORD_SCHEMA``, by partition and offset: for the tail cache."""
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of ``records`` as an Arrow table."""
+        return 0 if self._staged is None else self._staged.encoded.nbytes
+
     def stage(self, state: TopicState, next_offsets: Offsets) -> StagedSegment | None:
         """Encode the batches that ``state`` allows as if its partitions were at ``next_offsets``; None without any."""
         verdicts = self._judge(state, next_offsets, now_ms=0, assume_order=True)
@@ -288,19 +293,22 @@ def _counts(partitions: Partitions) -> tuple[tuple[int, int], ...]:
 def _place(batches: Sequence[Batch], next_offsets: Offsets, *, log_append_time: bool) -> pa.Table:
     """All records in order of partition and arrival, with their offsets: ``RECORD_SCHEMA``."""
     tables = [_at_append_time(batch) if log_append_time else batch.records for batch in batches]
-    records = pa.concat_tables(tables).combine_chunks()
-    partitions = np.concatenate([batch.partitions for batch in batches])
-    if (partitions[1:] < partitions[:-1]).any():
-        # Partition numbers fit 16 bits, for which numpy's stable sort is a radix sort.
-        order = np.argsort(partitions.astype(np.int16), kind="stable")
-        records = records.take(pa.array(order))
-        partitions = partitions[order]
-    touched, starts = np.unique(partitions, return_index=True)
-    lengths = np.diff(np.append(starts, len(partitions)))
-    offsets = np.arange(len(partitions), dtype=np.int64) + np.repeat(next_offsets[touched] - starts, lengths)
+    records = (pa.concat_tables(tables) if len(tables) > 1 else tables[0]).combine_chunks()
+    partitions = np.concatenate([batch.partitions for batch in batches]) if len(batches) > 1 else batches[0].partitions
+    if len(batches) == 1 and len(batches[0].counts) == 1:
+        base = int(next_offsets[partitions[0]])
+        offsets = np.arange(base, base + len(partitions), dtype=np.int64)
+    else:
+        if (partitions[1:] < partitions[:-1]).any():
+            # Partition numbers fit 16 bits, for which numpy's stable sort is a radix sort.
+            order = np.argsort(partitions.astype(np.int16), kind="stable")
+            records = records.take(pa.array(order))
+            partitions = partitions[order]
+        touched, starts = np.unique(partitions, return_index=True)
+        lengths = np.diff(np.append(starts, len(partitions)))
+        offsets = np.arange(len(partitions), dtype=np.int64) + np.repeat(next_offsets[touched] - starts, lengths)
     columns = [pa.array(partitions, pa.int32()), pa.array(offsets, pa.int64())]
-    columns += [records.column(name) for name in BATCH_SCHEMA.names]
-    return pa.table(columns, schema=RECORD_SCHEMA)
+    return pa.Table.from_arrays([*columns, *records.columns], schema=RECORD_SCHEMA)
 
 
 def _at_append_time(batch: Batch) -> pa.Table:

@@ -158,6 +158,4 @@ def statistics(runs: Sequence[Run]) -> str:
 
 def _iso(timestamp_ms: int) -> str:
     moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
-    return (
-        f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z" if moment.year >= 1000 else moment.isoformat()
-    )
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

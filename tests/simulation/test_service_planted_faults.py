@@ -81,11 +81,11 @@ def _proposes_once(self: Append, state: Any, now_ms: int) -> Any:
     return _proposed[self]
 
 
-def _shifts_the_tail(self: TailCache, topic_id: str, records: Any, runs: Any) -> None:
+def _shifts_the_tail(self: TailCache, topic_id: str, records: Any, runs: Any, nbytes: int) -> None:
     """Shows each partition's flush one offset later than it is."""
     offsets = records.column("offset").to_pylist()
     shifted = records.set_column(1, records.schema.field("offset"), [[offset + 1 for offset in offsets]])
-    _take_tail(self, topic_id, shifted, runs)
+    _take_tail(self, topic_id, shifted, runs, nbytes)
 
 
 def _appends_duplicates(self: SequenceCheck, stamp: Any) -> Any:

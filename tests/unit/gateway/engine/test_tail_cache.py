@@ -24,7 +24,8 @@ def table_of(runs: list[Appended], value: bytes = b"x" * 100) -> pa.Table:
 
 
 def add(cache: TailCache, topic_id: str, *runs: Appended) -> None:
-    cache.add(topic_id, table_of(list(runs)), list(runs))
+    table = table_of(list(runs))
+    cache.add(topic_id, table, list(runs), table.nbytes)
 
 
 def test_a_run_is_found_by_any_of_its_offsets_and_no_other() -> None:
