@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _PARSER: Final = botocore.parsers.create_parser("rest-xml")
 _SIGNATURE: Final = "AWS4-HMAC-SHA256 Credential="
+_UNSIGNED: Final = frozenset(botocore.auth.SIGNED_HEADERS_BLACKLIST)
 _REDIRECTS: Final = {301, 302, 307}
 _ELSEWHERE: Final = {"AuthorizationHeaderMalformed", "IllegalLocationConstraintException", "PermanentRedirect"}
 
@@ -42,8 +43,26 @@ class _Learned:
     """What boto3's requests to the bucket have in common. A key's URL is ``base`` and the quoted key."""
 
     base: str
+    host: str
     region: str
     user_agent: str
+
+
+class _Headers(dict[str, str]):
+    """Headers of one request. botocore's own class of them costs as much as all else in a request."""
+
+    def get_all(self, name: str) -> list[str]:
+        """As ``email.message.Message.get_all``, for the signer."""
+        return [self[name]]
+
+
+class _Signer(botocore.auth.S3SigV4Auth):
+    """botocore's signer over ``_Headers``."""
+
+    def headers_to_sign(self, request: Any) -> Any:
+        """Those of the request that are signed, by their names in lower case."""
+        named = {name.lower(): value for name, value in request.headers.items()}
+        return _Headers({name: value for name, value in named.items() if name not in _UNSIGNED})
 
 
 class S3Wire:
@@ -68,8 +87,7 @@ class S3Wire:
 
     def put(self, key: str, data: bytes, headers: Mapping[str, str]) -> bool:
         """PutObject with these headers. False: nothing was done, boto3 must send it. Raises as ``put_object``."""
-        length = {"Content-Length": str(len(data))}
-        answer = self._send("PUT", key, {**headers, **length}, data, stream_output=False)
+        answer = self._send("PUT", key, headers, data, stream_output=False)
         if answer is None:
             return False
         # S3 may begin to answer before it is done, and then report an error below status 200.
@@ -91,15 +109,13 @@ class S3Wire:
         learned, credentials = self._learned, self._session.get_credentials()
         if learned is None or credentials is None:
             return None
-        url = learned.base + quote(key, safe="/~")
-        request = botocore.awsrequest.AWSRequest(method, url, {"User-Agent": learned.user_agent, **headers}, data)
-        request.context.update(self._context)
-        botocore.auth.S3SigV4Auth(credentials.get_frozen_credentials(), "s3", learned.region).add_auth(request)
-        # A plain dictionary: botocore's own class of headers costs as much again as the rest of a request.
-        signed: Any = dict(request.headers.items())
-        answer: botocore.awsrequest.AWSResponse = self._http.send(
-            botocore.awsrequest.AWSPreparedRequest(method, url, signed, data, stream_output)
+        named: Any = _Headers({"Host": learned.host, "User-Agent": learned.user_agent, **headers})
+        request: Any = botocore.awsrequest.AWSPreparedRequest(
+            method, learned.base + quote(key, safe="/~"), named, data, stream_output, {**self._context}
         )
+        request.params = {}
+        _Signer(credentials.get_frozen_credentials(), "s3", learned.region).add_auth(request)
+        answer: botocore.awsrequest.AWSResponse = self._http.send(request)
         if answer.status_code < 300:
             return answer
         body = _body(answer).read() if stream_output else answer.content
@@ -125,6 +141,7 @@ class S3Wire:
             return
         self._learned = _Learned(
             base=request.url.removesuffix(quoted),
+            host=botocore.auth._host_from_url(request.url),  # type: ignore[attr-defined]
             region=scope[-3],
             user_agent=_text(request.headers.get("User-Agent", "")),
         )

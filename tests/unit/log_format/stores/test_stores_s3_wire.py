@@ -40,6 +40,11 @@ def _scope(headers: dict[str, str]) -> list[str]:
     return headers["authorization"].removeprefix("AWS4-HMAC-SHA256 Credential=").partition(",")[0].split("/")
 
 
+def _signed(headers: dict[str, str]) -> list[str]:
+    """Names of the headers that the signature covers."""
+    return headers["authorization"].partition("SignedHeaders=")[2].partition(",")[0].split(";")
+
+
 def _by_boto3(server: FakeS3) -> list[bool]:
     """Of each request that came, whether boto3 made it."""
     return [headers.keys() >= BOTO3_ONLY for _, _, headers, _ in server.requests]
@@ -60,6 +65,8 @@ def test_the_second_request_is_as_boto3s_first(server: FakeS3, operation: str) -
     same = first[2].keys() - BOTO3_ONLY - {"authorization", "x-amz-date"}
     assert {name: first[2][name] for name in same} == {name: second[2][name] for name in same}
     assert _scope(first[2]) == _scope(second[2])
+    own = {name for name in _signed(second[2]) if name not in BOTO3_ONLY}
+    assert own == {name for name in _signed(first[2]) if name not in BOTO3_ONLY}
 
 
 def test_credentials_that_change(server: FakeS3, monkeypatch: pytest.MonkeyPatch) -> None:
