@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -93,13 +94,22 @@ def _joined(pieces: Sequence[RecordColumns], name: str, type_: pa.DataType) -> p
     arrays = []
     for piece in pieces:
         array = getattr(piece, name)
-        arrays.append(pa.nulls(len(piece), type_) if array is None else array)
+        arrays.append(_nulls(len(piece), type_) if array is None else array)
     if len(arrays) == 1:
         return arrays[0]
     return pa.concat_arrays(arrays) if arrays else pa.array([], type_)
 
 
+def _nulls(count: int, type_: pa.DataType) -> pa.Array:
+    return _one_null(type_) if count == 1 else pa.nulls(count, type_)
+
+
+@cache
+def _one_null(type_: pa.DataType) -> pa.Array:
+    return pa.nulls(1, type_)
+
+
 def _timestamps(pieces: Sequence[RecordColumns]) -> pa.Array:
     if all(piece.timestamps is None for piece in pieces):
-        return pa.nulls(sum(map(len, pieces)), TIMESTAMP)
+        return _nulls(sum(map(len, pieces)), TIMESTAMP)
     return _joined(pieces, "timestamps", pa.int64()).cast(pa.timestamp("ms", tz="UTC")).cast(TIMESTAMP)

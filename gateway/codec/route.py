@@ -78,7 +78,10 @@ def _with_timestamps(records: pa.Table, now_ms: int, *, log_append_time: bool) -
         return records
     if log_append_time or timestamps.null_count == len(timestamps):
         # Numbers instead of a repeated scalar, which would be converted by way of datetime.
-        filled = pa.array(np.full(len(timestamps), now_ms * 1000, dtype=np.int64)).view(TIMESTAMP)
+        if len(timestamps) == 1:
+            filled = pa.array([now_ms * 1000], TIMESTAMP)
+        else:
+            filled = pa.array(np.full(len(timestamps), now_ms * 1000, dtype=np.int64)).view(TIMESTAMP)
     else:
         filled = pc.fill_null(timestamps, pa.scalar(now_ms * 1000, TIMESTAMP))
     return records.set_column(0, BATCH_SCHEMA.field("timestamp"), filled)

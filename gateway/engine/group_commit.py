@@ -289,6 +289,12 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
     async def _until_due(self, changed: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()
         is_due = False
+
+        def ring() -> None:
+            nonlocal is_due
+            is_due = True
+            changed.set()
+
         while self._waiting:
             changed.clear()
             now = loop.time()
@@ -296,11 +302,12 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
             is_due = is_due or self._draining or due <= now
             if is_due and self._schedule.has_room(self._waiting):
                 break
+            alarm = None if is_due else loop.call_at(due, ring)
             try:
-                async with asyncio.timeout_at(None if is_due else due):
-                    await changed.wait()
-            except TimeoutError:
-                is_due = True
+                await changed.wait()
+            finally:
+                if alarm is not None:
+                    alarm.cancel()
         # One turn of the loop, so that items arriving at this very moment come along.
         await asyncio.sleep(0)
 

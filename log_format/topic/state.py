@@ -135,8 +135,9 @@ class TopicState:
         state.manifest.replace((plain_path(action.path) for action in commit.removes), added, log_starts)
         if not np.array_equal(expected, next_offsets):
             raise state._corrupt("the next offsets of its txn actions are not those of its segments")
-        for partition in np.flatnonzero(log_starts != state.log_starts):
-            state.manifest.trim(int(partition), int(log_starts[partition]))
+        if log_starts is not state.log_starts:
+            for partition in np.flatnonzero(log_starts != state.log_starts):
+                state.manifest.trim(int(partition), int(log_starts[partition]))
         stamped = stamped_requests(commit)
         producers = state.producers
         if stamped:
@@ -200,8 +201,7 @@ class TopicState:
 
     def _offsets_after(self, txns: tuple[Txn, ...]) -> tuple[Offsets, Offsets, Offsets]:
         """Next offsets, log starts, and the ends of key compaction after these ``txn``."""
-        next_offsets, log_starts, keys_compacted = (getattr(self, name).copy() for name in _OFFSETS)
-        by_kind = {"": next_offsets, LOG_START_APP_ID: log_starts, KEYS_COMPACTED_APP_ID: keys_compacted}
+        by_kind = {"": self.next_offsets, LOG_START_APP_ID: self.log_starts, KEYS_COMPACTED_APP_ID: self.keys_compacted}
         for txn in txns:
             kind = next((kind for kind in (LOG_START_APP_ID, KEYS_COMPACTED_APP_ID) if txn.app_id.startswith(kind)), "")
             number = txn.app_id.removeprefix(kind)
@@ -214,8 +214,12 @@ class TopicState:
             self._check_partition(partition, f"txn {txn.app_id}")
             if txn.version < offsets[partition]:
                 raise self._corrupt(f"txn {txn.app_id} goes back from {offsets[partition]} to {txn.version}")
+            if not offsets.flags.writeable:
+                offsets = by_kind[kind] = offsets.copy()
             offsets[partition] = txn.version
-        if (log_starts > next_offsets).any() or (keys_compacted > next_offsets).any():
+        next_offsets, log_starts, keys_compacted = by_kind.values()
+        are_limits_old = log_starts is self.log_starts and keys_compacted is self.keys_compacted
+        if not are_limits_old and ((log_starts > next_offsets).any() or (keys_compacted > next_offsets).any()):
             raise self._corrupt("a log start, or where key compaction came to, is beyond its partition's next offset")
         return next_offsets, log_starts, keys_compacted
 
