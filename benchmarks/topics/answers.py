@@ -65,8 +65,14 @@ class Answers:
 
     def acknowledged_between(self, start: float, end: float) -> int:
         """Acknowledgements that came in ``[start, end)``, whenever their requests were due."""
-        done = self.done[self.code == ACKNOWLEDGED]
-        return int(np.count_nonzero((done >= start) & (done < end)))
+        return int(np.count_nonzero(self._acknowledged_in(start, end)))
+
+    def bytes_between(self, start: float, end: float) -> int:
+        """Values of the records whose acknowledgements came in ``[start, end)``."""
+        return int(self.record_bytes[self._acknowledged_in(start, end)].sum())
+
+    def _acknowledged_in(self, start: float, end: float) -> Array:
+        return (self.code == ACKNOWLEDGED) & (self.done >= start) & (self.done < end)
 
     def _chosen(self, chosen: Array) -> Answers:
         return Answers(

@@ -58,7 +58,7 @@ def measure(case: str, run: Run, options: Options) -> Outcome:
         "RSS most, MiB": rss_mib,
         "connections": answers.connections,
     }
-    wanted = {"p99 ms": ACKNOWLEDGEMENT_MS_MAX, "not acknowledged": 0, "RSS most, MiB": RSS_MIB_MAX}
+    wanted: dict[str, float] = {"p99 ms": ACKNOWLEDGEMENT_MS_MAX, "not acknowledged": 0, "RSS most, MiB": RSS_MIB_MAX}
     if case == "1000x1":
         wanted |= {"both": _CPU_MS_MAX, "PUT/s": 20}
     return Outcome(case=case, run=run, figures=figures, wanted=wanted)

@@ -57,7 +57,7 @@ def acknowledged(answers: Answers, start: float, end: float) -> dict[str, Figure
     latency = chosen.latency_ms()
     refused = chosen.refused()
     return {
-        "sent/s": len(chosen.due) / (end - start),
+        "due/s": len(chosen.due) / (end - start),
         "acknowledged/s": answers.acknowledged_between(start, end) / (end - start),
         "p50 ms": percentile(latency, 0.5),
         "p99 ms": percentile(latency, 0.99),

@@ -22,13 +22,13 @@ def prices(document: str) -> dict[str, float]:
 
 
 def dollars_a_month(figures: Mapping[str, object], price: Mapping[str, float]) -> float:
-    """Of requests to the store: those that were counted, for all that was sent, had it been acknowledged at the same price."""
-    puts, gets, sent, acknowledged = (figures[name] for name in ("PUT/s", "GET/s", "sent/s", "acknowledged/s"))
+    """Of requests to the store: those that were counted, for all that was due, had it been acknowledged at the same price."""
+    puts, gets, due, acknowledged = (figures[name] for name in ("PUT/s", "GET/s", "due/s", "acknowledged/s"))
     assert isinstance(puts, float)
     assert isinstance(gets, float)
-    assert isinstance(sent, float)
+    assert isinstance(due, float)
     assert isinstance(acknowledged, float)
-    scale = max(1.0, sent / acknowledged) if acknowledged else float("nan")
+    scale = max(1.0, due / acknowledged) if acknowledged else float("nan")
     return (puts * price["PUT"] + gets * price["GET"]) * SECONDS_A_MONTH * scale
 
 

@@ -31,11 +31,6 @@ class Stream:
     at_once: bool = False
     """All topics' requests are due at the same moment; otherwise they are spread evenly."""
 
-    @property
-    def bytes_per_second(self) -> float:
-        """Values of all topics."""
-        return self.topics * self.per_second * self.records * self.value_bytes
-
 
 def due_times(streams: Sequence[Stream], seconds: float) -> Iterator[Due]:
     """Every request due before ``seconds``, in order of time."""

@@ -33,7 +33,7 @@ def measure(case: str, run: Run, options: Options) -> Outcome:
         answers, _ = load.result()
         commits = committers(site.asked(before.at, after.at))
         took = after.at - before.at
-        record_bytes = stream.bytes_per_second * took
+        record_bytes = max(1, answers.bytes_between(before.at, after.at))
         cpu_seconds = _cpu_seconds(before, after)
         figures: dict[str, Figure] = {
             **acknowledged(answers, before.at, after.at),
@@ -63,9 +63,9 @@ def _aimed(
     load = Load(Plan(ports=site.ports, topics=names, streams=(stream,), seconds=seconds, receivers=(receiver,)))
     before = site.sample_at(load.starts_at + options.warm_up_seconds)
     after = site.sample_at(load.ends_at)
-    load.result()
+    answers, _ = load.result()
     took = after.at - before.at
-    mib = stream.bytes_per_second * took / 2**20
+    mib = max(1, answers.bytes_between(before.at, after.at)) / 2**20
     taken = _cpu_seconds(before, after)
     cpu_ms = [(each - idle * took) / mib * 1000 for each, idle in zip(taken, idling, strict=True)]
     figures = (cpu_ms[receiver], cpu_ms[owner], cpu_ms[owner] / cpu_ms[receiver] * 100)

@@ -145,7 +145,8 @@ def opened(run: Run, count: int = 1, settings: Sequence[str] = (), *, is_relayed
     """``count`` gateways with default settings but ``settings``, on an empty store; ``is_relayed``: with a relay between them."""
     with ExitStack() as running:
         scratch = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="tidelog-bench-topics-")))
-        minio, environment = None, {}
+        minio: processes.Server | None = None
+        environment: dict[str, str] = {}
         if run.store == "minio":
             uri, environment, minio = running.enter_context(processes.minio())
         else:
