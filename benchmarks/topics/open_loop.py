@@ -32,6 +32,8 @@ ANSWER_SECONDS_MAX: Final = 15.0
 START_SECONDS: Final = 3.0
 """From the order until the first request is due: the process starts, makes the requests, and readers begin to wait."""
 READER_WAIT_MS: Final = 20_000
+READER_SECONDS: Final = 3.0
+"""How long readers go on behind the last answer."""
 READERS_PER_SECOND: Final = 250
 """How many begin to wait in a second, at least."""
 LATE_REQUESTS: Final = 16
@@ -54,6 +56,8 @@ class Plan:
     seconds: float
     receivers: tuple[int, ...] = ()
     readers: tuple[tuple[int, int], ...] = ()
+    connections_max: int = CONNECTIONS_MAX
+    """To each gateway, readers apart."""
 
 
 class _Sink(Protocol):
@@ -148,7 +152,8 @@ class _Sent:
 class _Pool:
     """The connections to one gateway. A request takes the one used last, so that no more are opened than needed."""
 
-    def __init__(self, port: int, sent: _Sent) -> None:
+    def __init__(self, port: int, sent: _Sent, count_max: int) -> None:
+        self._count_max = count_max
         self.count = 0
         self.count_most = 0
         self._port = port
@@ -163,7 +168,7 @@ class _Pool:
             self._idle.pop().send(number, data)
             return
         self._backlog.append((number, data))
-        if self.count < CONNECTIONS_MAX:
+        if self.count < self._count_max:
             self._open_one()
 
     def answered(self, connection: _Connection, status: int, body: bytes) -> None:
@@ -178,7 +183,7 @@ class _Pool:
             self._sent.failed(connection.request, "connection lost")
         elif connection in self._idle:
             self._idle.remove(connection)
-        if self._backlog and self.count < CONNECTIONS_MAX:
+        if self._backlog and self.count < self._count_max:
             self._open_one()
 
     def close(self) -> None:
@@ -264,7 +269,8 @@ def text_member(body: bytes, name: bytes) -> str:
     return rest.partition(b'"')[0].decode(errors="replace")
 
 
-async def _run(plan: Plan, starts_at: float) -> dict[str, Any]:
+async def drive(plan: Plan, starts_at: float) -> dict[str, Any]:
+    """Run the load in this process, from a monotonic time on; the arguments of ``Answers``, and the rows of ``Wakes``."""
     requests = [
         json_requests(
             stream.records,
@@ -276,7 +282,7 @@ async def _run(plan: Plan, starts_at: float) -> dict[str, Any]:
     ]
     receivers = plan.receivers or tuple(range(len(plan.ports)))
     sent = _Sent()
-    pools = [_Pool(port, sent) for port in plan.ports]
+    pools = [_Pool(port, sent, plan.connections_max) for port in plan.ports]
     rows: list[tuple[int, int, int, int, float]] = []
     readers = [_Reader(topic, plan.topics[topic], gateway, rows) for topic, gateway in plan.readers]
     for reader, (_, gateway) in zip(readers, plan.readers, strict=True):
@@ -296,6 +302,7 @@ async def _run(plan: Plan, starts_at: float) -> dict[str, Any]:
     deadline = time.monotonic() + ANSWER_SECONDS_MAX
     while sent.open_count and time.monotonic() < deadline:  # noqa: ASYNC110 - an event for each answer costs more
         await asyncio.sleep(0.05)
+    await asyncio.sleep(READER_SECONDS if readers else 0)
     found = {name: np.array(getattr(sent, name)) for name in _COLUMNS}  # before connections are closed
     wakes = np.array(rows, np.float64).reshape(-1, 5)
     for pool in pools:
@@ -319,7 +326,7 @@ _COLUMNS: Final = ("due", "done", "code", "topic", "gateway", "offset", "record_
 
 def _process(channel: Any, plan: Plan, starts_at: float) -> None:
     gc.disable()
-    channel.send(uvloop.run(_run(plan, starts_at)))
+    channel.send(uvloop.run(drive(plan, starts_at)))
 
 
 class Load:
