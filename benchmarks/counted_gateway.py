@@ -25,16 +25,7 @@ ROW: Final = struct.Struct("<ddIIIBBBB")
 """Start and end in monotonic seconds, CRC-32 of the table's root, version, bytes put, verb, kind, owner, 1 if it succeeded."""
 
 VERBS: Final = ("PUT", "GET", "HEAD", "LIST", "DELETE")
-_VERB_OF_METHOD: Final = {
-    "put": 0,
-    "put_if_absent": 0,
-    "get": 1,
-    "get_range": 1,
-    "head": 2,
-    "list": 3,
-    "list_directories": 3,
-    "delete": 4,
-}
+"""Methods of a store begin with one of them."""
 OWNERS: Final = ("topic", "journal", "system", "gateways")
 _OWNER: Final = re.compile(r"(topics/[^/]*/)|(system/journals/[^/]*/)|(system/(?:transactions|consumer_offsets)/)")
 KINDS: Final = ("segment", "commit", "checkpoint", "other")
@@ -66,11 +57,11 @@ class CountedStore:
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self._store, name)
-        verb = _VERB_OF_METHOD.get(name)
-        if verb is None:
+        verb = name.partition("_")[0].upper()
+        if verb not in VERBS:
             return attribute
         counted = self._listed if name == "list" else self._asked
-        call = partial(counted, attribute, verb)
+        call = partial(counted, attribute, VERBS.index(verb))
         setattr(self, name, call)
         return call
 
@@ -81,8 +72,10 @@ class CountedStore:
             answer = method(key, *arguments, **named)
             is_done = True
         finally:
-            size = len(arguments[0]) if verb == 0 and arguments else 0
+            size = memoryview(arguments[0]).nbytes if verb == 0 and arguments else 0
             self._note(verb, key, start, size, is_done=is_done)
+        if hasattr(answer, "__await__"):
+            raise TypeError("the store's calls are asynchronous: their time would be wrong")
         return answer
 
     def _listed(self, method: Callable[..., Iterator[Any]], verb: int, prefix: str, **named: Any) -> Iterator[Any]:

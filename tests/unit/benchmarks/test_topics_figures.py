@@ -143,7 +143,8 @@ def test_a_record_lags_until_the_commit_that_has_it() -> None:
     store = MemoryStore()
     ends = {1: 2, 2: None, 3: 5}
     for version, end in ends.items():
-        actions = [{"commitInfo": {}}] + ([] if end is None else [{"txn": {"appId": "0", "version": end}}])
+        actions: list[dict[str, object]] = [{"commitInfo": {}}]
+        actions += [] if end is None else [{"txn": {"appId": "0", "version": end}}]
         store.put(layout.commit_key("t", version), "\n".join(map(json.dumps, actions)).encode())
     puts = rows(*(note(layout.commit_key("t", version), 0, 10.0 * version) for version in ends))
     sent = answers([0] * 4, [1, 1, 2, 3], [0] * 4, [0] * 4, [0, 1, 4, 5])
