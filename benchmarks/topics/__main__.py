@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Final
 
-from benchmarks.topics import drain, fan_out, loads, readers, several, takeover
+from benchmarks.topics import drain, fan_out, loads, readers, several, spark, takeover
 from benchmarks.topics.outcome import Options, Outcome, ratios, tables
 from benchmarks.topics.picture import draw
 from benchmarks.topics.site import DEFAULT_MODE, HERE, MODES, STORES, Run, opened
@@ -27,11 +28,14 @@ CASES: Final[dict[str, Measure]] = {
     "readers": readers.measure,
     "readers-unheard": readers.measure,
     "drain": drain.measure,
+    "spark": spark.measure,
 }
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the chosen cases; exit status 0, whatever was measured."""
+    # So that the processes that it started end with it.
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     given = _parser().parse_args(arguments)
     options = Options(
         seconds=given.seconds,

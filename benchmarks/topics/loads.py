@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -35,7 +36,9 @@ def measure(case: str, run: Run, options: Options) -> Outcome:
     if options.topics is not None and len(streams) == 1:
         streams = (replace(streams[0], topics=options.topics),)
     with opened(run) as site:
+        began = time.monotonic()
         names = site.make_topics(topic_count(streams))
+        made = time.monotonic() - began
         seconds = options.warm_up_seconds + options.seconds
         load = Load(Plan(ports=site.ports, topics=names, streams=tuple(streams), seconds=seconds))
         before = site.sample_at(load.starts_at + options.warm_up_seconds)
@@ -57,6 +60,7 @@ def measure(case: str, run: Run, options: Options) -> Outcome:
         **trace.rates(asked, seconds),
         "RSS most, MiB": rss_mib,
         "connections": answers.connections,
+        "topics made in s": made,
     }
     wanted: dict[str, float] = {"p99 ms": ACKNOWLEDGEMENT_MS_MAX, "not acknowledged": 0, "RSS most, MiB": RSS_MIB_MAX}
     if case == "1000x1":
