@@ -99,7 +99,7 @@ class Wakes:
     end: Array
     at: Array
     refused_count: int
-    """Fetches that were refused."""
+    """Fetches that were refused, and readers that lost their connection."""
 
     def after_acknowledgement_ms(self, sent: Answers) -> tuple[Array, Array]:
         """For each record that a reader got: ms behind its acknowledgement, and the row of its answer.

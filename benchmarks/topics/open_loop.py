@@ -72,6 +72,8 @@ class _Connection(asyncio.Protocol):
     def __init__(self, sink: _Sink) -> None:
         self.request = -1
         """The number of the request under way; -1: none."""
+        self.is_last = False
+        """The gateway closes the connection behind this answer."""
         self._sink = sink
         self._buffer = bytearray()
         self._head: tuple[int, int, int] | None = None
@@ -92,6 +94,7 @@ class _Connection(asyncio.Protocol):
         if self._head is not None and len(self._buffer) >= self._head[2]:
             status, start, end = self._head
             body = bytes(self._buffer[start:end])
+            self.is_last = status != 200 and b"connection: close" in self._buffer[:start].lower()
             self._buffer.clear()
             self._head = None
             self._sink.answered(self, status, body)
@@ -174,7 +177,10 @@ class _Pool:
     def answered(self, connection: _Connection, status: int, body: bytes) -> None:
         number, connection.request = connection.request, -1
         self._sent.answered(number, status, body)
-        self._go_on(connection)
+        if connection.is_last:
+            connection.close()
+        else:
+            self._go_on(connection)
 
     def lost(self, connection: _Connection) -> None:
         self.count -= 1
@@ -212,6 +218,8 @@ class _Pool:
             self.count -= 1
             if self._backlog:
                 self._sent.failed(self._backlog.popleft()[0], "no connection")
+            if self._backlog:
+                self._open_one()
             return
         self._all.add(connection)
         self._go_on(connection)
@@ -246,6 +254,7 @@ class _Reader:
 
     def lost(self, connection: _Connection) -> None:
         del connection
+        self.refused_count += 1
 
     def _ask(self, connection: _Connection, offset: int | str, wait_ms: int) -> None:
         connection.send(0, request("GET", f"{self._path}?offset={offset}&max_wait_ms={wait_ms}"))

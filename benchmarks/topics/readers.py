@@ -40,11 +40,11 @@ def measure(case: str, run: Run, options: Options) -> Outcome:
         commits = committers(site.asked(finding.starts_at, time.monotonic()))
         if is_unheard and site.between is not None:
             site.between.cut()
-        idle = Load(Plan(ports=site.ports, topics=names, streams=(), seconds=options.seconds, readers=waiting))
-        before = site.sample_at(idle.starts_at)
+        seconds = options.warm_up_seconds + options.seconds
+        idle = Load(Plan(ports=site.ports, topics=names, streams=(), seconds=seconds, readers=waiting))
+        before = site.sample_at(idle.starts_at + options.warm_up_seconds)
         after = site.sample_at(idle.ends_at)
         _, idle_wakes = idle.result()
-        seconds = options.warm_up_seconds + options.seconds
         load = Load(
             Plan(
                 ports=site.ports,

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import math
 import time
+from collections.abc import Callable, Coroutine
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +18,7 @@ from benchmarks.topics.answers import Answers, Wakes, percentile
 from benchmarks.topics.open_loop import Plan, drive, integer_member, text_member
 from benchmarks.topics.schedule import Stream, due_times, topic_count
 
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 ANSWER = b'HTTP/1.1 200 OK\r\nContent-Length: 34\r\n\r\n{"partitions":[{"base_offset": 0}]}'
 
 
@@ -34,6 +36,18 @@ def answers(due: list[float], done: list[float], code: list[int], **columns: lis
         connections=1,
         **arrays,
     )
+
+
+async def _driven(serve: Serve, stream: Stream) -> Answers:
+    """A load of 50 ms over one connection to this server."""
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    plan = Plan(ports=(port,), topics=("t",), streams=(stream,), seconds=0.05, connections_max=1)
+    found = await drive(plan, time.monotonic() + 0.05)
+    server.close()
+    await server.wait_closed()
+    await asyncio.sleep(0.05)  # for connections that are being closed
+    return Answers(**found["answers"])
 
 
 def test_each_topic_gets_its_rate_evenly() -> None:
@@ -121,26 +135,34 @@ def test_a_slow_gateway_gets_no_fewer_requests() -> None:
                 body = b'{"partitions":[{"base_offset":5}]}'
                 writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
 
-    async def run() -> dict[str, Any]:
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        plan = Plan(
-            ports=(port,),
-            topics=("t",),
-            streams=(Stream(topics=1, per_second=100),),
-            seconds=0.05,
-            connections_max=1,
-        )
-        found = await drive(plan, time.monotonic() + 0.05)
-        server.close()
-        await server.wait_closed()
-        await asyncio.sleep(0.05)  # for connections that are being closed
-        return found
-
-    found = Answers(**asyncio.run(run())["answers"])
+    found = asyncio.run(_driven(serve, Stream(topics=1, per_second=100)))
     assert found.refused() == {}
     assert found.connections == 1
     assert found.offset.tolist() == [5] * 5
     late = found.latency_ms()
     assert (late > [95, 185, 275, 365, 455]).all()
     assert (np.diff(found.due) < 0.011).all()
+
+
+def test_a_connection_that_the_gateway_closes_is_not_used_again() -> None:
+    """A refusal with Connection: close costs only the refused request; the next ones go over a new connection."""
+    served = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal served
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError), contextlib.closing(writer):
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                await reader.readexactly(int(head.split(b"Content-Length: ")[1].split(b"\r\n")[0]))
+                await asyncio.sleep(0.02)
+                served += 1
+                if served == 1:
+                    body = b'{"error_code":"OVERLOADED"}'
+                    writer.write(
+                        b"HTTP/1.1 503 No\r\nConnection: close\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
+                    )
+                    return
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+
+    found = asyncio.run(_driven(serve, Stream(topics=1, per_second=100)))
+    assert found.refused() == {"503 OVERLOADED": 1}
+    assert len(found.due) == served == 5
