@@ -72,6 +72,7 @@ def _access(
     store: ObjectStore,
     clock: Clock,
     new_id: NewId,
+    *,
     bounds: EngineBounds,
     make_executor: MakeExecutor,
     metrics: EngineMetrics,
@@ -124,7 +125,7 @@ class LogEngine:
         self._draining = Draining()
         self._store = store
         self._metrics = EngineMetrics(registry)
-        self._access = _access(store, clock, new_id, bounds, make_executor, self._metrics)
+        self._access = _access(store, clock, new_id, bounds=bounds, make_executor=make_executor, metrics=self._metrics)
         self._cold_pool = Pool("read", bounds.read_threads, make_executor)
         self._tail = TailCache(bounds.tail_cache_bytes_max)
         self._metrics.tail_cache_bytes.set_function(lambda: self._tail.size_bytes)
