@@ -38,12 +38,12 @@ def answers(due: list[float], done: list[float], code: list[int], **columns: lis
     )
 
 
-async def _driven(serve: Serve, stream: Stream) -> Answers:
+async def _driven(serve: Serve, stream: Stream, starts_in_s: float = 0.05) -> Answers:
     """A load of 50 ms over one connection to this server."""
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     plan = Plan(ports=(port,), topics=("t",), streams=(stream,), seconds=0.05, connections_max=1)
-    found = await drive(plan, time.monotonic() + 0.05)
+    found = await drive(plan, time.monotonic() + starts_in_s)
     server.close()
     await server.wait_closed()
     await asyncio.sleep(0.05)  # for connections that are being closed
@@ -166,3 +166,17 @@ def test_a_connection_that_the_gateway_closes_is_not_used_again() -> None:
     found = asyncio.run(_driven(serve, Stream(topics=1, per_second=100)))
     assert found.refused() == {"503 OVERLOADED": 1}
     assert len(found.due) == served == 5
+
+
+def test_a_generator_that_is_late_does_not_flatter() -> None:
+    """Requests that are sent behind their time count from it."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError), contextlib.closing(writer):
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                await reader.readexactly(int(head.split(b"Content-Length: ")[1].split(b"\r\n")[0]))
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+
+    found = asyncio.run(_driven(serve, Stream(topics=1, per_second=100), starts_in_s=-2.0))
+    assert found.refused() == {}
+    assert (found.latency_ms() > 1_950).all()
