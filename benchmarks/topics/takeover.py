@@ -58,13 +58,17 @@ def _after(answers: Answers, killed_at: float, end: float) -> dict[str, Figure]:
 
 
 def recovery(answers: Answers, killed_at: float) -> dict[str, float]:
-    """Seconds from the kill until every topic had a later request acknowledged, and until no request was slow or refused."""
+    """Seconds from the kill until every topic had a later request acknowledged, and until no request was slow or refused.
+
+    Infinite where that did not come: also when a request of the last second was slow or refused.
+    """
     good = answers.code == ACKNOWLEDGED
     is_later = good & (answers.due >= killed_at)
     first = np.full(int(answers.topic.max(initial=-1)) + 1, np.inf)
     np.minimum.at(first, answers.topic[is_later], answers.done[is_later])
     ends = np.where(good, answers.done, answers.due)
     is_bad = ~good | ((answers.done - answers.due) * 1000 > SLOW_MS)
+    ends[is_bad & (answers.due > answers.due.max(initial=0) - 1)] = np.inf
     return {
         "every topic acknowledged after, s": float(first[np.unique(answers.topic)].max(initial=killed_at)) - killed_at,
         "slow or refused until, s": float(ends[is_bad].max(initial=killed_at)) - killed_at,
