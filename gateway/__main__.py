@@ -7,19 +7,20 @@ when something that was asked for could not be finished, 2 for wrong settings, 3
 
 from __future__ import annotations
 
-import argparse
-import contextlib
-import logging
-import os
 import signal
-import sys
-from collections.abc import Sequence
-from functools import partial
-from typing import Final
 
 if __name__ == "__main__":
     # Until it serves there is nothing to finish: Ctrl-C ends it at once, without a traceback from an import.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+import argparse
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
 
 from gateway import structured_log
 from gateway.app import create_app
