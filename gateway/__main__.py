@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UnsafeStore as error:
         sys.stderr.write(f"python -m gateway: {error}\n")
         return 3
-    warn_of_address(settings)
+    _warn_of_address(settings)
     server = GatewayServer(server_config(create_app(gateway), gateway), gateway, partial(_announce, gateway.store_uri))
     server.run()
     structured_log.WRITER.flush()
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def warn_of_address(settings: Settings) -> None:
+def _warn_of_address(settings: Settings) -> None:
     """Warn when the advertised address leads each other gateway to itself."""
     if settings.host in EVERY_ADDRESS and settings.advertised_url is None:
         _log.warning(
