@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+import psutil
 import uvloop
 
 from benchmarks.processes import free_port
@@ -22,8 +23,9 @@ PIECE_BYTES: Final = 256 * 1024
 class Relay:
     """``ports[i]`` leads to ``targets[i]``."""
 
-    def __init__(self, ports: Sequence[int], counted: Any, is_cut: Any) -> None:
+    def __init__(self, ports: Sequence[int], process: psutil.Process, counted: Any, is_cut: Any) -> None:
         self.ports = ports
+        self._process = process
         self._counted = counted
         self._is_cut = is_cut
 
@@ -31,6 +33,11 @@ class Relay:
     def bytes(self) -> int:
         """Passed on so far, in both directions, heads included."""
         return int(self._counted.value)
+
+    def cpu_seconds(self) -> float:
+        """User and system time so far."""
+        times = self._process.cpu_times()
+        return times.user + times.system
 
     def cut(self) -> None:
         """Close all connections, and take no more."""
@@ -46,7 +53,7 @@ def relay(targets: Sequence[int]) -> Iterator[Relay]:
     process = context.Process(target=_process, args=(ports, targets, counted, is_cut))
     process.start()
     try:
-        yield Relay(ports, counted, is_cut)
+        yield Relay(ports, psutil.Process(process.pid), counted, is_cut)
     finally:
         process.terminate()
         process.join()

@@ -43,6 +43,7 @@ def measure(case: str, run: Run, options: Options) -> Outcome:
             "of each gateway": _each([each / took for each in commits]),
             "CPU of each, of one core %": _each([each / took * 100 for each in cpu_seconds]),
             "of the store": (after.store_cpu_seconds - before.store_cpu_seconds) / took * 100,
+            "of the relay": (after.relay_cpu_seconds - before.relay_cpu_seconds) / took * 100,
             "of the generator": answers.cpu_seconds / seconds * 100,
             **_aimed(site, names, stream, options, commits, idling),
         }

@@ -66,6 +66,7 @@ class Sample:
     """Of each gateway."""
     store_cpu_seconds: float
     relayed_bytes: int
+    relay_cpu_seconds: float
 
 
 class Site:
@@ -118,6 +119,7 @@ class Site:
             cpu_seconds=tuple(gateway.server.cpu_seconds() for gateway in self.gateways),
             store_cpu_seconds=0.0 if self._minio is None else self._minio.cpu_seconds(),
             relayed_bytes=0 if self.between is None else self.between.bytes,
+            relay_cpu_seconds=0.0 if self.between is None else self.between.cpu_seconds(),
         )
 
     def sample_at(self, at: float) -> Sample:
