@@ -1,4 +1,4 @@
-"""The fields of control calls' bodies, queries, paths and answers: each range and form is stated here, once.
+"""The fields of bodies, queries, headers, paths and answers: each range and form is stated here, once.
 
 pydantic parses with these types, FastAPI describes them.
 """
@@ -23,13 +23,15 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-from gateway.http.parameters import INT64_MAX, partition_named, topic_named
+from gateway.http.parameters import partition_named, topic_named
 from gateway.http.validation import Fault, faults
 from gateway.problem import refused
 from log_format import limits
 from log_format.records.schema import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 
 INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
+INT64_MIN: Final = -(2**63)
 IDENTIFIER_BYTES_MAX: Final = 255
 _IDENTIFIER_WHAT: Final = f"must be 1 to {IDENTIFIER_BYTES_MAX} bytes without control characters"
 _DIGITS: Final = re.compile(r"[+-]?[0-9]{1,19}|[0-9]{20}")
@@ -51,6 +53,10 @@ class Parameters(BaseModel):
     """The query of a route; parameters that it does not declare are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Headers(Parameters):
+    """The headers that a route reads, each with its name as alias; other ``Tidelog-`` headers are refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +147,8 @@ def _group(name: str) -> str:
     return name
 
 
-def _number(text: str) -> int | str:
-    """A query has text: ASCII digits with an optional sign."""
+def number(text: str) -> int | str:
+    """The integer of a query's text, ASCII digits with an optional sign; any other text unchanged."""
     return int(text) if _DIGITS.fullmatch(text) else text
 
 
@@ -164,7 +170,7 @@ TOPIC_NAME_SCHEMA: Final[Mapping[str, Any]] = {
     "maxLength": limits.TOPIC_NAME_CHARACTERS_MAX,
 }
 
-Digits: Final = BeforeValidator(_number)
+Digits: Final = BeforeValidator(number)
 """For integers in a query."""
 TopicName = Annotated[str, WithJsonSchema(dict(TOPIC_NAME_SCHEMA))]
 """Text: a name that no topic can have names no topic, which the engine reports."""

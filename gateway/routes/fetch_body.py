@@ -1,14 +1,13 @@
-"""The parts of the bodies of ``/v1/fetch`` and of a poll that select records."""
+"""What a fetch, a fetch of several, and a poll say of the records that they want."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
-from gateway.engine.fetch_answer import FetchFrom, FetchLimits
+from gateway.engine.fetch_answer import FetchFrom, FetchLimits, StartWord
 from gateway.http import fields
-from gateway.http.parameters import INT64_MAX, integer
 from log_format import limits
 
 RECORDS_DEFAULT: Final = 500
@@ -38,32 +37,63 @@ class Limits(fields.Body):
         )
 
 
-LIMITS: Final = tuple(
-    integer(name, field.description or "", minimum=one.minimum, maximum=one.maximum, default=field.default)
-    for name, field in Limits.model_fields.items()
-    for one in field.metadata
-    if isinstance(one, fields.Between)
-)
-"""The same as parameters of a query."""
+class FetchQuery(Limits):
+    """Where to begin, and how much of it."""
+
+    offset: Annotated[
+        fields.Offset | StartWord | None,
+        fields.NotNull(),
+        fields.Says(f"must be an integer from 0 to {fields.INT64_MAX}, or one of earliest, latest"),
+        Field(description="Where to begin; exactly one of this and `timestamp`"),
+    ] = None
+    timestamp: Annotated[
+        fields.Timestamp | None,
+        fields.NotNull(),
+        Field(description="Begin with the first record, in offset order, of this time or later"),
+    ] = None
+
+    _digits = field_validator("*", mode="before")(fields.number)
+
+
+class FetchHeaders(fields.Headers):
+    """Other headers are not looked at."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    last_event_id: Annotated[
+        fields.Offset | None,
+        fields.NotNull(),
+        fields.Digits,
+        Field(alias="Last-Event-ID", description="Event streams: where to go on; wins over `offset`"),
+    ] = None
 
 
 class Start(fields.PartitionKey):
     """A partition, and where to begin."""
 
-    offset: Annotated[
-        fields.Offset | Literal["earliest", "latest"], fields.Says(f"must be an integer from 0 to {INT64_MAX}")
-    ]
+    offset: Annotated[fields.Offset | StartWord, fields.Says(f"must be an integer from 0 to {fields.INT64_MAX}")]
 
 
-class FetchBody(Limits):
+class FetchBody(
+    Limits,
+    example={"partitions": [{"topic": "flights", "partition": 3, "offset": "earliest"}], "max_wait_ms": 1000},
+):
     """Of which partitions; limits are totals."""
 
     partitions: Annotated[list[Start], Field(max_length=PARTITIONS_MAX), AfterValidator(fields.each_partition_once)]
+    _wanted: list[FetchFrom] = PrivateAttr()
 
-    def wanted(self) -> list[FetchFrom]:
-        """For the engine."""
+    @model_validator(mode="after")
+    def _make_wanted(self) -> Self:
+        # Here, where a long body is checked: not on the event loop.
         names: dict[str, str] = {}
-        return [
+        self._wanted = [
             FetchFrom(topic=names.setdefault(one.topic, one.topic), partition=one.partition, offset=one.offset)
             for one in self.partitions
         ]
+        return self
+
+    @property
+    def wanted(self) -> list[FetchFrom]:
+        """For the engine."""
+        return self._wanted

@@ -18,16 +18,15 @@ from gateway.groups.offsets.lag import PartitionLag
 from gateway.groups.offsets.reset import ResetTo
 from gateway.http import fields
 from gateway.http.disconnect import still_connected
-from gateway.http.parameters import INT64_MIN
 from gateway.http.validation import faults
 from gateway.openapi.problems import BODY_ERRORS, problems
-from gateway.routes.control_route import ControlRoute
 from gateway.routes.groups import MEMBER_ERRORS, Generation, TopicNames
 from gateway.routes.held_response import held_json, room_for_answer
+from gateway.routes.typed_route import TypedRoute
 from log_format.errors import ErrorCode
 from log_format.groups.row import OffsetRow
 
-router = APIRouter(route_class=ControlRoute, tags=["groups"])
+router = APIRouter(route_class=TypedRoute, tags=["groups"])
 
 _OFFSET_TEXT_BYTES: Final = 400
 """About what an offset takes as an object and as JSON, beside its metadata."""
@@ -95,7 +94,7 @@ class ResetPosition(fields.Body):
 
     timestamp: Annotated[fields.Timestamp | None, fields.NotNull()] = None
     offset: Annotated[fields.Offset | None, fields.NotNull()] = None
-    shift: Annotated[Annotated[int, fields.Between(INT64_MIN)] | None, fields.NotNull()] = None
+    shift: Annotated[Annotated[int, fields.Between(fields.INT64_MIN)] | None, fields.NotNull()] = None
 
 
 def _kind_of_target(value: object) -> str | None:

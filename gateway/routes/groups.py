@@ -24,15 +24,15 @@ from gateway.http import fields
 from gateway.http.validation import Fault, faults
 from gateway.openapi.problems import BODY_ERRORS, problems
 from gateway.problem import refused
-from gateway.routes.control_route import ControlRoute
 from gateway.routes.held_response import held_json
+from gateway.routes.typed_route import TypedRoute
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.groups.holdings import keys_of
 from log_format.groups.memory import row_bytes
 from log_format.groups.row import Partitions
 from log_format.topic.config import check_topic_name
 
-router = APIRouter(route_class=ControlRoute, tags=["groups"])
+router = APIRouter(route_class=TypedRoute, tags=["groups"])
 
 MEMBER_ERRORS: Final = (
     ErrorCode.UNKNOWN_GROUP,

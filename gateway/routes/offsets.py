@@ -12,10 +12,10 @@ from typing_extensions import TypedDict
 from gateway.gateway import engine_of
 from gateway.http import fields
 from gateway.openapi.problems import problems
-from gateway.routes.control_route import ControlRoute
+from gateway.routes.typed_route import TypedRoute
 from log_format.errors import ErrorCode
 
-router = APIRouter(route_class=ControlRoute, tags=["fetch"])
+router = APIRouter(route_class=TypedRoute, tags=["fetch"])
 
 
 class OffsetsQuery(fields.Parameters):

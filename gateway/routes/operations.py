@@ -22,16 +22,16 @@ from gateway.http.home_page import HOME_HEADERS, HOME_PAGE, HTML
 from gateway.http.parameters import accepted
 from gateway.openapi.docs_page import DOCS_HEADERS, DOCS_PAGE
 from gateway.problem import MEDIA_TYPE, as_tidelog_error
-from gateway.routes.control_route import ControlRoute
+from gateway.routes.typed_route import TypedRoute
 from log_format import limits
 from log_format.errors import BackOff, ErrorCode, StoreError, TidelogError
 from log_format.version import __version__
 
-probes = APIRouter(route_class=ControlRoute, tags=["operations"])
+probes = APIRouter(route_class=TypedRoute, tags=["operations"])
 """On both listeners."""
-router = APIRouter(route_class=ControlRoute, tags=["operations"])
+router = APIRouter(route_class=TypedRoute, tags=["operations"])
 """On the clients' listener only."""
-operators = APIRouter(route_class=ControlRoute, tags=["operations"])
+operators = APIRouter(route_class=TypedRoute, tags=["operations"])
 """On the operations listener only: the same paths, and what clients need not know."""
 
 STORE_CHECK_TRUSTED_MS: Final = 1_000

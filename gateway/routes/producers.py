@@ -12,9 +12,9 @@ from gateway.engine.producer_ids import PLAIN_EPOCH
 from gateway.gateway import engine_of
 from gateway.http import fields
 from gateway.openapi.problems import CHANGE_ERRORS, problems
-from gateway.routes.control_route import ControlRoute
+from gateway.routes.typed_route import TypedRoute
 
-router = APIRouter(route_class=ControlRoute, tags=["produce"])
+router = APIRouter(route_class=TypedRoute, tags=["produce"])
 
 
 class NewProducer(fields.Body, example={}):

@@ -15,14 +15,14 @@ from typing_extensions import TypedDict
 from gateway.gateway import engine_of, gateway_of
 from gateway.http import fields
 from gateway.openapi.problems import CHANGE_ERRORS, problems
-from gateway.routes.control_route import ControlRoute
 from gateway.routes.held_response import held_json, room_for_answer
+from gateway.routes.typed_route import TypedRoute
 from log_format import layout, limits
 from log_format.errors import ErrorCode
 from log_format.topic.config import SETTINGS, ChoiceSetting, IntegerSetting
 from log_format.topic.state import TopicState
 
-router = APIRouter(route_class=ControlRoute, tags=["topics"])
+router = APIRouter(route_class=TypedRoute, tags=["topics"])
 
 _TOPIC_TEXT_BYTES: Final = 2_048
 _PARTITION_TEXT_BYTES: Final = 160

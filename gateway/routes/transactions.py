@@ -12,15 +12,15 @@ from typing_extensions import TypedDict
 from gateway.gateway import engine_of
 from gateway.http import fields
 from gateway.openapi.problems import BODY_ERRORS, CHANGE_ERRORS, problems
-from gateway.routes.control_route import ControlRoute
 from gateway.routes.group_offsets import OFFSET_ERRORS, Committing, Offsets
 from gateway.routes.groups import MEMBER_ERRORS
+from gateway.routes.typed_route import TypedRoute
 from log_format import limits
 from log_format.errors import ErrorCode
 from log_format.transactions.row import NO_NUMBER, TransactionRow
 from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
 
-router = APIRouter(route_class=ControlRoute, tags=["transactions"])
+router = APIRouter(route_class=TypedRoute, tags=["transactions"])
 
 TIMEOUT_MS_DEFAULT: Final = limits.TRANSACTION_TIMEOUT_MS_DEFAULT
 NUMBER_MAX: Final = 2**53 - 1

@@ -1,12 +1,14 @@
 """A FastAPI route whose endpoint declares its input and answer by types. Input is read strictly.
 
 FastAPI takes the endpoint's signature apart and describes it. The docstrings of the endpoint and of its answer's type are the
-words of the OpenAPI document. FastAPI's request handler is not used: it accepts a repeated member, and parses a body of any size
-on the event loop. In its place, cheapest first:
+words of the OpenAPI document. FastAPI's request handler is not used: it accepts a repeated member, parses a body of any size on
+the event loop, and costs more than a small produce. In its place, cheapest first:
 
 1. The query: an undeclared or repeated parameter is refused.
 2. The path's parts, percent-decoded.
-3. The body, by ``json_body``. It may be empty where the endpoint has a default.
+3. The headers, where the endpoint declares some: a repeated one is refused.
+4. The body, by ``json_body``. It may be empty where the endpoint has a default. Bodies with records are not declared: the
+   endpoint reads them, and ``openapi_extra`` describes them.
 
 An endpoint returns a value to send as JSON with the route's status, None for no body, or an ASGI application.
 """
@@ -14,75 +16,68 @@ An endpoint returns a value to send as JSON with the route's status, None for no
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from inspect import cleandoc
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.http.direct_route import DirectRoute, direct
-from gateway.http.json_request import checked
+from gateway.http import fields
 from gateway.http.json_response import json_response
-from gateway.http.parameters import GIVEN_TWICE, NO_PARAMETERS, path_text, query_pairs, query_refused
-from gateway.http.validation import query_faults
+from gateway.http.parameters import header_names, header_pairs, of_pairs, path_text, query_pairs
 from gateway.openapi.problems import problems
 from gateway.routes.json_body import json_body
 
 
-class ControlRoute(DirectRoute):
+class TypedRoute(APIRoute):
     """``async def endpoint(request: Request, group: GroupPath, query: Annotated[Model, Query()], body: Model) -> Answer``."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        super().__init__(path, endpoint, **options | {"responses": options["responses"] or problems()})
+        # An operation of the OpenAPI document has its function's name.
+        named = {"generate_unique_id_function": lambda route: route.name}
+        super().__init__(path, endpoint, **options | named | {"responses": options["responses"] or problems()})
         self.summary, _, self.description = cleandoc(endpoint.__doc__ or "").partition("\n\n")
         if self.status_code == 204:
             self.response_description = "Done"
         elif self.response_model is not None:
             self.response_description = cleandoc(self.response_model.__doc__ or "")
-        self.app = direct(self._answer)
+        self._query = [(one.name, _model(one)) for one in self.dependant.query_params]
+        self._headers = [(one.name, _model(one), header_names(_model(one))) for one in self.dependant.header_params]
+        self.app = self._handle
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = await self._answer(Request(scope, receive, send))
+        await answer(scope, receive, send)
 
     async def _answer(self, request: Request) -> ASGIApp:
         values: dict[str, Any] = {}
-        self._read_query(request, values)
+        given = query_pairs(request)
+        for name, model in self._query:
+            values[name] = of_pairs(model, given, "Query parameter")
+        if given and not self._query:
+            of_pairs(fields.Parameters, given, "Query parameter")
         for part in self.dependant.path_params:
             values[part.name], errors = part.validate(path_text(request, part.alias))
             assert not errors, "a part of the path refuses by itself what can't name anything"
+        for name, model, names in self._headers:
+            values[name] = of_pairs(model, header_pairs(request, names), "Header")
         if self.dependant.request_param_name is not None:
             values[self.dependant.request_param_name] = request
         for body in self.dependant.body_params:
             default = None if body.field_info.is_required() else body.field_info.default
-            values[body.name] = await json_body(request, partial(checked, _model(body)), default=default)
+            values[body.name] = await json_body(request, _model(body), default=default)
         answer: Any = await self.endpoint(**values)
         if answer is None:
             return Response(status_code=204)
         sent: ASGIApp = answer if callable(answer) else json_response(answer, self.status_code or 200)
         return sent
 
-    def _read_query(self, request: Request, values: dict[str, Any]) -> None:
-        if not self.dependant.query_params:
-            NO_PARAMETERS.parse(request)
-            return
-        (parameter,) = self.dependant.query_params
-        given: dict[str, str] = {}
-        errors: list[tuple[str, str]] = []
-        for name, value in query_pairs(request):
-            if name in given:
-                errors.append((name, GIVEN_TWICE))
-            given.setdefault(name, value)
-        try:
-            values[parameter.name] = _model(parameter).model_validate(given)
-        except ValidationError as error:
-            errors += query_faults(error)
-        if errors:
-            in_order = list(given)
-            raise query_refused(sorted(errors, key=lambda fault: in_order.index(fault[0])))
-
 
 def _model(declared: Any) -> type[BaseModel]:
     model = declared.field_info.annotation
     assert isinstance(model, type)
-    assert issubclass(model, BaseModel), "a query or a body is declared as one model"
+    assert issubclass(model, BaseModel), "a query, headers or a body are declared as one model"
     return model
