@@ -3,63 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Query
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
-from gateway.codec.media_type import ARROW_STREAM, EVENT_STREAM, JSON, NDJSON, negotiate
+from gateway.codec.media_type import EVENT_STREAM, JSON, negotiate
 from gateway.engine.fetch_answer import FetchAnswer, FetchFrom, FetchLimits
 from gateway.gateway import answer_memory, engine_of, gateway_of
 from gateway.http import fields
 from gateway.http.disconnect import unless_disconnected
 from gateway.http.parameters import accepted
 from gateway.log_engine import LogEngine
-from gateway.openapi.problems import BODY_ERRORS, problems
-from gateway.openapi.schemas import binary, integer_headers, text
 from gateway.problem import refused, request_id
-from gateway.routes.fetch_body import FetchBody, FetchHeaders, FetchQuery
-from gateway.routes.fetched_records import (
-    FETCHED_EXAMPLE,
+from gateway.routes.fetch_operation import (
+    FETCHED,
+    FETCHED_MANY,
+    FetchBody,
     FetchedPartition,
     FetchedPartitions,
-    events_response,
-    many_response,
-    one_response,
+    FetchHeaders,
+    FetchQuery,
 )
+from gateway.routes.fetched_records import events_response, many_response, one_response
 from gateway.routes.typed_route import TypedRoute
-from log_format.errors import ErrorCode
 
 router = APIRouter(route_class=TypedRoute, tags=["fetch"])
-
-_ERRORS: Final = (
-    ErrorCode.UNKNOWN_TOPIC,
-    ErrorCode.UNKNOWN_PARTITION,
-    ErrorCode.OFFSET_OUT_OF_RANGE,
-    ErrorCode.NOT_ACCEPTABLE,
-    ErrorCode.CORRUPT_SEGMENT,
-    ErrorCode.UNSUPPORTED_TABLE,
-)
-_ANSWER: Final = {
-    "content": {
-        JSON: {"example": FETCHED_EXAMPLE},
-        NDJSON: text("A record a line"),
-        ARROW_STREAM: binary("The table's columns"),
-        EVENT_STREAM: text("Events `record` and `end`"),
-    },
-    "headers": integer_headers(
-        Tidelog_Next_Offset="Where to go on",
-        Tidelog_High_Watermark="The offset that the next record gets",
-        Tidelog_Log_Start_Offset="The first offset that can be read",
-    ),
-}
 
 
 @router.get(
     "/v1/topics/{topic}/partitions/{partition}/records",
     response_model=FetchedPartition,
-    responses=problems(*_ERRORS) | {200: _ANSWER},
+    responses=FETCHED,
 )
 async def fetch(
     request: Request,
@@ -89,8 +65,7 @@ async def fetch(
 @router.post(
     "/v1/fetch",
     response_model=FetchedPartitions,
-    responses=problems(ErrorCode.NOT_ACCEPTABLE, *BODY_ERRORS)
-    | {200: {"content": {JSON: {"example": {"partitions": [FETCHED_EXAMPLE]}}}}},
+    responses=FETCHED_MANY,
 )
 async def fetch_many(request: Request, body: FetchBody) -> ASGIApp:
     """Read several partitions at once; limits are totals, and one that fails makes it answer at once."""

@@ -7,7 +7,6 @@ from typing import Final
 
 import pyarrow as pa
 from starlette.requests import Request
-from typing_extensions import TypedDict
 
 from gateway.codec.arrow_answer import arrow_pieces
 from gateway.codec.event_stream import PING, end_event, record_events
@@ -20,13 +19,10 @@ from gateway.engine.following import Ended, Following, Silence
 from gateway.engine.locating import ReadFrom
 from gateway.engine.reading import Records
 from gateway.gateway import Gateway
-from gateway.http import fields
 from gateway.http.fetch_response import PIECE_TEXT_BYTES, EventStreamResponse, RecordsResponse
 from gateway.memory_budget import Memory
-from gateway.openapi.problems import Problem
-from gateway.openapi.schemas import RECORD_EXAMPLE, Record
 from gateway.problem import problem_bytes
-from gateway.routes.fetch_body import RECORDS_MAX
+from gateway.routes.fetch_operation import RECORDS_MAX
 from log_format.errors import TidelogError
 from log_format.records.schema import RECORD_SCHEMA
 
@@ -39,39 +35,6 @@ _PART_TEXT_BYTES: Final = 512
 assert RECORDS_MAX * _RECORD_TEXT_BYTES + PIECE_TEXT_BYTES <= AROUND_BYTES
 
 _NO_RECORDS: Final = RECORD_SCHEMA.empty_table()
-FETCHED_EXAMPLE: Final = {
-    "topic": "flights",
-    "partition": 3,
-    "records": [RECORD_EXAMPLE],
-    "next_offset": 42,
-    "high_watermark": 42,
-    "log_start_offset": 0,
-}
-
-
-class FetchedPartition(TypedDict):
-    """Records, and where to go on."""
-
-    topic: fields.TopicName
-    partition: fields.Partition
-    records: list[Record]
-    next_offset: fields.Offset
-    high_watermark: fields.Offset
-    log_start_offset: fields.Offset
-
-
-class FailedPartition(TypedDict):
-    """Why there are none."""
-
-    topic: fields.TopicName
-    partition: fields.Partition
-    error: Problem
-
-
-class FetchedPartitions(TypedDict):
-    """What each gave, in the order of the request."""
-
-    partitions: list[FetchedPartition | FailedPartition]
 
 
 def one_response(gateway: Gateway, kind: str, found: FetchAnswer) -> RecordsResponse:

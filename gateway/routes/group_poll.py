@@ -23,8 +23,8 @@ from gateway.log_engine import LogEngine
 from gateway.memory_budget import Memory
 from gateway.openapi.problems import BODY_ERRORS, problems
 from gateway.problem import request_id
-from gateway.routes.fetch_body import Limits
-from gateway.routes.fetched_records import FetchedPartitions, many_response
+from gateway.routes.fetch_operation import FetchedPartitions, Limits
+from gateway.routes.fetched_records import many_response
 from gateway.routes.group_offsets import Offsets, Position
 from gateway.routes.groups import MEMBER_ERRORS, Generation, Subscription
 from gateway.routes.typed_route import TypedRoute

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 from fastapi import APIRouter, Header, Query
-from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
-from typing_extensions import TypedDict
 
 from gateway.codec.body_records import decode_body
-from gateway.codec.media_type import ARROW_STREAM, JSON, NDJSON, OCTET_STREAM, TEXT_PLAIN, content_type
+from gateway.codec.media_type import JSON, OCTET_STREAM, TEXT_PLAIN, content_type
 from gateway.engine.bounds import SEQUENCE_WAIT_MS_MAX
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.writer import Acknowledgement
@@ -24,10 +22,9 @@ from gateway.http.parameters import parameters_refused
 from gateway.http.producer_headers import ConditionalHeaders, ProduceHeaders
 from gateway.http.validation import UNKNOWN_PARAMETER
 from gateway.log_engine import LogEngine
-from gateway.openapi.problems import CHANGE_ERRORS, problems
-from gateway.openapi.schemas import NEW_RECORD_EXAMPLE, RecordToDecode, binary, integer_headers, schema_of, text
 from gateway.routes.batch import CodecWork, Routing, routed
-from gateway.routes.transactions import AppendedPartition, AppendedTopic
+from gateway.routes.produce_operation import PRODUCE, PRODUCE_TO_PARTITION, Accepted, Produced, ProduceQuery
+from gateway.routes.transactions import AppendedPartition
 from gateway.routes.typed_route import TypedRoute
 from log_format.clock import Clock
 from log_format.errors import ErrorCode, TidelogError, TopicReplaced
@@ -37,92 +34,12 @@ from log_format.topic.producers import ProducerStamp
 
 router = APIRouter(route_class=TypedRoute, tags=["produce"])
 
-_Key = Annotated[str, Field(max_length=1 << 20)]
 _COMPRESSION_RATIO: Final = 4
 """What a compressed body is taken to become, until it is there."""
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class ProduceQuery(fields.Parameters):
-    """All but `acks` describe the one record of a raw body."""
-
-    acks: Annotated[
-        str,
-        fields.OneOf("all", "0"),
-        Field(description="all: answer when it is stored. 0: answer at once, perhaps lose it"),
-    ] = "all"
-    key: Annotated[_Key | None, fields.NotNull(), Field(description="Raw bodies: the key, as text")] = None
-    key_base64: Annotated[_Key | None, fields.NotNull(), Field(description="Raw bodies: the key, as base64")] = None
-    partition: Annotated[
-        fields.Partition | None, fields.NotNull(), fields.Digits, Field(description="Raw bodies: the partition")
-    ] = None
-    timestamp: Annotated[
-        fields.Timestamp | None, fields.NotNull(), fields.Digits, Field(description="Raw bodies: milliseconds")
-    ] = None
-
-
-class NewRecords(fields.Body):
-    """Records to append. It only describes: they are decoded without it."""
-
-    records: list[RecordToDecode]
-
-
-class Produced(AppendedTopic):
-    """They are in the store."""
-
-    duplicate: bool
-
-
-class Accepted(TypedDict, total=False):
-    """`topic` with `acks=0`; `staged`, a count of records, within a transaction."""
-
-    topic: fields.TopicName
-    staged: fields.Count
-    duplicate: bool
-
-
-_PRODUCED: Final = {
-    "topic": "flights",
-    "partitions": [{"partition": 3, "base_offset": 41, "last_offset": 41, "count": 1}],
-    "duplicate": False,
-}
-_HEADERS: Final = integer_headers(Tidelog_Partition_Count="How many partitions the topic has now")
-_ERRORS: Final = (
-    ErrorCode.INVALID_RECORD,
-    ErrorCode.UNKNOWN_TOPIC,
-    ErrorCode.UNKNOWN_PARTITION,
-    ErrorCode.RECORD_TOO_LARGE,
-    *CHANGE_ERRORS,
-    ErrorCode.UNKNOWN_PRODUCER,
-    ErrorCode.FENCED_PRODUCER,
-    ErrorCode.SEQUENCE_OUT_OF_ORDER,
-    ErrorCode.UNKNOWN_TRANSACTION,
-    ErrorCode.TRANSACTION_NOT_OPEN,
-    ErrorCode.UNSUPPORTED_TABLE,
-)
-
-
-def _described(*errors: ErrorCode) -> dict[str, Any]:
-    content = {
-        JSON: {"schema": schema_of(NewRecords), "example": {"records": [NEW_RECORD_EXAMPLE]}},
-        NDJSON: text("A record a line"),
-        ARROW_STREAM: binary("An Arrow IPC stream: value, key?, headers?, timestamp?, partition?"),
-        OCTET_STREAM: binary("One record's value"),
-        TEXT_PLAIN: text("One record's value"),
-    }
-    accepted = "They are accepted (`acks=0`), and may be lost; or they wait for their transaction"
-    return {
-        "response_model": Produced,
-        "responses": problems(*_ERRORS, *errors)
-        | {
-            200: {"content": {JSON: {"example": _PRODUCED}}, "headers": _HEADERS},
-            202: {"model": Accepted, "description": accepted, "headers": _HEADERS},
-        },
-        "openapi_extra": {"requestBody": {"required": True, "content": content}},
-    }
-
-
-@router.post("/v1/topics/{topic}/records", **_described())
+@router.post("/v1/topics/{topic}/records", **PRODUCE)
 async def produce(
     request: Request,
     topic: fields.TopicPath,
@@ -133,7 +50,7 @@ async def produce(
     return await _produce(request, _Asked(topic, None, query, headers))
 
 
-@router.post("/v1/topics/{topic}/partitions/{partition}/records", **_described(ErrorCode.EXPECTED_OFFSET_MISMATCH))
+@router.post("/v1/topics/{topic}/partitions/{partition}/records", **PRODUCE_TO_PARTITION)
 async def produce_to_partition(
     request: Request,
     topic: fields.TopicPath,

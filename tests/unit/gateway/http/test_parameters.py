@@ -23,8 +23,8 @@ from gateway.http.parameters import (
     topic_named,
 )
 from gateway.http.producer_headers import ConditionalHeaders, ProducerHeaders
-from gateway.routes.fetch_body import FetchHeaders, FetchQuery
-from gateway.routes.produce import ProduceQuery
+from gateway.routes.fetch_operation import FetchHeaders, FetchQuery
+from gateway.routes.produce_operation import ProduceQuery
 from log_format.errors import RequestRefused
 from log_format.topic.producers import ProducerStamp
 

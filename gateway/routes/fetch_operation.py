@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import Annotated, Final, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, field_validator, model_validator
+from typing_extensions import TypedDict
 
+from gateway.codec.media_type import ARROW_STREAM, EVENT_STREAM, JSON, NDJSON
 from gateway.engine.fetch_answer import FetchFrom, FetchLimits, StartWord
 from gateway.http import fields
+from gateway.openapi.problems import BODY_ERRORS, Problem, problems
+from gateway.openapi.schemas import RECORD_EXAMPLE, Record, binary, integer_headers, text
 from log_format import limits
+from log_format.errors import ErrorCode
 
 RECORDS_DEFAULT: Final = 500
 RECORDS_MAX: Final = limits.FETCH_RECORDS_MAX
@@ -97,3 +102,63 @@ class FetchBody(
     def wanted(self) -> list[FetchFrom]:
         """For the engine."""
         return self._wanted
+
+
+class FetchedPartition(TypedDict):
+    """Records, and where to go on."""
+
+    topic: fields.TopicName
+    partition: fields.Partition
+    records: list[Record]
+    next_offset: fields.Offset
+    high_watermark: fields.Offset
+    log_start_offset: fields.Offset
+
+
+class FailedPartition(TypedDict):
+    """Why there are none."""
+
+    topic: fields.TopicName
+    partition: fields.Partition
+    error: Problem
+
+
+class FetchedPartitions(TypedDict):
+    """What each gave, in the order of the request."""
+
+    partitions: list[FetchedPartition | FailedPartition]
+
+
+_EXAMPLE: Final = {
+    "topic": "flights",
+    "partition": 3,
+    "records": [RECORD_EXAMPLE],
+    "next_offset": 42,
+    "high_watermark": 42,
+    "log_start_offset": 0,
+}
+FETCHED: Final = problems(
+    ErrorCode.UNKNOWN_TOPIC,
+    ErrorCode.UNKNOWN_PARTITION,
+    ErrorCode.OFFSET_OUT_OF_RANGE,
+    ErrorCode.NOT_ACCEPTABLE,
+    ErrorCode.CORRUPT_SEGMENT,
+    ErrorCode.UNSUPPORTED_TABLE,
+) | {
+    200: {
+        "content": {
+            JSON: {"example": _EXAMPLE},
+            NDJSON: text("A record a line"),
+            ARROW_STREAM: binary("The table's columns"),
+            EVENT_STREAM: text("Events `record` and `end`"),
+        },
+        "headers": integer_headers(
+            Tidelog_Next_Offset="Where to go on",
+            Tidelog_High_Watermark="The offset that the next record gets",
+            Tidelog_Log_Start_Offset="The first offset that can be read",
+        ),
+    }
+}
+FETCHED_MANY: Final = problems(ErrorCode.NOT_ACCEPTABLE, *BODY_ERRORS) | {
+    200: {"content": {JSON: {"example": {"partitions": [_EXAMPLE]}}}}
+}

@@ -1,0 +1,100 @@
+"""Produce's query, body and answers, as the OpenAPI document has them. Its headers: ``gateway/http/producer_headers.py``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from gateway.codec.media_type import ARROW_STREAM, JSON, NDJSON, OCTET_STREAM, TEXT_PLAIN
+from gateway.http import fields
+from gateway.openapi.problems import CHANGE_ERRORS, problems
+from gateway.openapi.schemas import NEW_RECORD_EXAMPLE, RecordToDecode, binary, integer_headers, schema_of, text
+from gateway.routes.transactions import AppendedTopic
+from log_format.errors import ErrorCode
+
+_Key = Annotated[str, Field(max_length=1 << 20)]
+
+
+class ProduceQuery(fields.Parameters):
+    """All but `acks` describe the one record of a raw body."""
+
+    acks: Annotated[
+        str,
+        fields.OneOf("all", "0"),
+        Field(description="all: answer when it is stored. 0: answer at once, perhaps lose it"),
+    ] = "all"
+    key: Annotated[_Key | None, fields.NotNull(), Field(description="Raw bodies: the key, as text")] = None
+    key_base64: Annotated[_Key | None, fields.NotNull(), Field(description="Raw bodies: the key, as base64")] = None
+    partition: Annotated[
+        fields.Partition | None, fields.NotNull(), fields.Digits, Field(description="Raw bodies: the partition")
+    ] = None
+    timestamp: Annotated[
+        fields.Timestamp | None, fields.NotNull(), fields.Digits, Field(description="Raw bodies: milliseconds")
+    ] = None
+
+
+class NewRecords(fields.Body):
+    """Records to append. It only describes: they are decoded without it."""
+
+    records: list[RecordToDecode]
+
+
+class Produced(AppendedTopic):
+    """They are in the store."""
+
+    duplicate: bool
+
+
+class Accepted(TypedDict, total=False):
+    """`topic` with `acks=0`; `staged`, a count of records, within a transaction."""
+
+    topic: fields.TopicName
+    staged: fields.Count
+    duplicate: bool
+
+
+_PRODUCED: Final = {
+    "topic": "flights",
+    "partitions": [{"partition": 3, "base_offset": 41, "last_offset": 41, "count": 1}],
+    "duplicate": False,
+}
+_HEADERS: Final = integer_headers(Tidelog_Partition_Count="How many partitions the topic has now")
+_ERRORS: Final = (
+    ErrorCode.INVALID_RECORD,
+    ErrorCode.UNKNOWN_TOPIC,
+    ErrorCode.UNKNOWN_PARTITION,
+    ErrorCode.RECORD_TOO_LARGE,
+    *CHANGE_ERRORS,
+    ErrorCode.UNKNOWN_PRODUCER,
+    ErrorCode.FENCED_PRODUCER,
+    ErrorCode.SEQUENCE_OUT_OF_ORDER,
+    ErrorCode.UNKNOWN_TRANSACTION,
+    ErrorCode.TRANSACTION_NOT_OPEN,
+    ErrorCode.UNSUPPORTED_TABLE,
+)
+
+
+def _operation(*errors: ErrorCode) -> dict[str, Any]:
+    content = {
+        JSON: {"schema": schema_of(NewRecords), "example": {"records": [NEW_RECORD_EXAMPLE]}},
+        NDJSON: text("A record a line"),
+        ARROW_STREAM: binary("An Arrow IPC stream: value, key?, headers?, timestamp?, partition?"),
+        OCTET_STREAM: binary("One record's value"),
+        TEXT_PLAIN: text("One record's value"),
+    }
+    accepted = "They are accepted (`acks=0`), and may be lost; or they wait for their transaction"
+    return {
+        "response_model": Produced,
+        "responses": problems(*_ERRORS, *errors)
+        | {
+            200: {"content": {JSON: {"example": _PRODUCED}}, "headers": _HEADERS},
+            202: {"model": Accepted, "description": accepted, "headers": _HEADERS},
+        },
+        "openapi_extra": {"requestBody": {"required": True, "content": content}},
+    }
+
+
+PRODUCE: Final = _operation()
+PRODUCE_TO_PARTITION: Final = _operation(ErrorCode.EXPECTED_OFFSET_MISMATCH)
