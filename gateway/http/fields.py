@@ -186,7 +186,7 @@ Timestamp = Annotated[int, Between(TIMESTAMP_MS_MIN, TIMESTAMP_MS_MAX)]
 
 LIST_LIMIT: Final = 1_000
 """The contract's default of ``limit``."""
-Limit = Annotated[int, Between(1, 10_000), Digits, Field(description="At most so many")]
+Limit = Annotated[int, Between(1, 10_000), Digits, Field(description="The most entries of a page")]
 
 
 class PartitionKey(Body):

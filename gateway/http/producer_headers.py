@@ -37,14 +37,16 @@ class ProducerHeaders(fields.Headers):
         _Id | None, fields.NotNull(), Field(alias=PRODUCER_ID, description="From `POST /v1/producers`")
     ] = None
     producer_epoch: Annotated[
-        _Number | None, fields.NotNull(), Field(alias=PRODUCER_EPOCH, description="From there, too")
+        _Number | None,
+        fields.NotNull(),
+        Field(alias=PRODUCER_EPOCH, description="From `POST /v1/producers`, with the id"),
     ] = None
     producer_sequence: Annotated[
         _Number | None,
         fields.NotNull(),
         Field(
             alias=PRODUCER_SEQUENCE,
-            description="Numbers this producer's requests to this topic, from 0; the same again appends nothing",
+            description="Numbers this producer's requests to this topic, from 0. A number sent again appends nothing",
         ),
     ] = None
 
@@ -88,7 +90,7 @@ class ConditionalHeaders(ProduceHeaders):
     expected_offset: Annotated[
         _Number | None,
         fields.NotNull(),
-        Field(alias=EXPECTED_OFFSET, description="Append only when this is the partition's next offset"),
+        Field(alias=EXPECTED_OFFSET, description="The gateway appends only if this is the partition's next offset"),
     ] = None
 
     @model_validator(mode="after")

@@ -38,9 +38,7 @@ class Problem(TypedDict):
     status: Annotated[int, fields.Between(400, 599)]
     detail: str
     error_code: Annotated[str, fields.OneOf(*map(str, ErrorCode))]
-    retryable: Annotated[
-        bool, Field(description="The very same request may succeed later without anyone mending anything")
-    ]
+    retryable: Annotated[bool, Field(description="The same request may succeed later, unchanged")]
     may_have_happened: Annotated[bool, Field(description="false promises that the request changed nothing")]
     request_id: NotRequired[str]
     errors: NotRequired[Annotated[list[Fault], Field(max_length=REPORTED_ERRORS_MAX)]]

@@ -44,7 +44,7 @@ async def fetch(
     query: Annotated[FetchQuery, Query()],
     headers: Annotated[FetchHeaders, Header()],
 ) -> ASGIApp:
-    """Read a partition, waiting for records if there are none; or follow it."""
+    """Read a partition, waiting for records if there are none, or follow it as an event stream."""
     gateway, engine = gateway_of(request), engine_of(request)
     arrival_ms = engine.clock.monotonic_ms()
     kind = negotiate(accepted(request))
@@ -68,7 +68,7 @@ async def fetch(
     responses=FETCHED_MANY,
 )
 async def fetch_many(request: Request, body: FetchBody) -> ASGIApp:
-    """Read several partitions at once; limits are totals, and one that fails makes it answer at once."""
+    """Read several partitions at once. Limits are totals; a partition that fails ends the wait."""
     gateway, engine = gateway_of(request), engine_of(request)
     negotiate(accepted(request), (JSON,))
     found = await _fetched(request, engine, body.wanted, body.limits(), engine.clock.monotonic_ms())

@@ -27,10 +27,12 @@ PARTITIONS_MAX: Final = 10_000
 class Limits(fields.Body):
     """How much of it, and how long to wait for it."""
 
-    max_records: Annotated[int, fields.Between(1, RECORDS_MAX), Field(description="At most so many")] = RECORDS_DEFAULT
-    max_bytes: Annotated[int, fields.Between(1, BYTES_MAX), Field(description="Keys, values, headers")] = BYTES_DEFAULT
-    min_bytes: Annotated[int, fields.Between(0), Field(description="Wait for so many")] = 1
-    max_wait_ms: Annotated[int, fields.Between(0, WAIT_MS_MAX), Field(description="Wait so long")] = 0
+    max_records: Annotated[int, fields.Between(1, RECORDS_MAX), Field(description="The most records")] = RECORDS_DEFAULT
+    max_bytes: Annotated[
+        int, fields.Between(1, BYTES_MAX), Field(description="The most bytes of keys, values and headers")
+    ] = BYTES_DEFAULT
+    min_bytes: Annotated[int, fields.Between(0), Field(description="Wait until so many bytes are committed")] = 1
+    max_wait_ms: Annotated[int, fields.Between(0, WAIT_MS_MAX), Field(description="Wait at most so long")] = 0
 
     def limits(self) -> FetchLimits:
         """For the engine."""
@@ -49,7 +51,7 @@ class FetchQuery(Limits):
         fields.Offset | StartWord | None,
         fields.NotNull(),
         fields.Says(f"must be an integer from 0 to {fields.INT64_MAX}, or one of earliest, latest"),
-        Field(description="Where to begin; exactly one of this and `timestamp`"),
+        Field(description="Where to begin. Exactly one of `offset` and `timestamp` is given"),
     ] = None
     timestamp: Annotated[
         fields.Timestamp | None,
@@ -69,7 +71,7 @@ class FetchHeaders(fields.Headers):
         fields.Offset | None,
         fields.NotNull(),
         fields.Digits,
-        Field(alias="Last-Event-ID", description="Event streams: where to go on; wins over `offset`"),
+        Field(alias="Last-Event-ID", description="For event streams: where to go on. It wins over `offset`"),
     ] = None
 
 
@@ -83,7 +85,7 @@ class FetchBody(
     Limits,
     example={"partitions": [{"topic": "flights", "partition": 3, "offset": "earliest"}], "max_wait_ms": 1000},
 ):
-    """Of which partitions; limits are totals."""
+    """The partitions to read. Limits are totals."""
 
     partitions: Annotated[list[Start], Field(max_length=PARTITIONS_MAX), AfterValidator(fields.each_partition_once)]
     _wanted: list[FetchFrom] = PrivateAttr()
@@ -105,7 +107,7 @@ class FetchBody(
 
 
 class FetchedPartition(TypedDict):
-    """Records, and where to go on."""
+    """Records of one partition. `next_offset` is where the next fetch goes on."""
 
     topic: fields.TopicName
     partition: fields.Partition
@@ -116,7 +118,7 @@ class FetchedPartition(TypedDict):
 
 
 class FailedPartition(TypedDict):
-    """Why there are none."""
+    """A partition that could not be read."""
 
     topic: fields.TopicName
     partition: fields.Partition
@@ -124,7 +126,7 @@ class FailedPartition(TypedDict):
 
 
 class FetchedPartitions(TypedDict):
-    """What each gave, in the order of the request."""
+    """The result of each partition, in the order of the request."""
 
     partitions: list[FetchedPartition | FailedPartition]
 

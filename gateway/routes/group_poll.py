@@ -34,7 +34,7 @@ router = APIRouter(route_class=TypedRoute, tags=["groups"])
 
 
 class Poll(Limits, Subscription, example={"topics": ["flights"], "max_wait_ms": 1000}):
-    """Without `member_id` the call joins; what says how goes without it only."""
+    """Without `member_id` the call joins. The fields of a join go without `member_id` only."""
 
     member_id: fields.Opaque | None = None
     generation: Generation | None = None
@@ -74,7 +74,7 @@ class Poll(Limits, Subscription, example={"topics": ["flights"], "max_wait_ms": 
 
 
 class PolledPartitions(FetchedPartitions):
-    """What every partition that the member may read gave."""
+    """The result of every partition that the member may read."""
 
     member_id: fields.Opaque
     generation: Generation

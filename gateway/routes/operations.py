@@ -54,7 +54,7 @@ _log = logging.getLogger("gateway.readiness")
 
 
 class Status(TypedDict):
-    """How it is."""
+    """The state of the gateway."""
 
     status: str
 
@@ -69,7 +69,7 @@ class ClusterGateway(TypedDict):
 
 
 class Cluster(TypedDict):
-    """The live gateways of one store; `limits` are this gateway's settings of the same name, and the format's."""
+    """The live gateways of one store. `limits` has settings of this gateway and limits of the format."""
 
     gateways: list[ClusterGateway]
     store: Annotated[
@@ -114,13 +114,13 @@ class StoreCheck:
 
 @probes.get("/healthz")
 async def healthz() -> Status:
-    """The process is alive: its event loop turns."""
+    """Whether the process is alive: its event loop turns."""
     return {"status": "alive"}
 
 
 @probes.get("/readyz")
 async def readyz(request: Request) -> Status:
-    """The gateway can serve: the store answers and it is not shutting down.
+    """Whether the gateway can serve: the store answers, and the gateway is not shutting down.
 
     503 `DRAINING` or `UNAVAILABLE` tells a balancer to send requests elsewhere.
     """
@@ -136,7 +136,7 @@ async def readyz(request: Request) -> Status:
 
 @probes.get("/metrics", response_class=PlainTextResponse)
 async def scrape(request: Request) -> Response:
-    """Metrics in Prometheus' text format."""
+    """Read the metrics in Prometheus' text format."""
     gateway = gateway_of(request)
     gateway.metrics.request_memory.set(gateway.request_memory.used_bytes)
     gateway.metrics.answer_memory.set(gateway.answer_memory.used_bytes)
@@ -146,7 +146,7 @@ async def scrape(request: Request) -> Response:
 
 @router.get("/v1/cluster")
 async def cluster(request: Request) -> Cluster:
-    """The live gateways of this store, as this one sees them, and its limits."""
+    """List the live gateways of this store, as this one sees them, and its limits."""
     gateway = gateway_of(request)
     return _cluster(gateway, store=_store_name(gateway.store_uri))
 

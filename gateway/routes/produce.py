@@ -46,7 +46,7 @@ async def produce(
     query: Annotated[ProduceQuery, Query()],
     headers: Annotated[ProduceHeaders, Header()],
 ) -> Response:
-    """Append records; each goes to its partition, its key's, or the next in turn."""
+    """Append records. Each goes to the partition it names, else its key's, else the next in turn."""
     return await _produce(request, _Asked(topic, None, query, headers))
 
 
@@ -58,7 +58,7 @@ async def produce_to_partition(
     query: Annotated[ProduceQuery, Query()],
     headers: Annotated[ConditionalHeaders, Header()],
 ) -> Response:
-    """Append records to one partition, also those that name another one."""
+    """Append records to one partition. It wins over a partition that a record names."""
     return await _produce(request, _Asked(topic, partition, query, headers, headers.expected_offset))
 
 

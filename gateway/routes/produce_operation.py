@@ -23,7 +23,7 @@ class ProduceQuery(fields.Parameters):
     acks: Annotated[
         str,
         fields.OneOf("all", "0"),
-        Field(description="all: answer when it is stored. 0: answer at once, perhaps lose it"),
+        Field(description="all: answered once the records are stored. 0: answered at once; they may be lost"),
     ] = "all"
     key: Annotated[_Key | None, fields.NotNull(), Field(description="Raw bodies: the key, as text")] = None
     key_base64: Annotated[_Key | None, fields.NotNull(), Field(description="Raw bodies: the key, as base64")] = None
@@ -31,18 +31,21 @@ class ProduceQuery(fields.Parameters):
         fields.Partition | None, fields.NotNull(), fields.Digits, Field(description="Raw bodies: the partition")
     ] = None
     timestamp: Annotated[
-        fields.Timestamp | None, fields.NotNull(), fields.Digits, Field(description="Raw bodies: milliseconds")
+        fields.Timestamp | None,
+        fields.NotNull(),
+        fields.Digits,
+        Field(description="Raw bodies: the timestamp in milliseconds"),
     ] = None
 
 
 class NewRecords(fields.Body):
-    """Records to append. It only describes: they are decoded without it."""
+    """The records to append."""
 
     records: list[RecordToDecode]
 
 
 class Produced(AppendedTopic):
-    """They are in the store."""
+    """The records are in the store."""
 
     duplicate: bool
 
@@ -84,7 +87,7 @@ def _operation(*errors: ErrorCode) -> dict[str, Any]:
         OCTET_STREAM: binary("One record's value"),
         TEXT_PLAIN: text("One record's value"),
     }
-    accepted = "They are accepted (`acks=0`), and may be lost; or they wait for their transaction"
+    accepted = "The records are accepted: with `acks=0` they may be lost, in a transaction they wait for its commit."
     return {
         "response_model": Produced,
         "responses": problems(*_ERRORS, *errors)

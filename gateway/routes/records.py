@@ -44,7 +44,7 @@ _EXAMPLE: Final = {"topics": [{"topic": "flights", "records": [NEW_RECORD_EXAMPL
 
 
 class TopicRecords(fields.Body):
-    """The records of a topic; they are decoded by themselves."""
+    """The records of one topic."""
 
     topic: fields.TopicName
     records: Annotated[list[RecordToDecode], fields.Says("must be a list of records")]
@@ -60,7 +60,7 @@ class AtOnce(fields.Body):
 
 
 class CommittedAtOnce(Committed):
-    """Everything is visible; `duplicate`: since an earlier try."""
+    """Every record is visible. `duplicate`: an earlier request with this sequence number committed them."""
 
     duplicate: bool
 
@@ -82,7 +82,7 @@ class CommittedAtOnce(Committed):
     },
 )
 async def append_at_once(request: Request, headers: Annotated[ProducerHeaders, Header()]) -> CommittedAtOnce:
-    """Append to several topics and commit offsets of groups, all or nothing; a repeat gets the first answer."""
+    """Append to several topics and commit offsets of groups, all or nothing. A repeat gets the first answer."""
     gateway, engine = gateway_of(request), engine_of(request)
     await engine.check_producer(headers.stamp)
     async with request_body(request, gateway.body_limits, gateway.request_memory, pool=gateway.codec_pool) as body:
