@@ -152,10 +152,7 @@ def number(text: str) -> int | str:
     return int(text) if _DIGITS.fullmatch(text) else text
 
 
-def _opaque() -> dict[str, Any]:
-    return {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"}
-
-
+_OPAQUE: Final[Mapping[str, Any]] = {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"}
 IDENTIFIER_SCHEMA: Final[Mapping[str, Any]] = {
     "type": "string",
     "minLength": 1,
@@ -176,7 +173,7 @@ TopicName = Annotated[str, WithJsonSchema(dict(TOPIC_NAME_SCHEMA))]
 """Text: a name that no topic can have names no topic, which the engine reports."""
 Identifier = Annotated[str, AfterValidator(_identifier), WithJsonSchema(dict(IDENTIFIER_SCHEMA))]
 """Names that a client chooses: a group, a member's client or instance id, a transactional id."""
-Opaque = Annotated[str, WithJsonSchema(_opaque())]
+Opaque = Annotated[str, WithJsonSchema(dict(_OPAQUE))]
 """Ids that the gateway issued: an unknown one names nothing."""
 Partition = Annotated[int, Between(0, INT32_MAX)]
 Offset = Annotated[int, Between(0)]
@@ -209,8 +206,8 @@ def each_partition_once(entries: list[Any]) -> list[Any]:
 TopicPath = Annotated[
     str,
     AfterValidator(topic_named),
-    WithJsonSchema(dict(TOPIC_NAME_SCHEMA)),
-    Path(description="The topic's name", examples=["flights"]),
+    WithJsonSchema({**TOPIC_NAME_SCHEMA, "examples": ["flights"]}),
+    Path(description="The topic's name"),
 ]
 PartitionPath = Annotated[
     int,
@@ -221,16 +218,16 @@ PartitionPath = Annotated[
 GroupPath = Annotated[
     str,
     AfterValidator(_group),
-    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": IDENTIFIER_BYTES_MAX}),
-    Path(description="The consumer group, percent-encoded", examples=["billing"]),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": IDENTIFIER_BYTES_MAX, "examples": ["billing"]}),
+    Path(description="The consumer group, percent-encoded"),
 ]
 MemberPath = Annotated[
     str,
-    WithJsonSchema(_opaque()),
-    Path(description="The member's id", examples=["m01763683200000-5b0f3c52-9c0e-4a2f-8d3a-0c5f6f1f9f10"]),
+    WithJsonSchema({**_OPAQUE, "examples": ["m01763683200000-5b0f3c52-9c0e-4a2f-8d3a-0c5f6f1f9f10"]}),
+    Path(description="The member's id"),
 ]
 TransactionPath = Annotated[
     str,
-    WithJsonSchema(_opaque()),
-    Path(description="The transaction's id", examples=["t019aa7d9b4003f2a9c0d1e5b7f6a8c0d_91b3c5d7e9f0a2b4c6d8"]),
+    WithJsonSchema({**_OPAQUE, "examples": ["t019aa7d9b4003f2a9c0d1e5b7f6a8c0d_91b3c5d7e9f0a2b4c6d8"]}),
+    Path(description="The transaction's id"),
 ]
