@@ -42,7 +42,12 @@ def text(description: str) -> dict[str, Any]:
     return {"schema": {"type": "string", "description": description}}
 
 
-RECORD_EXAMPLE: Final = {
+NEW_RECORD_EXAMPLE: Final[dict[str, JsonValue]] = {
+    "key": "user-7",
+    "value": {"amount": 3},
+    "headers": {"trace": "ab"},
+}
+_STORED_EXAMPLE: Final[dict[str, JsonValue]] = {
     "partition": 3,
     "offset": 41,
     "timestamp": 1763683200000,
@@ -50,8 +55,6 @@ RECORD_EXAMPLE: Final = {
     "value": '{"amount":3}',
     "headers": [{"key": "trace", "value": "ab"}],
 }
-NEW_RECORD_EXAMPLE: Final = {"key": "user-7", "value": {"amount": 3}, "headers": {"trace": "ab"}}
-
 _ONE_VALUE: Final[dict[str, JsonValue]] = {"oneOf": [{"required": ["value"]}, {"required": ["value_base64"]}]}
 _Base64 = Annotated[
     str, WithJsonSchema({"type": "string", "contentEncoding": "base64", "pattern": "^[A-Za-z0-9+/]*={0,2}$"})
@@ -68,6 +71,7 @@ class RecordHeader(TypedDict):
     value_base64: NotRequired[_Base64]
 
 
+@with_config(ConfigDict(json_schema_extra={"examples": [_STORED_EXAMPLE]}))
 class Record(TypedDict):
     """A stored record. Bytes that are not UTF-8 appear under the name with `_base64`, the plain one absent."""
 

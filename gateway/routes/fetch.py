@@ -16,10 +16,10 @@ from gateway.http import fields
 from gateway.http.disconnect import unless_disconnected
 from gateway.http.parameters import accepted
 from gateway.log_engine import LogEngine
+from gateway.openapi.problems import BODY_ERRORS, problems
 from gateway.problem import refused, request_id
 from gateway.routes.fetch_operation import (
     FETCHED,
-    FETCHED_MANY,
     FetchBody,
     FetchedPartition,
     FetchedPartitions,
@@ -28,6 +28,7 @@ from gateway.routes.fetch_operation import (
 )
 from gateway.routes.fetched_records import events_response, many_response, one_response
 from gateway.routes.typed_route import TypedRoute
+from log_format.errors import ErrorCode
 
 router = APIRouter(route_class=TypedRoute, tags=["fetch"])
 
@@ -65,7 +66,7 @@ async def fetch(
 @router.post(
     "/v1/fetch",
     response_model=FetchedPartitions,
-    responses=FETCHED_MANY,
+    responses=problems(ErrorCode.NOT_ACCEPTABLE, *BODY_ERRORS),
 )
 async def fetch_many(request: Request, body: FetchBody) -> ASGIApp:
     """Read several partitions at once. Limits are totals; a partition that fails ends the wait."""

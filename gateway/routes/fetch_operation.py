@@ -7,11 +7,11 @@ from typing import Annotated, Final, Self
 from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 from typing_extensions import TypedDict
 
-from gateway.codec.media_type import ARROW_STREAM, EVENT_STREAM, JSON, NDJSON
+from gateway.codec.media_type import ARROW_STREAM, EVENT_STREAM, NDJSON
 from gateway.engine.fetch_answer import FetchFrom, FetchLimits, StartWord
 from gateway.http import fields
-from gateway.openapi.problems import BODY_ERRORS, Problem, problems
-from gateway.openapi.schemas import RECORD_EXAMPLE, Record, binary, integer_headers, text
+from gateway.openapi.problems import Problem, problems
+from gateway.openapi.schemas import Record, binary, integer_headers, text
 from log_format import limits
 from log_format.errors import ErrorCode
 
@@ -131,14 +131,6 @@ class FetchedPartitions(TypedDict):
     partitions: list[FetchedPartition | FailedPartition]
 
 
-_EXAMPLE: Final = {
-    "topic": "flights",
-    "partition": 3,
-    "records": [RECORD_EXAMPLE],
-    "next_offset": 42,
-    "high_watermark": 42,
-    "log_start_offset": 0,
-}
 FETCHED: Final = problems(
     ErrorCode.UNKNOWN_TOPIC,
     ErrorCode.UNKNOWN_PARTITION,
@@ -149,7 +141,6 @@ FETCHED: Final = problems(
 ) | {
     200: {
         "content": {
-            JSON: {"example": _EXAMPLE},
             NDJSON: text("A record a line"),
             ARROW_STREAM: binary("The table's columns"),
             EVENT_STREAM: text("Events `record` and `end`"),
@@ -160,7 +151,4 @@ FETCHED: Final = problems(
             Tidelog_Log_Start_Offset="The first offset that can be read",
         ),
     }
-}
-FETCHED_MANY: Final = problems(ErrorCode.NOT_ACCEPTABLE, *BODY_ERRORS) | {
-    200: {"content": {JSON: {"example": {"partitions": [_EXAMPLE]}}}}
 }

@@ -38,7 +38,7 @@ class ProduceQuery(fields.Parameters):
     ] = None
 
 
-class NewRecords(fields.Body):
+class NewRecords(fields.Body, example={"records": [NEW_RECORD_EXAMPLE]}):
     """The records to append."""
 
     records: list[RecordToDecode]
@@ -58,11 +58,6 @@ class Accepted(TypedDict, total=False):
     duplicate: bool
 
 
-_PRODUCED: Final = {
-    "topic": "flights",
-    "partitions": [{"partition": 3, "base_offset": 41, "last_offset": 41, "count": 1}],
-    "duplicate": False,
-}
 _HEADERS: Final = integer_headers(Tidelog_Partition_Count="How many partitions the topic has now")
 _ERRORS: Final = (
     ErrorCode.INVALID_RECORD,
@@ -81,7 +76,7 @@ _ERRORS: Final = (
 
 def _operation(*errors: ErrorCode) -> dict[str, Any]:
     content = {
-        JSON: {"schema": schema_of(NewRecords), "example": {"records": [NEW_RECORD_EXAMPLE]}},
+        JSON: {"schema": schema_of(NewRecords)},
         NDJSON: text("A record a line"),
         ARROW_STREAM: binary("An Arrow IPC stream: value, key?, headers?, timestamp?, partition?"),
         OCTET_STREAM: binary("One record's value"),
@@ -92,7 +87,7 @@ def _operation(*errors: ErrorCode) -> dict[str, Any]:
         "response_model": Produced,
         "responses": problems(*_ERRORS, *errors)
         | {
-            200: {"content": {JSON: {"example": _PRODUCED}}, "headers": _HEADERS},
+            200: {"headers": _HEADERS},
             202: {"model": Accepted, "description": accepted, "headers": _HEADERS},
         },
         "openapi_extra": {"requestBody": {"required": True, "content": content}},

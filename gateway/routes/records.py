@@ -40,7 +40,6 @@ router = APIRouter(route_class=TypedRoute, tags=["transactions"])
 GROUPS_MAX: Final = 100
 """Groups whose offsets one request may bring."""
 _WHITE: Final = b" \t\r\n"
-_EXAMPLE: Final = {"topics": [{"topic": "flights", "records": [NEW_RECORD_EXAMPLE]}]}
 
 
 class TopicRecords(fields.Body):
@@ -50,7 +49,7 @@ class TopicRecords(fields.Body):
     records: Annotated[list[RecordToDecode], fields.Says("must be a list of records")]
 
 
-class AtOnce(fields.Body):
+class AtOnce(fields.Body, example={"topics": [{"topic": "flights", "records": [NEW_RECORD_EXAMPLE]}]}):
     """Records of topics, and offsets of groups."""
 
     topics: Annotated[list[TopicRecords], Field(max_length=limits.TRANSACTION_REQUESTS_MAX)]
@@ -77,9 +76,7 @@ class CommittedAtOnce(Committed):
         *OFFSET_ERRORS,
         *BODY_ERRORS,
     ),
-    openapi_extra={
-        "requestBody": {"required": True, "content": {JSON: {"schema": schema_of(AtOnce), "example": _EXAMPLE}}}
-    },
+    openapi_extra={"requestBody": {"required": True, "content": {JSON: {"schema": schema_of(AtOnce)}}}},
 )
 async def append_at_once(request: Request, headers: Annotated[ProducerHeaders, Header()]) -> CommittedAtOnce:
     """Append to several topics and commit offsets of groups, all or nothing. A repeat gets the first answer."""
