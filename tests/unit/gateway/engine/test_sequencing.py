@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-import gateway.engine.sequencing as sequencing_module
 from gateway.engine.open_topic import OpenTopic
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
 from log_format.topic.appended import Appended, Duplicate
@@ -133,12 +132,11 @@ def test_one_that_waits_is_told_when_the_gateway_drains() -> None:
     run(scenario)
 
 
-def test_only_so_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_so_many_wait() -> None:
     """Beyond the bound a request that would wait is refused with ``OVERLOADED``; one whose turn it is, is not."""
-    monkeypatch.setattr(sequencing_module, "SEQUENCES_WAITING_MAX", 2)
 
     async def scenario() -> None:
-        gateway = make_gateway()
+        gateway = make_gateway(sequences_waiting_max=2)
         requests = await producer_on(gateway)
         waiting = [requests.start(sequence) for sequence in (1, 2)]
         await until_waiting(await gateway.engine.open_topic("t"), 2)

@@ -165,10 +165,8 @@ def test_a_store_that_is_down_refuses_and_then_everything_goes_on() -> None:
     run(scenario)
 
 
-def test_after_an_unknown_outcome_the_log_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_an_unknown_outcome_the_log_decides() -> None:
     """A commit whose answer was lost may stand: the batch is told so, and the next one builds on what the log says."""
-    monkeypatch.setattr("log_format.limits.BACKOFF_FIRST_MS", 1)
-    monkeypatch.setattr("log_format.limits.BACKOFF_LAST_MS", 2)
 
     async def scenario() -> None:
         gateway = make_gateway()
@@ -190,12 +188,11 @@ def test_after_an_unknown_outcome_the_log_decides(monkeypatch: pytest.MonkeyPatc
     run(scenario)
 
 
-def test_who_waits_too_long_is_withdrawn_and_never_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_waits_too_long_is_withdrawn_and_never_written() -> None:
     """A request refused because the store hangs was not written, also when the store comes back right after (G8)."""
-    monkeypatch.setattr("gateway.engine.writer.PRODUCE_WAIT_MS_MAX", 50)
 
     async def scenario() -> None:
-        gateway = make_gateway()
+        gateway = make_gateway(produce_wait_ms_max=50)
         topic = await gateway.topic(flush_ms=0)
         with Gate(gateway.store, "put_if_absent") as gate:
             first = gateway.submit(topic, [b"first"])

@@ -35,9 +35,8 @@ async def _values(gateway: Gateway) -> list[list[bytes]]:
 
 @pytest.mark.parametrize("crash", CRASHES)
 @pytest.mark.parametrize("how", ["commit", "sweep"])
-def test_another_gateway_finishes_what_was_decided(crash: str, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_gateway_finishes_what_was_decided(crash: str, how: str) -> None:
     """Wherever a gateway dies after the decision, the next look at the transaction shows all of its records, each once."""
-    monkeypatch.setattr("gateway.transactions.sweeping.LEFT_ALONE_MS", -1)
     operation, prefix = CRASHES[crash]
 
     async def scenario() -> None:
@@ -56,7 +55,7 @@ def test_another_gateway_finishes_what_was_decided(crash: str, how: str, monkeyp
         dying.store.before, dying.store.after = die, notice
         with pytest.raises(OutcomeUnknown):
             await dying.engine.transactions.commit(transaction_id)
-        other = make_gateway(objects=dying.store.objects)
+        other = make_gateway(objects=dying.store.objects, left_alone_ms=-1)
         if how == "sweep":
             await other.engine.sweeping.sweep_once()
             assert (await other.engine.transactions.look(transaction_id)).state == "committed"
@@ -115,14 +114,13 @@ def test_a_topic_deleted_between_decision_and_apply() -> None:
     run(scenario)
 
 
-def test_fenced_at_one_gateway_is_fenced_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fenced_at_one_gateway_is_fenced_at_all() -> None:
     """A gateway that has not seen the new epoch yet looks before it stages or decides; what was staged is deleted."""
-    monkeypatch.setattr("gateway.transactions.sweeping.LEFT_ALONE_MS", -1)
 
     async def scenario() -> None:
         first = make_gateway()
         transaction_id = await _begun(first)
-        second = make_gateway(objects=first.store.objects)
+        second = make_gateway(objects=first.store.objects, left_alone_ms=-1)
         await second.engine.transactions.begin("mine", 60_000)
         batch = batch_of(await first.engine.open_topic("a"), [b"late"])
         for call in (
@@ -189,9 +187,7 @@ def test_the_next_transaction_comes_behind_the_one_before() -> None:
     run(scenario)
 
 
-def test_what_is_staged_for_a_request_under_way_is_collected_only_when_it_can_not_be_decided(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_is_staged_for_a_request_under_way_is_collected_only_when_it_can_not_be_decided() -> None:
     """A sweep that finds objects without a row first sees to it that they never get one: a late decision is refused."""
 
     async def scenario() -> None:
@@ -201,9 +197,8 @@ def test_what_is_staged_for_a_request_under_way_is_collected_only_when_it_can_no
         records = [
             StagedRecords(topic="a", topic_id=batch.topic_id, records=batch.records, partitions=batch.partitions)
         ]
-        other = make_gateway(objects=gateway.store.objects)
         for left_alone_ms, is_decided in ((60_000, True), (-1, False)):
-            monkeypatch.setattr("gateway.transactions.sweeping.LEFT_ALONE_MS", left_alone_ms)
+            other = make_gateway(objects=gateway.store.objects, left_alone_ms=left_alone_ms)
             with Gate(gateway.store, "put", ".parquet") as gate:
                 commit = asyncio.create_task(gateway.engine.one_request.commit(records, [], None))
                 await gate.wait_until_reached()
