@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 from urllib.parse import parse_qsl
@@ -39,21 +40,19 @@ Pairs = Sequence[tuple[str, str]]
 
 def of_pairs(model: type[M], pairs: Pairs, kind: str) -> M:
     """The model of a query or of headers. Raises ``RequestRefused`` that names each wrong one; ``kind``: what they are."""
-    given: dict[str, str] = {}
+    given = dict(pairs)
     errors: list[tuple[str, str]] = []
-    for name, value in pairs:
-        if name in given:
-            errors.append((name, _GIVEN_TWICE))
-        given.setdefault(name, value)
+    if len(given) < len(pairs):
+        errors = [(name, _GIVEN_TWICE) for name, count in Counter(name for name, _ in pairs).items() if count > 1]
     try:
-        values = model.model_validate(given)
+        values: M = model.__pydantic_validator__.validate_python(given)
+        if not errors:
+            return values
     except ValidationError as error:
         errors += named_faults(error)
-    if errors:
-        in_order = list(given)
-        errors.sort(key=lambda fault: in_order.index(fault[0]) if fault[0] in given else len(in_order))
-        raise parameters_refused(errors, kind)
-    return values
+    in_order = list(given)
+    errors.sort(key=lambda fault: in_order.index(fault[0]) if fault[0] in given else len(in_order))
+    raise parameters_refused(errors, kind)
 
 
 def parameters_refused(errors: Pairs, kind: str = "Query parameter") -> RequestRefused:

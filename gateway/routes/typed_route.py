@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import cleandoc
-from typing import Any
+from typing import Any, get_type_hints
 
 from fastapi.routing import APIRoute
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -44,8 +44,18 @@ class TypedRoute(APIRoute):
             self.response_description = "Done"
         elif self.response_model is not None:
             self.response_description = cleandoc(self.response_model.__doc__ or "")
-        self._query = [(one.name, _model(one)) for one in self.dependant.query_params]
-        self._headers = [(one.name, _model(one), header_names(_model(one))) for one in self.dependant.header_params]
+        takes = self.dependant
+        types = get_type_hints(endpoint, include_extras=True)
+        self._path = [(part.name, part.alias, TypeAdapter(types[part.name]).validator) for part in takes.path_params]
+        self._query = [(one.name, _model(one), _model(one)()) for one in takes.query_params]
+        self._headers = [
+            (one.name, _model(one), _model(one)(), header_names(_model(one))) for one in takes.header_params
+        ]
+        self._request_name = takes.request_param_name
+        self._body = [
+            (one.name, _model(one), None if one.field_info.is_required() else one.field_info.default)
+            for one in takes.body_params
+        ]
         self.app = self._handle
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -55,20 +65,20 @@ class TypedRoute(APIRoute):
     async def _answer(self, request: Request) -> ASGIApp:
         values: dict[str, Any] = {}
         given = query_pairs(request)
-        for name, model in self._query:
-            values[name] = of_pairs(model, given, "Query parameter")
+        for name, model, default in self._query:
+            values[name] = of_pairs(model, given, "Query parameter") if given else default
         if given and not self._query:
             of_pairs(fields.Parameters, given, "Query parameter")
-        for part in self.dependant.path_params:
-            values[part.name], errors = part.validate(path_text(request, part.alias))
-            assert not errors, "a part of the path refuses by itself what can't name anything"
-        for name, model, names in self._headers:
-            values[name] = of_pairs(model, header_pairs(request, names), "Header")
-        if self.dependant.request_param_name is not None:
-            values[self.dependant.request_param_name] = request
-        for body in self.dependant.body_params:
-            default = None if body.field_info.is_required() else body.field_info.default
-            values[body.name] = await json_body(request, _model(body), default=default)
+        for name, alias, validator in self._path:
+            # It refuses by itself what can't name anything.
+            values[name] = validator.validate_python(path_text(request, alias))
+        for name, model, default, names in self._headers:
+            found = header_pairs(request, names)
+            values[name] = of_pairs(model, found, "Header") if found else default
+        if self._request_name is not None:
+            values[self._request_name] = request
+        for name, model, body_default in self._body:
+            values[name] = await json_body(request, model, default=body_default)
         answer: Any = await self.endpoint(**values)
         if answer is None:
             return Response(status_code=204)
