@@ -35,7 +35,7 @@ from gateway.engine.registry import TopicRegistry
 from gateway.engine.tail_cache import TailCache
 from gateway.engine.waiting import Draining, WaitingPlaces
 from gateway.finishing.finishing import Finishing
-from gateway.groups.groups import Groups
+from gateway.groups.calls.groups import Groups
 from gateway.memory_budget import MemoryBudget, Reservation
 from gateway.transactions.one_request import OneRequest
 from gateway.transactions.preparing import Preparing

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from gateway.app import create_app
 from gateway.cluster.membership import Membership
 from gateway.cluster.peers import Peers
-from gateway.groups.groups import Groups, Joining
+from gateway.groups.calls.groups import Groups, Joining
 from gateway.groups.membership import upkeep as upkeep_module
 from gateway.groups.membership.live_group import LiveGroup
 from gateway.groups.membership.upkeep import Upkeep

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gateway.engine.fetch_answer import FetchLimits
-from gateway.groups.groups import Joining
-from gateway.groups.polling import Polling, PollWish
+from gateway.groups.calls.groups import Joining
+from gateway.groups.calls.polling import Polling, PollWish
 from log_format.errors import ErrorCode, RequestRefused
 from tests.support.engine import make_gateway, run
 
