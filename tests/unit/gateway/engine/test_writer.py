@@ -273,30 +273,25 @@ def test_who_loses_commits_in_a_row_says_so() -> None:
     """At the 2nd and 4th loss in a row, not at each; a commit won ends the row, and ``owners`` above 1 expects to lose."""
 
     async def scenario() -> None:
-        said: list[str] = []
         ownership = Ownership("a", Peers(SystemClock()), "preferred")
-        ownership.contended = lambda: said.append("contended")  # type: ignore[method-assign]
         loser = make_gateway(ownership=ownership)
         winner = make_gateway(objects=loser.store.objects)
 
-        async def lose(name: str, times: int) -> None:
+        async def told(name: str, times: int) -> list[bool]:
+            each = []
             for _ in range(times):
                 await winner.append(await winner.engine.open_topic(name), [b"theirs"])
                 await loser.append(await loser.engine.open_topic(name), [b"ours"])
+                each.append(ownership.contended.is_set())
+                ownership.contended.clear()
+            return each
 
         topic = await loser.topic(flush_ms=0)
-        await lose("t", 1)
-        assert said == []
+        assert await told("t", 1) == [False]
         await loser.append(topic, [b"won"])
-        await lose("t", 1)
-        assert said == []
-        await lose("t", 1)
-        assert said == ["contended"]
-        await lose("t", 3)
-        assert said == ["contended"] * 2
+        assert await told("t", 5) == [False, True, False, True, False]
         await loser.topic("shared", flush_ms=0, owners=2)
-        await lose("shared", 5)
-        assert said == ["contended"] * 2
+        assert await told("shared", 5) == [False] * 5
         for gateway in (loser, winner):
             await gateway.engine.drain()
 
