@@ -58,17 +58,13 @@ class NoPool(Executor):
         raise AssertionError("a small body needs no pool")
 
 
-def test_pieces_become_the_body_and_are_released_after_it() -> None:
+async def test_pieces_become_the_body_and_are_released_after_it() -> None:
     """The bytes are exactly those sent; their memory is reserved while they are used and free afterwards."""
-
-    async def scenario() -> None:
-        budget = MemoryBudget(10_000, "tests")
-        source = Source([b"ab", b"", b"cd"], content_type="text/plain")
-        async with request_body(source.request, LIMITS, budget, pool=NoPool()) as body:
-            assert (body.data, body.content_type, budget.used_bytes) == (b"abcd", "text/plain", 4)
-        assert budget.used_bytes == 0
-
-    asyncio.run(scenario())
+    budget = MemoryBudget(10_000, "tests")
+    source = Source([b"ab", b"", b"cd"], content_type="text/plain")
+    async with request_body(source.request, LIMITS, budget, pool=NoPool()) as body:
+        assert (body.data, body.content_type, budget.used_bytes) == (b"abcd", "text/plain", 4)
+    assert budget.used_bytes == 0
 
 
 def test_an_announced_length_above_the_limit_is_refused_unread() -> None:
@@ -113,18 +109,14 @@ def test_compressed_bodies(encoding: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
-def test_small_bodies_never_change_threads(encoding: str) -> None:
+async def test_small_bodies_never_change_threads(encoding: str) -> None:
     """What is decompressed faster than a thread is changed stays where it is."""
     data = random.Random(1).randbytes(60_000)
     packed = gzip.compress(data) if encoding == "gzip" else zstandard.compress(data)
-
-    async def scenario() -> None:
-        limits, budget = BodyLimits(bytes_max=1 << 20, total_ms=60_000), MemoryBudget(1 << 20, "tests")
-        source = Source([packed], content_encoding=encoding)
-        async with request_body(source.request, limits, budget, pool=NoPool()) as body:
-            assert body.data == data
-
-    asyncio.run(scenario())
+    limits, budget = BodyLimits(bytes_max=1 << 20, total_ms=60_000), MemoryBudget(1 << 20, "tests")
+    source = Source([packed], content_encoding=encoding)
+    async with request_body(source.request, limits, budget, pool=NoPool()) as body:
+        assert body.data == data
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
@@ -238,18 +230,14 @@ def test_a_body_that_takes_too_long_is_refused() -> None:
     assert caught.value.status == 400
 
 
-def test_a_kept_reservation_outlives_the_block() -> None:
+async def test_a_kept_reservation_outlives_the_block() -> None:
     """A route that answers before the records are written keeps their memory reserved until they are."""
-
-    async def scenario() -> None:
-        budget = MemoryBudget(900, "tests")
-        async with request_body(Source([b"abc"]).request, LIMITS, budget, pool=NoPool()) as body:
-            kept = body.handed_over(2)
-            assert (body.data, kept.size_bytes) == (b"", 3)
-            with body.handed_over(5):
-                assert budget.used_bytes == 8
-        assert budget.used_bytes == 3
-        kept.release()
-        assert budget.used_bytes == 0
-
-    asyncio.run(scenario())
+    budget = MemoryBudget(900, "tests")
+    async with request_body(Source([b"abc"]).request, LIMITS, budget, pool=NoPool()) as body:
+        kept = body.handed_over(2)
+        assert (body.data, kept.size_bytes) == (b"", 3)
+        with body.handed_over(5):
+            assert budget.used_bytes == 8
+    assert budget.used_bytes == 3
+    kept.release()
+    assert budget.used_bytes == 0

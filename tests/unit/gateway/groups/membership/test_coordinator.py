@@ -205,7 +205,7 @@ def test_groups_are_taken_over_only_where_requests_about_them_come(
     assert row.coordinator == ("me" if adopts else "another")
 
 
-def test_a_member_whose_client_left_while_it_joined_is_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_member_whose_client_left_while_it_joined_is_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A join without a received answer, and no other member: its session ends all the same, and its partitions are free."""
     commits = _Commits(GroupsState(version=0), set())
     clock = ManualClock()
@@ -222,42 +222,35 @@ def test_a_member_whose_client_left_while_it_joined_is_taken_out(monkeypatch: py
                 commits.has_changed.clear()
                 await commits.has_changed.wait()
 
-    async def run() -> None:
-        coordinator, upkeep = _coordinator(commits, clock)
-        upkeep.start()
-        group = await coordinator.live("g")
-        commits.may_decide.clear()
-        joining = asyncio.ensure_future(group.join(msgspec.structs.replace(MEMBER, acknowledged=-1), "range"))
-        async with asyncio.timeout(20):
-            await commits.regroups.wait()
-        joining.cancel()
-        commits.may_decide.set()
-        await until_there_are(1)
-        clock.elapsed_ms = MEMBER.session_timeout_ms + 1
-        await until_there_are(0)
-        upkeep.stop()
-
-    asyncio.run(run())
+    coordinator, upkeep = _coordinator(commits, clock)
+    upkeep.start()
+    group = await coordinator.live("g")
+    commits.may_decide.clear()
+    joining = asyncio.ensure_future(group.join(msgspec.structs.replace(MEMBER, acknowledged=-1), "range"))
+    async with asyncio.timeout(20):
+        await commits.regroups.wait()
+    joining.cancel()
+    commits.may_decide.set()
+    await until_there_are(1)
+    clock.elapsed_ms = MEMBER.session_timeout_ms + 1
+    await until_there_are(0)
+    upkeep.stop()
 
 
-def test_a_group_is_this_gateways_only_while_a_recent_look_says_so() -> None:
+async def test_a_group_is_this_gateways_only_while_a_recent_look_says_so() -> None:
     """Another gateway may have claimed it: a coordinator asks the table as of ``LEASE_MS`` ago at most, each time."""
     commits = _Commits(GroupsState(version=0), set())
-
-    async def run() -> None:
-        coordinator, _ = _coordinator(commits)
-        group = await coordinator.live("g")
-        assert await coordinator.live("g") is group
-        assert await coordinator.still(group)
-        await commits.decide(Claim(group="g", coordinator="another"))
-        commits.ages.clear()
-        assert not await coordinator.still(group)
-        taken_back = await coordinator.live("g")
-        assert taken_back is not group
-        assert group.is_lost
-        assert taken_back.row.coordinator == "me"
-        assert taken_back.row.epoch > group.row.epoch
-        assert commits.ages
-        assert max(commits.ages) <= LEASE_MS
-
-    asyncio.run(run())
+    coordinator, _ = _coordinator(commits)
+    group = await coordinator.live("g")
+    assert await coordinator.live("g") is group
+    assert await coordinator.still(group)
+    await commits.decide(Claim(group="g", coordinator="another"))
+    commits.ages.clear()
+    assert not await coordinator.still(group)
+    taken_back = await coordinator.live("g")
+    assert taken_back is not group
+    assert group.is_lost
+    assert taken_back.row.coordinator == "me"
+    assert taken_back.row.epoch > group.row.epoch
+    assert commits.ages
+    assert max(commits.ages) <= LEASE_MS

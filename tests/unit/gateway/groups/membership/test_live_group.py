@@ -92,45 +92,33 @@ async def _join_and_leave(group: _Group) -> None:
     assert live.row.members[0].target == {"t": (0, 1, 2, 3)}
 
 
-def test_a_full_budget_refuses_joins_and_no_leaving() -> None:
+async def test_a_full_budget_refuses_joins_and_no_leaving() -> None:
     """A member that leaves is out; one that stays has its partitions."""
-
-    async def scenario() -> None:
-        await _join_and_leave(_Group(is_full_then=True, partitions_then=4))
-
-    asyncio.run(scenario())
+    await _join_and_leave(_Group(is_full_then=True, partitions_then=4))
 
 
-def test_more_partitions_than_a_group_may_read(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_more_partitions_than_a_group_may_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """The group goes on with those that it had."""
     monkeypatch.setattr(module, "GROUP_PARTITIONS_MAX", 4)
-
-    async def scenario() -> None:
-        await _join_and_leave(_Group(is_full_then=False, partitions_then=10))
-
-    asyncio.run(scenario())
+    await _join_and_leave(_Group(is_full_then=False, partitions_then=10))
 
 
-def test_members_of_an_empty_group_that_want_different_assignors() -> None:
+async def test_members_of_an_empty_group_that_want_different_assignors() -> None:
     """At once, or while the first is under way: the first is in, the others are refused, and leave no trace."""
-
-    async def scenario() -> None:
-        live = _Group(is_full_then=False, partitions_then=4).live
-        at_once = [live.join(_member(name), assignor) for name, assignor in (("a", "range"), ("b", "sticky"))]
-        joining = asyncio.gather(*at_once, return_exceptions=True)
-        await asyncio.sleep(0)
-        late = asyncio.create_task(live.join(_member("c"), "sticky"))
-        first, second = await joining
-        assert not isinstance(first, BaseException), first
-        for refused in (second, (await asyncio.gather(late, return_exceptions=True))[0]):
-            assert isinstance(refused, RequestRefused)
-            assert refused.code is ErrorCode.INCONSISTENT_ASSIGNOR
-        assert [member.member_id for member in live.row.members] == ["a"]
-        await live.leave(["a"])
-        await live.join(_member("b"), "sticky")
-        assert live.row.assignor == "sticky"
-
-    asyncio.run(scenario())
+    live = _Group(is_full_then=False, partitions_then=4).live
+    at_once = [live.join(_member(name), assignor) for name, assignor in (("a", "range"), ("b", "sticky"))]
+    joining = asyncio.gather(*at_once, return_exceptions=True)
+    await asyncio.sleep(0)
+    late = asyncio.create_task(live.join(_member("c"), "sticky"))
+    first, second = await joining
+    assert not isinstance(first, BaseException), first
+    for refused in (second, (await asyncio.gather(late, return_exceptions=True))[0]):
+        assert isinstance(refused, RequestRefused)
+        assert refused.code is ErrorCode.INCONSISTENT_ASSIGNOR
+    assert [member.member_id for member in live.row.members] == ["a"]
+    await live.leave(["a"])
+    await live.join(_member("b"), "sticky")
+    assert live.row.assignor == "sticky"
 
 
 def test_an_assignor_that_only_a_newer_gateway_knows(caplog: pytest.LogCaptureFixture) -> None:
