@@ -1,4 +1,4 @@
-"""A test may be a coroutine: it runs on an event loop of its own, and must end within 30 seconds."""
+"""A test may be a coroutine: it runs on an event loop of its own, and must end within 60 seconds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
 
     async def bounded() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await pyfuncitem.obj(**arguments)
 
     asyncio.run(bounded())

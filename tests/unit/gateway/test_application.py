@@ -117,15 +117,11 @@ def engine(gateway: Gateway) -> StubEngine:
     return found
 
 
-def test_the_lifespan_starts_and_drains_the_engine(gateway: Gateway) -> None:
+async def test_the_lifespan_starts_and_drains_the_engine(gateway: Gateway) -> None:
     """The server of the application needs to know nothing of the engine."""
     app = create_app(gateway)
-
-    async def scenario() -> None:
-        async with app.router.lifespan_context(app):
-            assert engine(gateway).events == ["start"]
-
-    asyncio.run(scenario())
+    async with app.router.lifespan_context(app):
+        assert engine(gateway).events == ["start"]
     assert engine(gateway).events == ["start", "drain"]
 
 
@@ -353,7 +349,7 @@ def test_examples_agree_with_their_schemas(client: Client) -> None:
     assert checked > 15
 
 
-def test_work_ends_with_its_client() -> None:
+async def test_work_ends_with_its_client() -> None:
     """A wait whose client left is cancelled; one whose client stays gives its result."""
     cancelled: list[bool] = []
 
@@ -377,12 +373,9 @@ def test_work_ends_with_its_client() -> None:
 
         return Request({"type": "http", "headers": []}, receive)
 
-    async def scenario() -> None:
-        with pytest.raises(ClientDisconnect):
-            await unless_disconnected(request("http.request", "http.disconnect"), endless())
-        assert await unless_disconnected(request("http.request"), quick()) == 7
-
-    asyncio.run(scenario())
+    with pytest.raises(ClientDisconnect):
+        await unless_disconnected(request("http.request", "http.disconnect"), endless())
+    assert await unless_disconnected(request("http.request"), quick()) == 7
     assert cancelled == [True]
 
 

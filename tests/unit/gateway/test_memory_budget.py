@@ -45,28 +45,24 @@ def test_shrinking_gives_back_the_surplus_only() -> None:
     assert (reservation.size_bytes, budget.used_bytes) == (30, 30)
 
 
-def test_those_who_wait_are_served_in_order() -> None:
+async def test_those_who_wait_are_served_in_order() -> None:
     """A large request is not overtaken for ever by small ones that would fit."""
+    budget = MemoryBudget(100, "tests")
+    holder = budget.reserve(50)
+    served: list[str] = []
 
-    async def scenario() -> list[str]:
-        budget = MemoryBudget(100, "tests")
-        holder = budget.reserve(50)
-        served: list[str] = []
+    async def take(name: str, size: int) -> None:
+        with await budget.reserve_in_turn(size, wait_ms=5_000):
+            served.append(name)
+            await asyncio.sleep(0)
 
-        async def take(name: str, size: int) -> None:
-            with await budget.reserve_in_turn(size, wait_ms=5_000):
-                served.append(name)
-                await asyncio.sleep(0)
-
-        tasks = [asyncio.create_task(take("large", 90)), asyncio.create_task(take("small", 10))]
-        await asyncio.sleep(0.01)
-        assert served == []
-        holder.release()
-        await asyncio.gather(*tasks)
-        assert budget.used_bytes == 0
-        return served
-
-    assert asyncio.run(scenario()) == ["large", "small"]
+    tasks = [asyncio.create_task(take("large", 90)), asyncio.create_task(take("small", 10))]
+    await asyncio.sleep(0.01)
+    assert served == []
+    holder.release()
+    await asyncio.gather(*tasks)
+    assert budget.used_bytes == 0
+    assert served == ["large", "small"]
 
 
 async def test_more_than_the_whole_budget_is_served_alone() -> None:

@@ -83,14 +83,6 @@ def join() -> Iterator[Callable[..., Membership]]:
         yield joined
 
 
-def run(scenario: Callable[[], Any]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(30):
-            await scenario()
-
-    asyncio.run(bounded())
-
-
 async def until(condition: Callable[[], bool]) -> None:
     while not condition():  # noqa: ASYNC110 - what is waited for happens in threads and in the store
         await asyncio.sleep(0.01)

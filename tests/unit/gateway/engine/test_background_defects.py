@@ -25,7 +25,7 @@ from gateway.transactions.sweeping import Sweeping
 from log_format.clock import SystemClock
 from log_format.errors import BackOff, TidelogError
 from log_format.groups.changes import Claim
-from tests.support.engine import make_gateway, run
+from tests.support.engine import make_gateway
 from tests.support.lone_gateway import lone_gateway
 
 JOINING = Joining(
@@ -71,18 +71,14 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.001)
 
 
-def test_one_round_after_the_other(caplog: pytest.LogCaptureFixture) -> None:
+async def test_one_round_after_the_other(caplog: pytest.LogCaptureFixture) -> None:
     """A defect is logged with its trace and the next round comes; only being cancelled ends the work."""
-
-    async def scenario() -> None:
-        work = Failing(lambda: asyncio.sleep(0))
-        task = asyncio.create_task(supervised(work, "the work"))
-        await work.again.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    run(scenario)
+    work = Failing(lambda: asyncio.sleep(0))
+    task = asyncio.create_task(supervised(work, "the work"))
+    await work.again.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     (record,) = [one for one in caplog.records if one.levelno == logging.ERROR]
     assert record.getMessage() == "the work met a defect, and goes on"
     assert record.exc_info is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -44,16 +44,6 @@ def commits(work: Callable[[Numbers], Awaitable[None]], schedule: Any = None, wa
 
 async def settled(pending: Sequence[Pending[int, int]]) -> list[int | BaseException]:
     return await asyncio.gather(*(each.settled for each in pending), return_exceptions=True)
-
-
-def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """A scenario ends within ten seconds."""
-
-    async def bounded() -> None:
-        async with asyncio.timeout(10):
-            await scenario()
-
-    asyncio.run(bounded())
 
 
 async def test_what_comes_while_a_commit_is_under_way_shares_the_next() -> None:
@@ -116,23 +106,19 @@ async def test_an_error_is_that_of_the_whole_group_and_of_no_other() -> None:
     assert isinstance(store_down, BackOff)
 
 
-def test_a_defect_leaves_no_caller_waiting(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_defect_leaves_no_caller_waiting(caplog: pytest.LogCaptureFixture) -> None:
     """What was taken may have happened: ``OutcomeUnknown``. What was not, did not: ``BackOff``."""
-
-    async def scenario() -> None:
-        store = Store()
-        numbers = commits(store.commit)
-        store.gate.clear()
-        store.defect = Planted()
-        taken = numbers.submit(1)
-        await store.begun.wait()
-        waiting = numbers.submit(2)
-        store.gate.set()
-        assert [type(outcome) for outcome in await settled([taken, waiting])] == [OutcomeUnknown, BackOff]
-        assert store.groups == []
-        assert await settled([numbers.submit(3)]) == [30]
-
-    run(scenario)
+    store = Store()
+    numbers = commits(store.commit)
+    store.gate.clear()
+    store.defect = Planted()
+    taken = numbers.submit(1)
+    await store.begun.wait()
+    waiting = numbers.submit(2)
+    store.gate.set()
+    assert [type(outcome) for outcome in await settled([taken, waiting])] == [OutcomeUnknown, BackOff]
+    assert store.groups == []
+    assert await settled([numbers.submit(3)]) == [30]
     assert [record.getMessage() for record in caplog.records] == ["a commit of the numbers met a defect"]
 
 

@@ -18,7 +18,7 @@ from log_format.clock import SystemClock
 from log_format.errors import BackOff, ErrorCode, UnknownTopic
 from log_format.manifest.manifest import Manifest
 from tests.support.collected_events import CollectedEvents
-from tests.support.engine import Gateway, batch_of, make_gateway, run, values_of
+from tests.support.engine import Gateway, batch_of, make_gateway, values_of
 
 BUDGET = 4_000
 """Bytes: the share of one topic is some twenty segments."""
@@ -52,27 +52,23 @@ def maintain(gateway: Gateway) -> None:
     ).run_round(collect=False)
 
 
-def test_past_the_budget_records_are_refused(caplog: pytest.LogCaptureFixture) -> None:
+async def test_past_the_budget_records_are_refused(caplog: pytest.LogCaptureFixture) -> None:
     """The refusal is one of the moment, says what to run and that nothing happened, and nothing did; it is counted and logged."""
-
-    async def scenario() -> None:
-        gateway = make_gateway(manifest_bytes_max=BUDGET)
-        topic = await gateway.topic(**FOR_EVER)
-        refusal = await fill(gateway)
-        assert (refusal.code, refusal.retryable, refusal.may_have_happened) == (ErrorCode.OVERLOADED, True, False)
-        for words in ("Maintenance is behind", "`tidelog maintain`", "Nothing happened"):
-            assert words in refusal.detail
-        before = topic.log.refresh()
-        await fill(gateway)
-        assert topic.log.refresh().version == before.version
-        assert topic.state.manifest.memory_bytes <= BUDGET
-        metrics = gateway.engine._metrics
-        assert metrics.manifest_refusals._value.get() == 2
-        assert gateway.engine.topics.manifest_bytes == topic.state.manifest.memory_bytes
-        await gateway.engine.drain()
-
-    with caplog.at_level(logging.ERROR, logger="gateway.maintenance"):
-        run(scenario)
+    caplog.set_level(logging.ERROR, logger="gateway.maintenance")
+    gateway = make_gateway(manifest_bytes_max=BUDGET)
+    topic = await gateway.topic(**FOR_EVER)
+    refusal = await fill(gateway)
+    assert (refusal.code, refusal.retryable, refusal.may_have_happened) == (ErrorCode.OVERLOADED, True, False)
+    for words in ("Maintenance is behind", "`tidelog maintain`", "Nothing happened"):
+        assert words in refusal.detail
+    before = topic.log.refresh()
+    await fill(gateway)
+    assert topic.log.refresh().version == before.version
+    assert topic.state.manifest.memory_bytes <= BUDGET
+    metrics = gateway.engine._metrics
+    assert metrics.manifest_refusals._value.get() == 2
+    assert gateway.engine.topics.manifest_bytes == topic.state.manifest.memory_bytes
+    await gateway.engine.drain()
     (line,) = [record.getMessage() for record in caplog.records if record.name == "gateway.maintenance"]
     assert "topic t" in line
     assert "tidelog maintain" in line

@@ -18,7 +18,7 @@ from gateway.engine.reading import ReadLimits
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
 from tests.support.collected_events import CollectedEvents
-from tests.support.engine import Gateway, make_gateway, offsets_of, run, values_of
+from tests.support.engine import Gateway, make_gateway, offsets_of, values_of
 from tests.support.faulty_store import Gate
 
 LIMITS = ReadLimits(records_max=100, bytes_max=100_000)
@@ -132,24 +132,20 @@ async def test_what_is_above_the_compacted_offsets_is_still_served_from_memory()
     await gateway.engine.drain()
 
 
-def test_a_topic_that_nobody_looks_after_is_told_of(
+async def test_a_topic_that_nobody_looks_after_is_told_of(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Once in the log, and in the metrics until it is looked after."""
     monkeypatch.setattr(maintenance_watch, "SEGMENTS_BEHIND", 5)
-
-    async def scenario() -> None:
-        gateway, topic = await filled()
-        registry = gateway.engine.topics._metrics.topics_behind
-        assert registry.collect()[0].samples[0].value == 1
-        said = [record for record in caplog.records if record.name == "gateway.maintenance"]
-        assert len(said) == 1
-        assert "is maintenance running" in said[0].getMessage()
-        await asyncio.to_thread(maintain, gateway)
-        await gateway.fetch(0)
-        assert registry.collect()[0].samples[0].value == 0
-        assert topic.state.manifest.segment_count() < 5
-        await gateway.engine.drain()
-
-    with caplog.at_level(logging.WARNING):
-        run(scenario)
+    caplog.set_level(logging.WARNING)
+    gateway, topic = await filled()
+    registry = gateway.engine.topics._metrics.topics_behind
+    assert registry.collect()[0].samples[0].value == 1
+    said = [record for record in caplog.records if record.name == "gateway.maintenance"]
+    assert len(said) == 1
+    assert "is maintenance running" in said[0].getMessage()
+    await asyncio.to_thread(maintain, gateway)
+    await gateway.fetch(0)
+    assert registry.collect()[0].samples[0].value == 0
+    assert topic.state.manifest.segment_count() < 5
+    await gateway.engine.drain()

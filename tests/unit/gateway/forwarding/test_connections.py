@@ -75,7 +75,7 @@ ENDLESS = {
 @pytest.mark.parametrize("part", ENDLESS)
 async def test_an_answer_that_is_no_body_has_an_end(part: str) -> None:
     """Head, framing and trailers that never end: the connection is cut after a few reads."""
-    async with asyncio.timeout(30), exchange(ENDLESS[part]) as (connection, sent):
+    async with exchange(ENDLESS[part]) as (connection, sent):
         with pytest.raises(PeerLost):
             await whole(connection)
         assert not connection.is_reusable
@@ -86,7 +86,7 @@ async def test_an_answer_that_is_no_body_has_an_end(part: str) -> None:
 async def test_a_body_is_read_as_it_is_handed_on() -> None:
     """One that never ends, in the smallest chunks there are: held is what UNREAD_BYTES_MAX says, and the peer waits."""
     answer = endless(HEAD + b"transfer-encoding: chunked\r\n\r\n", b"1\r\nx\r\n" * 10_000)
-    async with asyncio.timeout(30), exchange(answer) as (connection, sent):
+    async with exchange(answer) as (connection, sent):
         await connection.head(lambda: True)
         await asyncio.sleep(0.3)
         before = sent[0]
@@ -99,7 +99,7 @@ async def test_a_body_is_read_as_it_is_handed_on() -> None:
 async def test_a_second_answer_is_none() -> None:
     """Two answers to one request: the first is whole, and the connection is not used again."""
     twice = (HEAD + b"content-length: 1\r\n\r\nx") + (b"HTTP/1.1 500 No\r\na: b\r\ncontent-length: 1\r\n\r\ny")
-    async with asyncio.timeout(30), exchange(lambda: [twice]) as (connection, _):
+    async with exchange(lambda: [twice]) as (connection, _):
         await connection.head(lambda: True)
         assert (connection.status, connection.headers) == (200, [(b"content-length", b"1")])
         assert await connection.chunk(lambda: True) == b"x"

@@ -120,7 +120,9 @@ async def test_small_bodies_never_change_threads(encoding: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
-def test_large_bodies_are_decompressed_beside_the_event_loop(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_large_bodies_are_decompressed_beside_the_event_loop(
+    encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """16 MiB in chunks of any size come out in order and whole.
 
     The pool decompresses all but their beginning, while the event loop turns; only the body stays reserved.
@@ -151,18 +153,15 @@ def test_large_bodies_are_decompressed_beside_the_event_loop(encoding: str, monk
             turned.set()
             await asyncio.sleep(0.001)
 
-    async def scenario() -> None:
-        budget = MemoryBudget(2 * size, "tests")
-        turning = asyncio.create_task(turn())
-        with ThreadPoolExecutor(1) as pool:
-            limits = BodyLimits(bytes_max=size, total_ms=120_000)
-            async with request_body(source.request, limits, budget, pool=pool) as body:
-                assert body.data == data
-                assert budget.used_bytes == size
-        assert budget.used_bytes == 0
-        turning.cancel()
-
-    asyncio.run(scenario())
+    budget = MemoryBudget(2 * size, "tests")
+    turning = asyncio.create_task(turn())
+    with ThreadPoolExecutor(1) as pool:
+        limits = BodyLimits(bytes_max=size, total_ms=120_000)
+        async with request_body(source.request, limits, budget, pool=pool) as body:
+            assert body.data == data
+            assert budget.used_bytes == size
+    assert budget.used_bytes == 0
+    turning.cancel()
     assert loop_fed <= 64 * 1024
     assert loop_fed + pool_fed == len(packed)
 

@@ -136,7 +136,7 @@ MEMBER = MemberRow(
 )
 
 
-def test_what_nobody_uses_is_forgotten_after_seven_days(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_nobody_uses_is_forgotten_after_seven_days(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not a millisecond earlier; never with members, while a transaction is pending, or where another gateway is preferred."""
     old_ms = OFFSETS_RETENTION_MS + 1
     pending = PendingOffsets(
@@ -159,20 +159,15 @@ def test_what_nobody_uses_is_forgotten_after_seven_days(monkeypatch: pytest.Monk
     )
     commits = _Commits(GroupsState(version=9).after(changes), {"left", "committed only"})
     monkeypatch.setattr(module, "EXPIRY_MS", 1)
-
-    async def run() -> None:
-        _, upkeep = _coordinator(commits, ownership=_Ownership(anothers="another's"))
-        upkeep.start()
-        async with asyncio.timeout(60):
-            await commits.are_gone.wait()
-        upkeep.stop()
-
-    asyncio.run(run())
+    _, upkeep = _coordinator(commits, ownership=_Ownership(anothers="another's"))
+    upkeep.start()
+    await commits.are_gone.wait()
+    upkeep.stop()
     assert commits.state.groups.keys() == {"alive", "just in time", "left lately", "pending", "another's"}
 
 
 @pytest.mark.parametrize("adopts", [True, False])
-def test_groups_are_taken_over_only_where_requests_about_them_come(
+async def test_groups_are_taken_over_only_where_requests_about_them_come(
     monkeypatch: pytest.MonkeyPatch, adopts: bool
 ) -> None:
     """Whose requests are passed on to one gateway have one coordinator; else each keeps what it was asked about."""
@@ -180,26 +175,21 @@ def test_groups_are_taken_over_only_where_requests_about_them_come(
     commits = _Commits(GroupsState(version=9).after(changes), set())
     monkeypatch.setattr(module, "ADOPTION_MS", 1)
     monkeypatch.setattr(module, "EXPIRY_MS", 2)
+    _, upkeep = _coordinator(commits, ownership=_Ownership(adopts_groups=adopts))
+    rounds, enough = 0, asyncio.Event()
+    adopt = upkeep._adopt
 
-    async def run() -> None:
-        _, upkeep = _coordinator(commits, ownership=_Ownership(adopts_groups=adopts))
-        rounds, enough = 0, asyncio.Event()
-        adopt = upkeep._adopt
+    async def count() -> None:
+        nonlocal rounds
+        await adopt()
+        rounds += 1
+        if rounds == 3:
+            enough.set()
 
-        async def count() -> None:
-            nonlocal rounds
-            await adopt()
-            rounds += 1
-            if rounds == 3:
-                enough.set()
-
-        upkeep._adopt = count
-        upkeep.start()
-        async with asyncio.timeout(60):
-            await enough.wait()
-        upkeep.stop()
-
-    asyncio.run(run())
+    upkeep._adopt = count
+    upkeep.start()
+    await enough.wait()
+    upkeep.stop()
     row = commits.state.group("another's").row
     assert row is not None
     assert row.coordinator == ("me" if adopts else "another")

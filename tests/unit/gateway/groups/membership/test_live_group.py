@@ -121,23 +121,19 @@ async def test_members_of_an_empty_group_that_want_different_assignors() -> None
     assert live.row.assignor == "sticky"
 
 
-def test_an_assignor_that_only_a_newer_gateway_knows(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_assignor_that_only_a_newer_gateway_knows(caplog: pytest.LogCaptureFixture) -> None:
     """While gateways are upgraded one by one: what needs a new assignment is 503 with a reason, and the row stays as it is."""
-
-    async def scenario() -> None:
-        live = _Group(is_full_then=False, partitions_then=4).live
-        await asyncio.gather(live.join(_member("a"), "range"), live.join(_member("b"), "range"))
-        live.row = row = msgspec.structs.replace(live.row, assignor="rackaware")
-        for asked in (live.leave(["a"]), live.topics_changed()):
-            with pytest.raises(BackOff, match="assignor 'rackaware'") as caught:
-                await asked
-            assert caught.value.code is ErrorCode.UNAVAILABLE
-        with pytest.raises(RequestRefused) as refused:
-            await live.join(_member("c"), "range")
-        assert refused.value.code is ErrorCode.INCONSISTENT_ASSIGNOR
-        assert (live.row, live.is_lost) == (row, False)
-        await live.leave(["a", "b"])
-        assert live.row.members == ()
-
-    asyncio.run(scenario())
+    live = _Group(is_full_then=False, partitions_then=4).live
+    await asyncio.gather(live.join(_member("a"), "range"), live.join(_member("b"), "range"))
+    live.row = row = msgspec.structs.replace(live.row, assignor="rackaware")
+    for asked in (live.leave(["a"]), live.topics_changed()):
+        with pytest.raises(BackOff, match="assignor 'rackaware'") as caught:
+            await asked
+        assert caught.value.code is ErrorCode.UNAVAILABLE
+    with pytest.raises(RequestRefused) as refused:
+        await live.join(_member("c"), "range")
+    assert refused.value.code is ErrorCode.INCONSISTENT_ASSIGNOR
+    assert (live.row, live.is_lost) == (row, False)
+    await live.leave(["a", "b"])
+    assert live.row.members == ()
     assert not [record for record in caplog.records if record.exc_info]
