@@ -7,6 +7,8 @@ import inspect
 
 import pytest
 
+from tests.support.async_tests import AT_END
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
@@ -18,6 +20,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     async def bounded() -> None:
         async with asyncio.timeout(60):
             await pyfuncitem.obj(**arguments)
+            if AT_END in pyfuncitem.stash:
+                await pyfuncitem.stash[AT_END]()
 
     asyncio.run(bounded())
     return True

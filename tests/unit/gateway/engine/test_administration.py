@@ -14,13 +14,12 @@ from log_format.checkpoints.checkpoint import last_checkpoint_version
 from log_format.delta.actions import decode_commit
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, StoreUnavailable, UnknownTopic
 from log_format.topic.live_segments import live_segments
-from tests.support.engine import make_gateway, values_of
+from tests.support.engine import Gateway, make_gateway, values_of
 from tests.support.faulty_store import Gate
 
 
-async def test_making_a_topic_twice_is_the_same_topic() -> None:
+async def test_making_a_topic_twice_is_the_same_topic(gateway: Gateway) -> None:
     """Made once; the same again is no error and changes nothing; another configuration is refused."""
-    gateway = make_gateway()
     administration = gateway.engine.administration
     config = administration.parse_config({"flush.ms": "10"})
     state, made = await administration.create("t", 2, config)
@@ -30,7 +29,6 @@ async def test_making_a_topic_twice_is_the_same_topic() -> None:
     with pytest.raises(RequestRefused) as caught:
         await administration.create("t", 3, config)
     assert caught.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
-    await gateway.engine.drain()
 
 
 async def test_many_make_one_topic_at_once() -> None:
@@ -47,9 +45,8 @@ async def test_many_make_one_topic_at_once() -> None:
         await gateway.engine.drain()
 
 
-async def test_pages_of_topics() -> None:
+async def test_pages_of_topics(gateway: Gateway) -> None:
     """Sorted, filtered by prefix, without the deleted ones, and complete over pages."""
-    gateway = make_gateway()
     for number in range(40):
         await gateway.topic(f"a-{number:02d}")
     await gateway.topic("b")
@@ -67,12 +64,10 @@ async def test_pages_of_topics() -> None:
     page = await gateway.engine.administration.page("", "", 26)
     assert [state.topic for state in page.topics] == expected
     assert (await gateway.engine.administration.page("", expected[-1], 10)).topics[0].topic == "b"
-    await gateway.engine.drain()
 
 
-async def test_a_deleted_topic_is_gone_with_its_segments() -> None:
+async def test_a_deleted_topic_is_gone_with_its_segments(gateway: Gateway) -> None:
     """404 from then on; its objects are deleted behind the answer; its log stays."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=0)
     await gateway.append(topic, [b"a"])
     await gateway.engine.administration.delete("t")
@@ -84,7 +79,6 @@ async def test_a_deleted_topic_is_gone_with_its_segments() -> None:
         await asyncio.sleep(0.01)
     assert not list(gateway.store.objects.list("topics/t/segments/"))
     assert list(gateway.store.objects.list("topics/t/_delta_log/"))
-    await gateway.engine.drain()
 
 
 async def test_what_a_deletion_of_records_had_no_room_for_goes_behind_the_answer(
@@ -140,9 +134,8 @@ async def test_a_topic_of_many_segments_is_deleted_by_several_commits(monkeypatc
     await gateway.engine.drain()
 
 
-async def test_a_cancelled_change_is_finished() -> None:
+async def test_a_cancelled_change_is_finished(gateway: Gateway) -> None:
     """A client that goes away in the middle of a change does not leave two commits of one topic running at once."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=0)
     with Gate(gateway.store, "put_if_absent") as gate:
         change = asyncio.create_task(gateway.engine.administration.alter("t", 5, {}))
@@ -154,12 +147,10 @@ async def test_a_cancelled_change_is_finished() -> None:
         gate.open()
     await gateway.append(topic, [b"x"])
     assert topic.state.partition_count == 5
-    await gateway.engine.drain()
 
 
-async def test_checkpoints_follow_commits() -> None:
+async def test_checkpoints_follow_commits(gateway: Gateway) -> None:
     """A checkpoint is written behind the commits, without being asked for; a failure is retried, and costs no request."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=0)
 
     def refuse(operation: str, key: str) -> None:
@@ -186,9 +177,8 @@ async def test_checkpoints_follow_commits() -> None:
         await one.engine.drain()
 
 
-async def test_names_that_do_not_exist_are_not_kept() -> None:
+async def test_names_that_do_not_exist_are_not_kept(gateway: Gateway) -> None:
     """Names made up by a client cost no memory; the next request finds a topic that another gateway made."""
-    gateway = make_gateway()
     for number in range(50):
         with pytest.raises(UnknownTopic):
             await gateway.engine.open_topic(f"none-{number}")
@@ -214,9 +204,8 @@ async def test_idle_topics_are_forgotten_and_busy_ones_kept(monkeypatch: pytest.
     assert pending.settled.done()
 
 
-async def test_a_stream_follows_and_says_why_it_ends() -> None:
+async def test_a_stream_follows_and_says_why_it_ends(gateway: Gateway) -> None:
     """Records as they are committed, in order; the last event says that the topic went or that the gateway drains."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=0)
     seen: list[int] = []
     ends: list[str] = []

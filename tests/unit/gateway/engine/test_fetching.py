@@ -12,7 +12,7 @@ from gateway.engine.bounds import FETCH_PARTITION_BYTES, SMALL_ANSWER_BYTES
 from gateway.engine.fetch_answer import FetchAnswer, Fetched, FetchFrom
 from gateway.memory_budget import MemoryBudget
 from log_format.errors import BackOff, ErrorCode, UnknownTopic
-from tests.support.engine import make_gateway, offsets_of, values_of
+from tests.support.engine import Gateway, make_gateway, offsets_of, values_of
 
 
 def counts_of(answer: FetchAnswer) -> list[tuple[int, int]]:
@@ -20,9 +20,8 @@ def counts_of(answer: FetchAnswer) -> list[tuple[int, int]]:
     return [(part.partition, part.records.record_count) for part in answer.parts if isinstance(part, Fetched)]
 
 
-async def test_a_commit_wakes_who_waits_for_it() -> None:
+async def test_a_commit_wakes_who_waits_for_it(gateway: Gateway) -> None:
     """The moment the commit stands, well before the time is over; a poll of another partition sleeps on."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=0, partition_count=2)
     poll = asyncio.create_task(gateway.fetch(0, wait_ms=10_000))
     other = asyncio.create_task(gateway.fetch(0, partition=1, wait_ms=2_000))
@@ -33,7 +32,6 @@ async def test_a_commit_wakes_who_waits_for_it() -> None:
     assert time.monotonic() - started < 2
     assert not other.done()
     assert values_of(await other) == []
-    await gateway.engine.drain()
 
 
 async def test_a_commit_of_another_gateway_wakes_too() -> None:
@@ -66,9 +64,8 @@ async def test_many_who_wait_cost_one_look_at_a_time() -> None:
     await gateway.engine.drain()
 
 
-async def test_min_bytes_are_waited_for() -> None:
+async def test_min_bytes_are_waited_for(gateway: Gateway) -> None:
     """Woken as soon as ``min_bytes`` are committed; without them the poll answers at its end what there is."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=0)
     poll = asyncio.create_task(gateway.fetch(0, bytes_min=250, wait_ms=10_000))
     for _ in range(2):
@@ -79,24 +76,20 @@ async def test_min_bytes_are_waited_for() -> None:
     assert len(values_of(await poll)) == 3
     assert len(values_of(await gateway.fetch(0, bytes_min=1000, wait_ms=100))) == 3
     assert len(values_of(await gateway.fetch(0, bytes_min=1000, bytes_max=150, wait_ms=10_000))) == 1
-    await gateway.engine.drain()
 
 
-async def test_a_record_without_bytes_ends_the_wait() -> None:
+async def test_a_record_without_bytes_ends_the_wait(gateway: Gateway) -> None:
     """A tombstone without a key has no bytes, but it is a record; a poll for the least must not sleep over it."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=0)
     poll = asyncio.create_task(gateway.fetch(0, wait_ms=10_000))
     await asyncio.sleep(0.02)
     await gateway.append(topic, [b""])
     async with asyncio.timeout(2):
         assert offsets_of(await poll) == [0]
-    await gateway.engine.drain()
 
 
-async def test_deleting_the_topic_ends_the_wait() -> None:
+async def test_deleting_the_topic_ends_the_wait(gateway: Gateway) -> None:
     """404 at once, also when the topic is made anew right away; the new one's records are not shown to the old poll."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=0)
     await gateway.append(topic, [b"old"])
     poll = asyncio.create_task(gateway.fetch(1, wait_ms=10_000))
@@ -106,7 +99,6 @@ async def test_deleting_the_topic_ends_the_wait() -> None:
     with pytest.raises(UnknownTopic):
         await poll
     assert values_of(await gateway.fetch(0)) == []
-    await gateway.engine.drain()
 
 
 async def test_polls_beyond_the_bound_are_refused() -> None:
@@ -126,9 +118,8 @@ async def test_polls_beyond_the_bound_are_refused() -> None:
     await gateway.engine.drain()
 
 
-async def test_totals_go_over_partitions_in_the_order_asked_for() -> None:
+async def test_totals_go_over_partitions_in_the_order_asked_for(gateway: Gateway) -> None:
     """Limits of several partitions are totals; answers, errors among them, come in the order of the request."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=0, partition_count=3)
     await gateway.append(topic, [b"x" * 10] * 9, [0, 1, 2] * 3)
     wanted = [FetchFrom(topic="t", partition=partition, offset=0) for partition in (2, 0, 1)]
@@ -142,12 +133,10 @@ async def test_totals_go_over_partitions_in_the_order_asked_for() -> None:
     answer = await gateway.fetch_all(wrong, bytes_min=1 << 20, wait_ms=10_000)
     assert [getattr(part, "code", None) for part in answer.parts] == [None, "UNKNOWN_TOPIC", "UNKNOWN_PARTITION"]
     assert isinstance(answer.parts[0], Fetched)
-    await gateway.engine.drain()
 
 
-async def test_draining_ends_every_wait() -> None:
+async def test_draining_ends_every_wait(gateway: Gateway) -> None:
     """Long polls answer what there is instead of holding the process up."""
-    gateway = make_gateway()
     await gateway.topic(flush_ms=0)
     polls = [asyncio.create_task(gateway.fetch(0, wait_ms=60_000)) for _ in range(20)]
     await asyncio.sleep(0.05)
@@ -157,9 +146,8 @@ async def test_draining_ends_every_wait() -> None:
             assert values_of(fetched) == []
 
 
-async def test_waiting_holds_no_memory() -> None:
+async def test_waiting_holds_no_memory(gateway: Gateway) -> None:
     """Memory for answers is held while they are made and sent, never while a poll sleeps."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=0)
     await gateway.append(topic, [b"x" * 100])
     gateway.forget_tail()
@@ -168,12 +156,10 @@ async def test_waiting_holds_no_memory() -> None:
     assert gateway.memory.used_bytes == 0
     await poll
     assert gateway.memory.used_bytes == 0
-    await gateway.engine.drain()
 
 
-async def test_waiting_holds_no_records() -> None:
+async def test_waiting_holds_no_records(gateway: Gateway) -> None:
     """What was read and is not enough is let go of while the poll waits for more."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=0)
     await gateway.append(topic, [b"x" * 1_000])
     poll = asyncio.create_task(gateway.fetch(0, bytes_min=1 << 30, wait_ms=500))
@@ -181,13 +167,11 @@ async def test_waiting_holds_no_records() -> None:
     gc.collect()
     assert not [one for one in gc.get_objects() if isinstance(one, FetchAnswer | Fetched)]
     assert len(values_of(await poll)) == 1
-    await gateway.engine.drain()
 
 
 @pytest.mark.parametrize("from_store", [True, False])
-async def test_an_answer_is_small_where_memory_is_short(from_store: bool) -> None:
+async def test_an_answer_is_small_where_memory_is_short(gateway: Gateway, from_store: bool) -> None:
     """A fetch that waits for others' answers makes do with less, of old records and of new ones; the rest is for the next."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=0)
     await gateway.append(topic, [b"x" * 1_000] * 900)
     if from_store:
@@ -201,7 +185,6 @@ async def test_an_answer_is_small_where_memory_is_short(from_store: bool) -> Non
     unread.release()
     assert (await gateway.fetch(records=900, memory=memory)).records.record_count == 900
     assert budget.used_bytes == 0
-    await gateway.engine.drain()
 
 
 async def test_a_long_list_waits_for_others_to_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,15 +11,14 @@ from gateway.engine.fetch_answer import Fetched, FetchFrom
 from gateway.engine.reading import ReadLimits
 from log_format import layout
 from log_format.errors import BackOff, CorruptData, ErrorCode, OffsetOutOfRange, UnsupportedTable
-from tests.support.engine import batch_of, make_gateway, offsets_of, values_of
+from tests.support.engine import Gateway, batch_of, make_gateway, offsets_of, values_of
 from tests.support.faulty_store import Gate
 
 
 @pytest.mark.parametrize("source", ["memory", "store", "both"])
-async def test_reads_are_exact_whatever_the_limits(source: str) -> None:
+async def test_reads_are_exact_whatever_the_limits(gateway: Gateway, source: str) -> None:
     """G4: from any offset and with any limits a read gives the longest head that fits, at least one record, no gap."""
     choice = random.Random(7)
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=0, partition_count=2)
     values: list[bytes] = []
     for flush in range(12):
@@ -47,12 +46,10 @@ async def test_reads_are_exact_whatever_the_limits(source: str) -> None:
         assert fetched.high_watermark == len(values)
         assert fetched.records.size_bytes == sum(map(len, expected))
     assert values_of(await gateway.fetch(0, partition=1, records=1000)) == [b"other"] * 12
-    await gateway.engine.drain()
 
 
-async def test_tail_reads_ask_the_store_for_no_segment() -> None:
+async def test_tail_reads_ask_the_store_for_no_segment(gateway: Gateway) -> None:
     """What was just written is served from memory: at most the log is looked at."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=0)
     await gateway.append(topic, [b"a", b"b"])
     gateway.store.requests.clear()
@@ -61,7 +58,6 @@ async def test_tail_reads_ask_the_store_for_no_segment() -> None:
     gateway.forget_tail()
     await gateway.fetch(0)
     assert [key for _, key in gateway.store.requests if "/segments/" in key]
-    await gateway.engine.drain()
 
 
 async def test_old_reads_do_not_evict_the_tail() -> None:
@@ -81,9 +77,8 @@ async def test_old_reads_do_not_evict_the_tail() -> None:
     await gateway.engine.drain()
 
 
-async def test_a_missing_segment_is_named_and_others_are_read() -> None:
+async def test_a_missing_segment_is_named_and_others_are_read(gateway: Gateway) -> None:
     """A segment that is gone: ``CORRUPT_SEGMENT`` with its path for what it held; the rest of the topic is readable."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=0, partition_count=2)
     for partition in (0, 1):
         await gateway.append(topic, [b"%d" % partition], partition)
@@ -98,13 +93,11 @@ async def test_a_missing_segment_is_named_and_others_are_read() -> None:
     assert caught.value.fields["segment"] == lost.path
     assert values_of(await gateway.fetch(0, partition=1)) == [b"1"]
     assert values_of(await gateway.fetch(1)) == [b"again"]
-    await gateway.engine.drain()
 
 
-async def test_a_table_with_foreign_features_is_neither_read_nor_written() -> None:
+async def test_a_table_with_foreign_features_is_neither_read_nor_written(gateway: Gateway) -> None:
     """``UNSUPPORTED_TABLE`` for fetches, appends and polls, also of what is in memory; other topics go on, and so does this one
     once the foreign commit is gone."""
-    gateway = make_gateway()
     topic, other = await gateway.topic(flush_ms=0), await gateway.topic("other", flush_ms=0)
     await gateway.append(topic, [b"a"])
     foreign = b'{"protocol":{"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":["deletionVectors"]}}'
@@ -119,12 +112,10 @@ async def test_a_table_with_foreign_features_is_neither_read_nor_written() -> No
     gateway.store.objects.delete(key)
     await gateway.append(topic, [b"c"])
     assert values_of(await gateway.fetch(0)) == [b"a", b"c"]
-    await gateway.engine.drain()
 
 
-async def test_offsets_outside_of_the_log_say_where_it_is() -> None:
+async def test_offsets_outside_of_the_log_say_where_it_is(gateway: Gateway) -> None:
     """410 below the log start, 416 beyond the high watermark, both with the log's ends; the end itself is in range."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=0)
     await gateway.append(topic, [b"a", b"b", b"c"])
     await gateway.engine.administration.delete_records("t", {0: 2})
@@ -137,12 +128,10 @@ async def test_offsets_outside_of_the_log_say_where_it_is() -> None:
     assert values_of(await gateway.fetch(3)) == []
     assert values_of(await gateway.fetch("earliest")) == [b"c"]
     assert values_of(await gateway.fetch("latest")) == []
-    await gateway.engine.drain()
 
 
-async def test_what_is_deleted_meanwhile_is_refused_not_skipped() -> None:
+async def test_what_is_deleted_meanwhile_is_refused_not_skipped(gateway: Gateway) -> None:
     """A read that began before a delete-records answers what is left from its offset on, or 410: never a later record."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=0)
     for value in (b"a", b"b", b"c", b"d"):
         await gateway.append(topic, [value])
@@ -155,13 +144,11 @@ async def test_what_is_deleted_meanwhile_is_refused_not_skipped() -> None:
             await reading.read(topic, before, 0, log_start - 1, limits)
         assert (caught.value.status, caught.value.fields["log_start_offset"]) == (410, log_start)
         assert (await reading.read(topic, before, 0, log_start, limits)).record_count == 4 - log_start
-    await gateway.engine.drain()
 
 
-async def test_a_segment_that_is_cleaned_away_meanwhile_is_not_skipped() -> None:
+async def test_a_segment_that_is_cleaned_away_meanwhile_is_not_skipped(gateway: Gateway) -> None:
     """Records that a read was about to get, deleted and cleaned away before it got them, are 410 and no damage; what the
     same read has already is answered."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=0)
     for value in (b"a", b"b", b"c"):
         await gateway.append(topic, [value])
@@ -182,12 +169,10 @@ async def test_a_segment_that_is_cleaned_away_meanwhile_is_not_skipped() -> None
     assert (first.next_offset, first.record_count, first.is_full) == (1, 1, True)
     assert isinstance(second, OffsetOutOfRange), second
     assert second.status == 410
-    await gateway.engine.drain()
 
 
-async def test_a_time_is_found_in_offset_order() -> None:
+async def test_a_time_is_found_in_offset_order(gateway: Gateway) -> None:
     """The first record, in offset order, whose timestamp is at least T; from the log start on; None when there is none."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=0)
     times = [50, 10, 70, 30, 70, 90, 20]
     for time_ms in times:
@@ -199,12 +184,10 @@ async def test_a_time_is_found_in_offset_order() -> None:
             expected = next((i for i in range(start, len(times)) if times[i] >= wanted), None)
             found = await gateway.engine.reading.offset_of_timestamp(topic, topic.state, 0, wanted)
             assert found == expected, (start, wanted)
-    await gateway.engine.drain()
 
 
-async def test_a_store_that_is_down_is_said_to_be() -> None:
+async def test_a_store_that_is_down_is_said_to_be(gateway: Gateway) -> None:
     """503, not 500 and no empty answer: an empty one would say that there is nothing to read."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=0)
     await gateway.append(topic, [b"a"])
     gateway.forget_tail()
@@ -213,7 +196,6 @@ async def test_a_store_that_is_down_is_said_to_be() -> None:
         await gateway.fetch(0)
     gateway.store.come_back()
     assert values_of(await gateway.fetch(0)) == [b"a"]
-    await gateway.engine.drain()
 
 
 async def test_the_time_for_old_records_is_the_fetchs_not_each_partitions(monkeypatch: pytest.MonkeyPatch) -> None:

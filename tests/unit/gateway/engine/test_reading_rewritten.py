@@ -115,9 +115,8 @@ async def test_what_key_compaction_took_is_not_served_from_memory() -> None:
     await reader.engine.drain()
 
 
-async def test_what_is_above_the_compacted_offsets_is_still_served_from_memory() -> None:
+async def test_what_is_above_the_compacted_offsets_is_still_served_from_memory(gateway: Gateway) -> None:
     """Key compaction costs readers of the newest records nothing."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=0, cleanup_policy="compact")
     for number in range(8):
         await gateway.append(topic, [b"%d" % number], keys=[b"a"])
@@ -129,7 +128,6 @@ async def test_what_is_above_the_compacted_offsets_is_still_served_from_memory()
     gateway.store.requests.clear()
     assert values_of(await gateway.fetch(8)) == [b"newest"]
     assert not [key for _, key in gateway.store.requests if key.endswith(".parquet")]
-    await gateway.engine.drain()
 
 
 async def test_a_topic_that_nobody_looks_after_is_told_of(

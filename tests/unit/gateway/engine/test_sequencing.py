@@ -50,9 +50,8 @@ async def until_waiting(topic: OpenTopic, count: int) -> None:
     pytest.fail("they do not wait")
 
 
-async def test_five_in_flight_share_a_flush_whatever_their_order() -> None:
+async def test_five_in_flight_share_a_flush_whatever_their_order(gateway: Gateway) -> None:
     """No request waits for the acknowledgement of those before it: while a commit is under way the others gather, in order."""
-    gateway = make_gateway()
     requests = await producer_on(gateway)
     topic = await gateway.engine.open_topic("t")
     with Gate(gateway.store, "put_if_absent") as gate:
@@ -68,7 +67,6 @@ async def test_five_in_flight_share_a_flush_whatever_their_order() -> None:
     is_idle: bool = topic.sequencing.is_idle
     assert is_idle
     assert values_of(await gateway.fetch()) == [b"0", b"1", b"2", b"3", b"4"]
-    await gateway.engine.drain()
 
 
 async def test_one_that_waits_notices_what_came_in_elsewhere() -> None:
@@ -86,11 +84,10 @@ async def test_one_that_waits_notices_what_came_in_elsewhere() -> None:
         await gateway.engine.drain()
 
 
-async def test_one_whose_turn_does_not_come_is_refused() -> None:
+async def test_one_whose_turn_does_not_come_is_refused(gateway: Gateway) -> None:
     """At its deadline, or at once when it is further ahead than the bound; the error names the expected sequence; nothing is
     written.
     """
-    gateway = make_gateway()
     requests = await producer_on(gateway)
     await requests.send(0)
     for sequence, wait_ms in ((2, 0), (5, 50), (6, EVER_MS), (10**17, EVER_MS)):
@@ -102,12 +99,10 @@ async def test_one_whose_turn_does_not_come_is_refused() -> None:
     topic = await gateway.engine.open_topic("t")
     assert topic.state.high_watermark(0) == 1
     assert topic.sequencing.is_idle
-    await gateway.engine.drain()
 
 
-async def test_one_that_waits_is_told_when_the_gateway_drains() -> None:
+async def test_one_that_waits_is_told_when_the_gateway_drains(gateway: Gateway) -> None:
     """A shutdown does not wait for what may never come: ``DRAINING``, and another gateway may take it."""
-    gateway = make_gateway()
     requests = await producer_on(gateway)
     waiting = requests.start(1)
     await until_waiting(await gateway.engine.open_topic("t"), 1)
@@ -132,9 +127,8 @@ async def test_only_so_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     await gateway.engine.drain()
 
 
-async def test_a_repeat_does_not_wait() -> None:
+async def test_a_repeat_does_not_wait(gateway: Gateway) -> None:
     """What is in the log already, or too old to be told, is for the commit to answer, at once."""
-    gateway = make_gateway()
     requests = await producer_on(gateway)
     for sequence in range(6):
         await requests.send(sequence)
@@ -142,4 +136,3 @@ async def test_a_repeat_does_not_wait() -> None:
     with pytest.raises(RequestRefused) as caught:
         await requests.send(0, wait_ms=0)
     assert (caught.value.code, caught.value.retryable) == (ErrorCode.SEQUENCE_OUT_OF_ORDER, False)
-    await gateway.engine.drain()

@@ -18,9 +18,8 @@ from tests.support.engine import Gateway, batch_of, make_gateway, values_of
 from tests.support.faulty_store import Gate
 
 
-async def test_nothing_is_acknowledged_before_its_commit_stands() -> None:
+async def test_nothing_is_acknowledged_before_its_commit_stands(gateway: Gateway) -> None:
     """G1: while the commit is on its way the batch waits; when it stands the batch has its offsets."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=0)
     with Gate(gateway.store, "put_if_absent") as gate:
         pending = gateway.submit(topic, [b"a", b"b"])
@@ -29,12 +28,10 @@ async def test_nothing_is_acknowledged_before_its_commit_stands() -> None:
         gate.open()
         assert await topic.writer.acknowledged(pending) == (Appended(0, 0, 2),)
     assert topic.state.high_watermark(0) == 2
-    await gateway.engine.drain()
 
 
-async def test_requests_share_flushes_and_keep_their_order() -> None:
+async def test_requests_share_flushes_and_keep_their_order(gateway: Gateway) -> None:
     """Group commit: what arrives while a flush is under way goes out together, in the order of arrival (G2)."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=0)
     with Gate(gateway.store, "put_if_absent") as gate:
         first = gateway.submit(topic, [b"first"])
@@ -45,12 +42,10 @@ async def test_requests_share_flushes_and_keep_their_order() -> None:
         await asyncio.wait([first.settled, *(pending.settled for pending in later)])
     assert [pending.settled.result() for pending in later] == [(Appended(0, 1 + n, 1),) for n in range(50)]
     assert topic.state.version <= 3, "51 batches took more than three commits"
-    await gateway.engine.drain()
 
 
-async def test_a_flush_goes_out_when_its_bytes_are_there() -> None:
+async def test_a_flush_goes_out_when_its_bytes_are_there(gateway: Gateway) -> None:
     """``flush.bytes`` ends the wait that ``flush.ms`` began."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=60_000, flush_bytes=10_000)
     first = gateway.submit(topic, [b"x" * 6_000])
     await asyncio.sleep(0.05)
@@ -58,12 +53,10 @@ async def test_a_flush_goes_out_when_its_bytes_are_there() -> None:
     await gateway.append(topic, [b"x" * 6_000])
     assert first.settled.done()
     assert topic.state.version == 1
-    await gateway.engine.drain()
 
 
-async def test_the_next_segment_is_uploaded_while_a_commit_is_under_way() -> None:
+async def test_the_next_segment_is_uploaded_while_a_commit_is_under_way(gateway: Gateway) -> None:
     """Pipelining: flush N+1 is encoded and put for the offsets that it will get, and commits without being put again."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=0, partition_count=3)
     with Gate(gateway.store, "put_if_absent") as gate:
         first = gateway.submit(topic, [b"a", b"b", b"c"], [0, 1, 1])
@@ -79,7 +72,6 @@ async def test_the_next_segment_is_uploaded_while_a_commit_is_under_way() -> Non
         await asyncio.wait([second.settled])
     assert second.settled.result() == (Appended(1, 2, 1), Appended(2, 0, 1))
     assert gateway.store.calls["put"] == 2, "the prediction was right, yet a segment was encoded anew"
-    await gateway.engine.drain()
 
 
 async def test_two_gateways_on_one_topic_give_each_offset_once() -> None:
@@ -121,9 +113,8 @@ async def test_a_batch_for_a_topic_that_was_replaced_is_refused_alone() -> None:
     await gateway.engine.drain()
 
 
-async def test_a_store_that_is_down_refuses_and_then_everything_goes_on() -> None:
+async def test_a_store_that_is_down_refuses_and_then_everything_goes_on(gateway: Gateway) -> None:
     """G8: nothing of a refused batch appears, its memory is free again, and no restart is needed afterwards."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=0)
     memory = MemoryBudget(1000, "bodies")
     gateway.store.go_down()
@@ -134,7 +125,6 @@ async def test_a_store_that_is_down_refuses_and_then_everything_goes_on() -> Non
     gateway.store.come_back()
     assert await gateway.append(topic, [b"kept"]) == (Appended(0, 0, 1),)
     assert values_of(await gateway.fetch()) == [b"kept"]
-    await gateway.engine.drain()
 
 
 async def test_after_an_unknown_outcome_the_log_decides(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,9 +168,8 @@ async def test_who_waits_too_long_is_withdrawn_and_never_written(monkeypatch: py
     await gateway.engine.drain()
 
 
-async def test_draining_flushes_at_once_and_acknowledges() -> None:
+async def test_draining_flushes_at_once_and_acknowledges(gateway: Gateway) -> None:
     """SIGTERM: what is buffered is written and acknowledged though ``flush.ms`` has not passed; new batches are refused."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=60_000)
     pending = [gateway.submit(topic, [b"%d" % number]) for number in range(10)]
     await gateway.engine.drain()
@@ -189,9 +178,8 @@ async def test_draining_flushes_at_once_and_acknowledges() -> None:
         gateway.submit(topic, [b"late"])
 
 
-async def test_topics_flush_independently() -> None:
+async def test_topics_flush_independently(gateway: Gateway) -> None:
     """A topic whose store calls hang does not hold up another one."""
-    gateway = make_gateway()
     slow, fast = await gateway.topic("slow", flush_ms=0), await gateway.topic("fast", flush_ms=0)
     with Gate(gateway.store, "put_if_absent", suffix="slow/_delta_log/00000000000000000001.json") as gate:
         held = gateway.submit(slow, [b"x"])
@@ -201,12 +189,10 @@ async def test_topics_flush_independently() -> None:
         assert not held.settled.done()
         gate.open()
         await asyncio.wait([held.settled])
-    await gateway.engine.drain()
 
 
-async def test_a_changed_setting_reaches_what_waits() -> None:
+async def test_a_changed_setting_reaches_what_waits(gateway: Gateway) -> None:
     """A batch that would wait an hour is flushed when ``flush.ms`` becomes short, and refused when the topic goes."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=3_600_000)
     first = gateway.submit(topic, [b"a"])
     await asyncio.sleep(0.02)
@@ -218,7 +204,6 @@ async def test_a_changed_setting_reaches_what_waits() -> None:
     await gateway.engine.administration.delete("t")
     with pytest.raises(UnknownTopic):
         await topic.writer.acknowledged(second)
-    await gateway.engine.drain()
 
 
 async def test_who_loses_commits_in_a_row_says_so() -> None:
@@ -246,9 +231,8 @@ async def test_who_loses_commits_in_a_row_says_so() -> None:
         await gateway.engine.drain()
 
 
-async def test_a_batch_that_comes_as_a_run_ends_is_not_forgotten() -> None:
+async def test_a_batch_that_comes_as_a_run_ends_is_not_forgotten(gateway: Gateway) -> None:
     """The writer's task returns, and its callbacks are called a turn of the loop later: a flush begins in between."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=0)
     loop = asyncio.get_running_loop()
     late: list[Any] = []
@@ -262,4 +246,3 @@ async def test_a_batch_that_comes_as_a_run_ends_is_not_forgotten() -> None:
     loop.set_task_factory(make)
     await gateway.append(topic, [b"first"])
     assert await asyncio.wait_for(late[0].settled, timeout=5) == (Appended(0, 1, 1),)
-    await gateway.engine.drain()

@@ -8,7 +8,7 @@ import threading
 from gateway.engine.bounds import FLUSHES_AHEAD_MAX
 from log_format.errors import BackOff, StoreUnavailable
 from log_format.topic.appended import Appended
-from tests.support.engine import Gateway, make_gateway, values_of
+from tests.support.engine import Gateway, values_of
 from tests.support.faulty_store import Gate
 
 
@@ -29,12 +29,11 @@ async def _until_on_their_way(gateway: Gateway, count: int) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_full_flushes_are_uploaded_side_by_side_and_committed_in_order() -> None:
+async def test_full_flushes_are_uploaded_side_by_side_and_committed_in_order(gateway: Gateway) -> None:
     """While the upload of the first segment hangs those behind it are uploaded, too.
 
     Nothing is acknowledged out of turn (G1, G2). Each was encoded for the offsets that it got, so none is uploaded twice.
     """
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=60_000, flush_bytes=4_096)
     with Gate(gateway.store, "put") as gate:
         pending = []
@@ -51,12 +50,10 @@ async def test_full_flushes_are_uploaded_side_by_side_and_committed_in_order() -
         (Appended(0, number, 1),) for number in range(FLUSHES_AHEAD_MAX + 1)
     ]
     assert len(_segment_keys(gateway)) == FLUSHES_AHEAD_MAX + 1
-    await gateway.engine.drain()
 
 
-async def test_a_later_upload_that_is_faster_waits_for_its_turn() -> None:
+async def test_a_later_upload_that_is_faster_waits_for_its_turn(gateway: Gateway) -> None:
     """The second segment is up long before the first: its records come behind those of the first all the same (G2)."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=60_000, flush_bytes=4_096)
     first_up, second_up = threading.Event(), threading.Event()
 
@@ -79,12 +76,10 @@ async def test_a_later_upload_that_is_faster_waits_for_its_turn() -> None:
     await asyncio.wait([first.settled, second.settled])
     assert first.settled.result() == (Appended(0, 0, 1),)
     assert second.settled.result() == (Appended(0, 1, 1),)
-    await gateway.engine.drain()
 
 
-async def test_a_segment_that_can_not_be_uploaded_costs_its_flush_alone() -> None:
+async def test_a_segment_that_can_not_be_uploaded_costs_its_flush_alone(gateway: Gateway) -> None:
     """Its batches are refused and never appear; those behind it, encoded for offsets after it, are written without a gap."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=60_000, flush_bytes=4_096)
     with Gate(gateway.store, "put_if_absent") as gate:
         first = gateway.submit(topic, _full(1))
@@ -107,4 +102,3 @@ async def test_a_segment_that_can_not_be_uploaded_costs_its_flush_alone() -> Non
     assert isinstance(refused.settled.exception(), BackOff)
     assert third.settled.result() == (Appended(0, 1, 1),)
     assert [value[:1] for value in values_of(await gateway.fetch())] == [b"1", b"3"]
-    await gateway.engine.drain()

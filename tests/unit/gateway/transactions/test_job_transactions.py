@@ -65,9 +65,8 @@ async def test_what_a_job_decided_is_finished(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("age_ms", [limits.ORPHAN_GRACE_MS // 2, limits.ORPHAN_GRACE_MS + 60_000])
-async def test_what_a_job_stages_is_left_alone_for_a_day(age_ms: int) -> None:
+async def test_what_a_job_stages_is_left_alone_for_a_day(gateway: Gateway, age_ms: int) -> None:
     """It has no row until it is decided, perhaps after hours; a collector first makes sure that it is never decided."""
-    gateway = make_gateway()
     decision = await staged(gateway, issued_ms=SystemClock().now_ms() - age_ms)
     await gateway.engine.sweeping.sweep_once()
     is_left = bool(list(gateway.store.list(STAGED)))

@@ -67,9 +67,8 @@ async def test_another_gateway_finishes_what_was_decided(crash: str, how: str, m
     assert (await make_gateway(objects=dying.store.objects).engine.transactions.commit(transaction_id)) == row
 
 
-async def test_a_crash_before_the_decision_leaves_nothing() -> None:
+async def test_a_crash_before_the_decision_leaves_nothing(gateway: Gateway) -> None:
     """A commit that could not be decided is open still: nothing of it shows, and it may be aborted."""
-    gateway = make_gateway()
     transaction_id = await _begun(gateway)
 
     def die(current: str, key: str) -> None:
@@ -190,9 +189,8 @@ async def test_what_is_staged_for_a_request_under_way_is_collected_only_when_it_
     assert not list(gateway.store.objects.list("system/transactions/staged/"))
 
 
-async def test_staged_records_are_counted_as_memory() -> None:
+async def test_staged_records_are_counted_as_memory(gateway: Gateway) -> None:
     """A commit waits until there is memory for what was staged, and gives it back."""
-    gateway = make_gateway()
     transaction_id = await _begun(gateway)
     memory = gateway.request_memory
     with memory.reserve(memory.bytes_max):

@@ -11,7 +11,7 @@ from gateway.engine.fetch_answer import FetchLimits
 from gateway.groups.calls.groups import Joining
 from gateway.groups.calls.polling import Polling, PollWish
 from log_format.errors import ErrorCode, RequestRefused
-from tests.support.engine import make_gateway
+from tests.support.engine import Gateway, make_gateway
 
 SESSION_MS = 1_000
 
@@ -116,9 +116,8 @@ async def test_what_a_poll_takes_is_not_the_members_time(monkeypatch: pytest.Mon
     assert session.learned_ms == learned_ms, "being told again gives it no more time"
 
 
-async def test_two_that_join_as_one_instance_at_once() -> None:
+async def test_two_that_join_as_one_instance_at_once(gateway: Gateway) -> None:
     """The later one is the member; the other one is told that it was replaced, as if it had been one for a moment."""
-    gateway = make_gateway()
     await gateway.topic(flush_ms=0)
     groups = gateway.engine.groups
     await groups.join("g", _joining("i"))
@@ -130,9 +129,8 @@ async def test_two_that_join_as_one_instance_at_once() -> None:
     assert len(joined[1].member.former_ids) == 3
 
 
-async def test_a_group_that_is_deleted_twice_at_once() -> None:
+async def test_a_group_that_is_deleted_twice_at_once(gateway: Gateway) -> None:
     """One client deletes it, for the other it is not there; a member that joins in that moment is in the re-created group."""
-    gateway = make_gateway()
     await gateway.topic(flush_ms=0)
     groups = gateway.engine.groups
     for _ in range(3):

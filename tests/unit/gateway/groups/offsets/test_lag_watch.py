@@ -80,9 +80,8 @@ def everything_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.groups.offsets.lag_watch.LAG_FRESH_MS", 0)
 
 
-async def test_a_group_without_members_is_told_of() -> None:
+async def test_a_group_without_members_is_told_of(gateway: Gateway) -> None:
     """Records after the committed offsets of all partitions, also while no member reads; none once all is read."""
-    gateway = make_gateway()
     topic = await gateway.topic(partition_count=2, flush_ms=0)
     await gateway.append(topic, [b"a", b"b", b"c"], [0, 0, 1])
     assert (await scrape(gateway)).pairs == []
@@ -98,9 +97,8 @@ async def test_a_group_without_members_is_told_of() -> None:
     assert (found.records("g"), found.seconds("g"), found.seconds_max, found.left_out) == (0, 0, 0, 0)
 
 
-async def test_what_another_gateway_committed_counts() -> None:
+async def test_what_another_gateway_committed_counts(gateway: Gateway) -> None:
     """Records and offsets that came through others are seen: lag is that of the log, not of this gateway."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=0)
     await gateway.append(topic, [b"a"])
     await commit(gateway, "g", 0)
@@ -123,9 +121,8 @@ async def test_one_gateway_tells_of_a_group() -> None:
     assert (found.pairs, found.left_out) == ([("mine", "t")], 0)
 
 
-async def test_the_age_is_that_of_the_oldest_unread_record() -> None:
+async def test_the_age_is_that_of_the_oldest_unread_record(gateway: Gateway) -> None:
     """Whichever partition has it, by the record's own time, not by the segment's; a record that was read has no age."""
-    gateway = make_gateway()
     topic = await gateway.topic(partition_count=2, flush_ms=0)
     now_ms = int(time.time() * 1000)
     await append_at(gateway, topic, [now_ms - 900_000, now_ms - 600_000], partition=1)
@@ -140,9 +137,8 @@ async def test_the_age_is_that_of_the_oldest_unread_record() -> None:
     assert 100 <= ((await scrape(gateway)).seconds("g") or 0) < 200
 
 
-async def test_a_group_that_stands_still_costs_no_reads() -> None:
+async def test_a_group_that_stands_still_costs_no_reads(gateway: Gateway) -> None:
     """The age of what is unread is read from the store once, and grows all the same."""
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=0)
     await append_at(gateway, topic, [int(time.time() * 1000) - 60_000] * 2)
     await commit(gateway, "g", 0)
@@ -173,9 +169,8 @@ async def test_the_series_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert None not in (found.seconds("g0"), found.seconds("g1"))
 
 
-async def test_offsets_of_a_topic_that_was_deleted_have_no_lag() -> None:
+async def test_offsets_of_a_topic_that_was_deleted_have_no_lag(gateway: Gateway) -> None:
     """A topic made anew under the name has nothing to do with what was committed for the old one."""
-    gateway = make_gateway()
     await gateway.append(await gateway.topic(flush_ms=0), [b"x"] * 3)
     await commit(gateway, "g", 1)
     assert (await scrape(gateway)).records("g") == 2
@@ -185,9 +180,8 @@ async def test_offsets_of_a_topic_that_was_deleted_have_no_lag() -> None:
     assert (await scrape(gateway)).pairs == []
 
 
-async def test_nothing_old_is_told_as_new() -> None:
+async def test_nothing_old_is_told_as_new(gateway: Gateway) -> None:
     """While the store does not answer there is no lag in the metrics, and a scrape does not fail; then it is there again."""
-    gateway = make_gateway()
     await gateway.append(await gateway.topic(flush_ms=0), [b"x"] * 3)
     await commit(gateway, "g", 1)
     assert (await scrape(gateway)).records("g") == 2
@@ -197,9 +191,8 @@ async def test_nothing_old_is_told_as_new() -> None:
     assert (await scrape(gateway)).records("g") == 2
 
 
-async def test_scrapes_share_looks() -> None:
+async def test_scrapes_share_looks(gateway: Gateway) -> None:
     """A second scrape at once asks nothing of the store, and a gateway that drains looks no more."""
-    gateway = make_gateway()
     await gateway.append(await gateway.topic(flush_ms=0), [b"x"] * 3)
     await commit(gateway, "g", 1)
     await scrape(gateway)
