@@ -125,7 +125,7 @@ def test_runs_and_row_groups_say_what_is_inside() -> None:
         )
         assert zlib.crc32(segment.data[group.start : group.end]) == group.crc32
     assert (first.start, first.end, second.end) == (4, second.start, segment.footer_start)
-    assert segment.record_count == 8
+    assert sum(run.record_count for run in segment.runs) == 8
     assert segment.data[:4] == segment.data[-4:] == b"PAR1"
 
 
