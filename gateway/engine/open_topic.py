@@ -33,7 +33,6 @@ class TopicParts:
     watch: MaintenanceWatch
     contended: asyncio.Event
     draining: Draining
-    log_poll_ms: int
 
 
 class OpenTopic(OpenTable[TopicState]):
@@ -43,7 +42,7 @@ class OpenTopic(OpenTable[TopicState]):
         super().__init__(parts.access, topic_table(name), files=lambda state: state.manifest.segment_count())
         self.name = name
         self.waiters = Waiters()
-        self.sequencing = Sequencing(self, clock=parts.access.clock, draining=parts.draining)
+        self.sequencing = Sequencing(self, parts.access, draining=parts.draining)
         self.writer = Writer(self, parts.access, tail=parts.tail, contended=parts.contended)
         self._parts = parts
         self._polling: asyncio.Task[None] | None = None
@@ -140,14 +139,14 @@ class OpenTopic(OpenTable[TopicState]):
         try:
             while self.waiters:
                 observed_ms = self.log.observed_ms or 0
-                pause_ms = observed_ms + self._parts.log_poll_ms - self._parts.access.clock.monotonic_ms()
+                pause_ms = observed_ms + self._access.bounds.log_poll_ms - self._access.clock.monotonic_ms()
                 if pause_ms > 0:
                     await asyncio.sleep(pause_ms / 1000)
                     continue
                 try:
                     await self.look()
                 except BackOff:
-                    await asyncio.sleep(self._parts.log_poll_ms / 1000)
+                    await asyncio.sleep(self._access.bounds.log_poll_ms / 1000)
                 except TidelogError as error:
                     _log.error("topic %s can't be followed: %s", self.name, error.detail)
                     self.waiters.wake_all()

@@ -23,11 +23,9 @@ from typing import Any, Final
 from gateway.call import stands
 from gateway.engine.bounds import (
     BATCHES_WAITING_MAX,
-    COMMIT_WAIT_MS_MAX,
     FLUSH_BATCHES_CAP,
     FLUSH_BYTES_CAP,
     FLUSHES_AHEAD_MAX,
-    PRODUCE_WAIT_MS_MAX,
 )
 from gateway.engine.contention import Contention
 from gateway.engine.group_commit import AT_ONCE, Group, GroupCommit, Pending, Waiting
@@ -115,6 +113,7 @@ class Writer:
         self._pool = access.write_pool
         self._new_id = access.new_id
         self._metrics = access.metrics
+        self._bounds = access.bounds
         self._tail = tail
         self._contention = Contention()
         self._contended = contended
@@ -161,7 +160,9 @@ class Writer:
         state = self._table.state
         flush_ms = state.config.integer("flush.ms") if state.exists else 0
         acknowledgement = await self._commits.outcome(
-            pending, taken_within_ms=flush_ms + PRODUCE_WAIT_MS_MAX, ends_within_ms=COMMIT_WAIT_MS_MAX
+            pending,
+            taken_within_ms=flush_ms + self._bounds.produce_wait_ms_max,
+            ends_within_ms=self._bounds.commit_wait_ms_max,
         )
         stands()
         return acknowledgement

@@ -17,6 +17,7 @@ from gateway.engine.bounds import EngineBounds
 from gateway.engine.fetch_answer import FetchAnswer, Fetched, FetchFrom, FetchLimits, StartWord
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.writer import PendingBatch
+from gateway.groups.bounds import GroupBounds
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import Memory, MemoryBudget
 from log_format.clock import SystemClock
@@ -126,6 +127,7 @@ def make_gateway(
     store: FaultyStore | None = None,
     objects: ObjectStore | None = None,
     ownership: Ownership | None = None,
+    group_bounds: GroupBounds = GroupBounds(),  # noqa: B008 - frozen
     **bounds: int,
 ) -> Gateway:
     """A gateway of its own; several may share ``objects``."""
@@ -139,5 +141,6 @@ def make_gateway(
         clock=clock,
         registry=CollectorRegistry(),
         request_memory=request_memory,
+        group_bounds=group_bounds,
     )
     return Gateway(store, engine, request_memory)

@@ -137,15 +137,14 @@ async def test_a_heartbeat_that_is_overwritten_is_not_lost_at_once(join: Callabl
     await other.leave()
 
 
-async def test_litter_is_removed(join: Callable[..., Membership], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_litter_is_removed(join: Callable[..., Membership]) -> None:
     """What an older release's gateway left when it was killed goes after a while, and so does anything else of that name's shape.
     A gateway that still beats stays, and so does what has another shape."""
-    monkeypatch.setattr("gateway.cluster.membership.LEASES_UNTIL_ABANDONED", 1)
     store = WatchedStore("litter")
     store.put("system/gateways/killed.json", forged("killed"))
     store.put("system/gateways/large.json", b" " * 10_000)
     store.put("system/gateways/notes.txt", b"not ours")
-    one, other = join(store, "one"), join(store, "other")
+    one, other = (join(store, name, leases_until_abandoned=1) for name in ("one", "other"))
     await until(lambda: bool(one._peers.candidates()))
     await until(lambda: len(list(store.list("system/gateways/"))) == 3)
     assert [info.key for info in store.list("system/gateways/")] == [

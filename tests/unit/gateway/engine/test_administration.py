@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from gateway.engine.following import Ended, Followed
-from log_format import layout, limits
+from log_format import layout
 from log_format.checkpoints import checkpoint
 from log_format.checkpoints.checkpoint import last_checkpoint_version
 from log_format.delta.actions import decode_commit
@@ -81,12 +81,9 @@ async def test_a_deleted_topic_is_gone_with_its_segments(gateway: Gateway) -> No
     assert list(gateway.store.objects.list("topics/t/_delta_log/"))
 
 
-async def test_what_a_deletion_of_records_had_no_room_for_goes_behind_the_answer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_what_a_deletion_of_records_had_no_room_for_goes_behind_the_answer() -> None:
     """So that a topic whose segments fill a gateway's memory is brought back by deleting its records, maintenance or none."""
-    monkeypatch.setattr(limits, "REMOVES_PER_COMMIT_MAX", 2)
-    gateway = make_gateway()
+    gateway = make_gateway(removes_max=2)
     topic = await gateway.topic(flush_ms=0)
     for number in range(8):
         await gateway.append(topic, [b"%d" % number])
@@ -100,13 +97,12 @@ async def test_what_a_deletion_of_records_had_no_room_for_goes_behind_the_answer
     await gateway.engine.drain()
 
 
-async def test_a_topic_of_many_segments_is_deleted_by_several_commits(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_topic_of_many_segments_is_deleted_by_several_commits() -> None:
     """No commit names more than so many segments, and in the end none is in the table.
 
     When the store fails in between, the answer does not say that nothing happened, and the same call again ends it.
     """
-    monkeypatch.setattr(limits, "REMOVES_PER_COMMIT_MAX", 3)
-    gateway = make_gateway()
+    gateway = make_gateway(removes_max=3)
     topic = await gateway.topic(flush_ms=0)
     for number in range(11):
         await gateway.append(topic, [b"%d" % number])
@@ -190,10 +186,9 @@ async def test_names_that_do_not_exist_are_not_kept(gateway: Gateway) -> None:
         await one.engine.drain()
 
 
-async def test_idle_topics_are_forgotten_and_busy_ones_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_idle_topics_are_forgotten_and_busy_ones_kept() -> None:
     """The number of loaded topics is bounded; one whose records wait is never dropped."""
-    monkeypatch.setattr("gateway.engine.registry.TOPICS_LOADED_MAX", 3)
-    gateway = make_gateway()
+    gateway = make_gateway(topics_loaded_max=3)
     busy = await gateway.topic("busy", flush_ms=60_000)
     pending = gateway.submit(busy, [b"x"])
     for number in range(8):
@@ -236,10 +231,9 @@ async def test_a_stream_follows_and_says_why_it_ends(gateway: Gateway) -> None:
     assert gateway.memory.used_bytes == 0
 
 
-async def test_a_damaged_topic_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_damaged_topic_does_not_hide_the_others() -> None:
     """Lists go on without it; pages end early where they would describe too many partitions, and lose nothing."""
-    monkeypatch.setattr("gateway.engine.administration.LIST_PARTITIONS_MAX", 10)
-    gateway = make_gateway()
+    gateway = make_gateway(list_partitions_max=10)
     for number in range(7):
         await gateway.topic(f"t{number}", partition_count=4)
     gateway.store.objects.put("topics/t3/_delta_log/00000000000000000001.json", b"not a commit")
@@ -254,12 +248,9 @@ async def test_a_damaged_topic_does_not_hide_the_others(monkeypatch: pytest.Monk
     await gateway.engine.drain()
 
 
-async def test_a_store_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_store_that_hangs_is_not_waited_for() -> None:
     """Looks, reads and changes are refused in time, and a change whose turn did not come is never made."""
-    for module in ("open_table", "reading"):
-        monkeypatch.setattr(f"gateway.engine.{module}.STORE_WAIT_MS_MAX", 100)
-    monkeypatch.setattr("gateway.engine.open_table.COMMIT_WAIT_MS_MAX", 100)
-    gateway = make_gateway()
+    gateway = make_gateway(store_wait_ms_max=100, commit_wait_ms_max=100)
     topic = await gateway.topic(flush_ms=0)
     with Gate(gateway.store, "put_if_absent") as gate:
         first = asyncio.create_task(gateway.engine.administration.alter("t", 2, {}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,14 +14,13 @@ from prometheus_client import CollectorRegistry
 from gateway.app import create_app
 from gateway.cluster.membership import Membership
 from gateway.cluster.peers import Peers
+from gateway.groups.bounds import GroupBounds
 from gateway.groups.calls.groups import Groups, Joining
-from gateway.groups.membership import upkeep as upkeep_module
 from gateway.groups.membership.live_group import LiveGroup
 from gateway.groups.membership.upkeep import Upkeep
 from gateway.process.server import GatewayServer, server_config
 from gateway.settings import Settings
 from gateway.supervised import supervised
-from gateway.transactions import sweeping as sweeping_module
 from gateway.transactions.sweeping import Sweeping
 from log_format.clock import SystemClock
 from log_format.errors import BackOff, TidelogError
@@ -37,13 +37,8 @@ class Planted(Exception):
     """An unforeseen error."""
 
 
-@pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rounds follow each other at once."""
-    monkeypatch.setattr("gateway.supervised.PAUSE_AFTER_DEFECT_MS", 1)
-    for name in ("TOPICS_WATCHED_MS", "ADOPTION_MS", "EXPIRY_MS", "COMPACTION_MS"):
-        monkeypatch.setattr(upkeep_module, name, 1)
-    monkeypatch.setattr(sweeping_module, "PAUSE_MS", 1)
+SOON = GroupBounds(topics_watched_ms=1, adoption_ms=1, expiry_ms=1, compaction_ms=1, pause_after_defect_ms=1)
+"""Rounds follow each other at once."""
 
 
 class Failing:
@@ -74,7 +69,7 @@ async def until(condition: Callable[[], bool]) -> None:
 async def test_one_round_after_the_other(caplog: pytest.LogCaptureFixture) -> None:
     """A defect is logged with its trace and the next round comes; only being cancelled ends the work."""
     work = Failing(lambda: asyncio.sleep(0))
-    task = asyncio.create_task(supervised(work, "the work"))
+    task = asyncio.create_task(supervised(work, "the work", pause_after_defect_ms=1))
     await work.again.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -91,7 +86,7 @@ async def test_one_round_after_the_other(caplog: pytest.LogCaptureFixture) -> No
 )
 async def test_a_coordinators_rounds(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Sessions, topics, adoption, expiry: each goes on."""
-    groups = make_gateway().engine.groups
+    groups = make_gateway(group_bounds=SOON).engine.groups
     failing = Failing(getattr(groups.upkeep, name))
     monkeypatch.setattr(groups.upkeep, name, failing)
     groups.start()
@@ -101,7 +96,7 @@ async def test_a_coordinators_rounds(monkeypatch: pytest.MonkeyPatch, name: str)
 
 async def test_the_compaction_of_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
     """It goes on."""
-    groups: Groups = make_gateway().engine.groups
+    groups: Groups = make_gateway(group_bounds=SOON).engine.groups
     failing = Failing(groups.table.keep_small)
     monkeypatch.setattr(groups.table, "keep_small", failing)
     groups.start()
@@ -111,7 +106,8 @@ async def test_the_compaction_of_offsets(monkeypatch: pytest.MonkeyPatch) -> Non
 
 async def test_the_sweep_of_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
     """It goes on, and what was to be done at the start is done as soon as that works."""
-    sweeping: Sweeping = make_gateway().engine.sweeping
+    engine = make_gateway(sweep_pause_ms=1).engine
+    sweeping: Sweeping = engine.sweeping
     left_alone_ms = []
 
     async def swept(**named: int) -> None:
@@ -122,7 +118,7 @@ async def test_the_sweep_of_transactions(monkeypatch: pytest.MonkeyPatch) -> Non
     sweeping.start()
     await failing.again.wait()
     sweeping.stop()
-    assert left_alone_ms[:2] == [0, sweeping_module.LEFT_ALONE_MS]
+    assert left_alone_ms[:2] == [0, engine.bounds.left_alone_ms]
 
 
 async def test_the_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,21 +146,20 @@ async def test_the_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_the_sweep_of_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """It goes on: idle connections are closed."""
-    monkeypatch.setattr("gateway.process.server.SWEEP_SECONDS", 0.001)
     counted = Failing(lambda _count: None)
     settings = Settings(store="memory://x")
     gateway = lone_gateway(settings, make_gateway().engine)
     monkeypatch.setattr(gateway.metrics.connections, "set", counted)
-    server = GatewayServer(server_config(create_app(gateway), gateway), gateway, lambda _url, _operations: None)
-    task = asyncio.create_task(supervised(server._sweep, "the sweep of connections"))
+    config = server_config(create_app(gateway), gateway)
+    server = GatewayServer(config, gateway, lambda _url, _operations: None, sweep_seconds=0.001)
+    task = asyncio.create_task(supervised(server._sweep, "the sweep of connections", pause_after_defect_ms=1))
     await counted.again.wait()
     task.cancel()
 
 
 async def test_a_session_that_met_a_defect_ends_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """The coordinator looks at the group again, though no member joins it any more."""
-    monkeypatch.setattr(upkeep_module, "LEASE_MS", 10)
-    gateway = make_gateway()
+    gateway = make_gateway(group_bounds=replace(SOON, lease_ms=10))
     await gateway.topic()
     groups = gateway.engine.groups
     failing = Failing(LiveGroup.end_sessions)

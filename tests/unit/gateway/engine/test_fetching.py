@@ -187,11 +187,9 @@ async def test_an_answer_is_small_where_memory_is_short(gateway: Gateway, from_s
     assert budget.used_bytes == 0
 
 
-async def test_a_long_list_waits_for_others_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_list_waits_for_others_to_end() -> None:
     """Fetches of many partitions share a bounded memory; short ones pass. One more than may wait is refused."""
-    monkeypatch.setattr("gateway.engine.fetching.FETCH_LISTS_WAITING_MAX", 1)
-    monkeypatch.setattr("gateway.engine.fetching.FETCH_LISTS_BYTES_MAX", 100 * FETCH_PARTITION_BYTES)
-    gateway = make_gateway()
+    gateway = make_gateway(fetch_lists_waiting_max=1, fetch_lists_bytes_max=100 * FETCH_PARTITION_BYTES)
     await gateway.topic(partition_count=70)
     wanted = [FetchFrom(topic="t", partition=number, offset=0) for number in range(70)]
     first = asyncio.create_task(gateway.fetch_all(wanted, wait_ms=300))

@@ -23,13 +23,9 @@ from tests.support.engine import Gateway, batch_of, make_gateway, values_of
 BUDGET = 4_000
 """Bytes: the share of one topic is some twenty segments."""
 ENOUGH = 60
+LOOKS = -1
+"""A refusal looks at the log each time."""
 FOR_EVER: dict[str, Any] = {"retention_ms": -1, "flush_ms": 0}
-
-
-@pytest.fixture(autouse=True)
-def _quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A refusal looks at the log each time."""
-    monkeypatch.setattr("gateway.engine.registry.LOG_POLL_MS", -1)
 
 
 async def fill(gateway: Gateway, name: str = "t", count: int = ENOUGH) -> BackOff:
@@ -55,7 +51,7 @@ def maintain(gateway: Gateway) -> None:
 async def test_past_the_budget_records_are_refused(caplog: pytest.LogCaptureFixture) -> None:
     """The refusal is one of the moment, says what to run and that nothing happened, and nothing did; it is counted and logged."""
     caplog.set_level(logging.ERROR, logger="gateway.maintenance")
-    gateway = make_gateway(manifest_bytes_max=BUDGET)
+    gateway = make_gateway(manifest_bytes_max=BUDGET, log_poll_ms=LOOKS)
     topic = await gateway.topic(**FOR_EVER)
     refusal = await fill(gateway)
     assert (refusal.code, refusal.retryable, refusal.may_have_happened) == (ErrorCode.OVERLOADED, True, False)
@@ -76,7 +72,7 @@ async def test_past_the_budget_records_are_refused(caplog: pytest.LogCaptureFixt
 
 async def test_maintenance_lets_records_come_again() -> None:
     """The next request notices what another process merged, without a restart and without a reader."""
-    gateway = make_gateway(manifest_bytes_max=BUDGET)
+    gateway = make_gateway(manifest_bytes_max=BUDGET, log_poll_ms=LOOKS)
     topic = await gateway.topic(**FOR_EVER)
     await fill(gateway)
     written = topic.state.high_watermark(0)
@@ -92,7 +88,7 @@ async def test_maintenance_lets_records_come_again() -> None:
 @pytest.mark.parametrize("way", ["delete records", "delete topic", "retention"])
 async def test_everything_else_goes_on(way: str) -> None:
     """Reading, deleting records, altering and deleting the topic are not refused; what they free is free at once."""
-    gateway = make_gateway(manifest_bytes_max=BUDGET)
+    gateway = make_gateway(manifest_bytes_max=BUDGET, log_poll_ms=LOOKS)
     topic = await gateway.topic(**FOR_EVER)
     await fill(gateway)
     written = topic.state.high_watermark(0)
@@ -115,7 +111,7 @@ async def test_everything_else_goes_on(way: str) -> None:
 
 async def test_decided_transactions_are_finished() -> None:
     """A transaction that was staged before its topic was full comes to its end all the same."""
-    gateway = make_gateway(manifest_bytes_max=BUDGET)
+    gateway = make_gateway(manifest_bytes_max=BUDGET, log_poll_ms=LOOKS)
     topic = await gateway.topic(**FOR_EVER)
     row = await gateway.engine.transactions.begin("mine", 60_000)
     batch = batch_of(topic, [b"staged"])
@@ -130,7 +126,7 @@ async def test_decided_transactions_are_finished() -> None:
 
 async def test_one_topic_leaves_room_for_others() -> None:
     """A topic without maintenance stops at its share; another goes on beside it, and it stays in memory."""
-    gateway = make_gateway(manifest_bytes_max=80_000)
+    gateway = make_gateway(manifest_bytes_max=80_000, log_poll_ms=LOOKS)
     await gateway.topic(**FOR_EVER)
     await fill(gateway, count=1_000)
     grown = gateway.engine.topics.get("t")
@@ -144,7 +140,7 @@ async def test_one_topic_leaves_room_for_others() -> None:
 
 async def test_idle_topics_go_first() -> None:
     """Memory that only idle topics hold is no reason to refuse: the least recently used are forgotten."""
-    gateway = make_gateway(manifest_bytes_max=40_000)
+    gateway = make_gateway(manifest_bytes_max=40_000, log_poll_ms=LOOKS)
     topics = [await gateway.topic(f"t{number}", **FOR_EVER) for number in range(3)]
     for topic in topics:
         for number in range(100):
@@ -191,7 +187,7 @@ async def test_what_is_forgotten_is_not_counted(gateway: Gateway) -> None:
 
 async def test_topics_that_were_only_made_count() -> None:
     """Partitions without a record take memory, too: idle topics are forgotten for it."""
-    gateway = make_gateway(manifest_bytes_max=600_000)
+    gateway = make_gateway(manifest_bytes_max=600_000, log_poll_ms=LOOKS)
     topics = gateway.engine.topics
     for number in range(5):
         await gateway.engine.administration.create(f"t{number}", 10_000, gateway.engine.administration.parse_config({}))
@@ -201,7 +197,7 @@ async def test_topics_that_were_only_made_count() -> None:
 
 async def test_no_topic_is_opened_beside_those_in_use_past_the_budget() -> None:
     """Topics that a fetch waits for stay. While they take all the memory that topics may, others can only be mended."""
-    gateway = make_gateway(manifest_bytes_max=400_000)
+    gateway = make_gateway(manifest_bytes_max=400_000, log_poll_ms=LOOKS)
     engine = gateway.engine
     config = engine.administration.parse_config({})
     await engine.administration.create("other", 1, config)

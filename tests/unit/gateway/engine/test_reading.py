@@ -198,11 +198,10 @@ async def test_a_store_that_is_down_is_said_to_be(gateway: Gateway) -> None:
     assert values_of(await gateway.fetch(0)) == [b"a"]
 
 
-async def test_the_time_for_old_records_is_the_fetchs_not_each_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_time_for_old_records_is_the_fetchs_not_each_partitions() -> None:
     """Time is over: the first record comes all the same, no partition after it costs the store a read, and nothing is skipped."""
-    monkeypatch.setattr("gateway.engine.fetching.COLD_READ_MS_MAX", -1)
     partitions = range(20)
-    gateway = make_gateway()
+    gateway = make_gateway(cold_read_ms_max=-1)
     topic = await gateway.topic(flush_ms=0, partition_count=len(partitions))
     for partition in partitions:
         await gateway.append(topic, [b"%d" % partition], partition)

@@ -13,7 +13,6 @@ import pytest
 from compaction.job import Job
 from compaction.policy import Policy
 from compaction.workers import InThisProcess
-from gateway.engine import maintenance_watch
 from gateway.engine.reading import ReadLimits
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
@@ -25,8 +24,8 @@ LIMITS = ReadLimits(records_max=100, bytes_max=100_000)
 VALUES = [b"v%d" % number for number in range(11)]
 
 
-async def filled() -> tuple[Any, Any]:
-    gateway = make_gateway()
+async def filled(segments_behind: int = 1_000) -> tuple[Any, Any]:
+    gateway = make_gateway(segments_behind=segments_behind)
     topic = await gateway.topic(flush_ms=0, retention_ms=-1)
     for value in VALUES:
         await gateway.append(topic, [value])
@@ -130,13 +129,10 @@ async def test_what_is_above_the_compacted_offsets_is_still_served_from_memory(g
     assert not [key for _, key in gateway.store.requests if key.endswith(".parquet")]
 
 
-async def test_a_topic_that_nobody_looks_after_is_told_of(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_topic_that_nobody_looks_after_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
     """Once in the log, and in the metrics until it is looked after."""
-    monkeypatch.setattr(maintenance_watch, "SEGMENTS_BEHIND", 5)
     caplog.set_level(logging.WARNING)
-    gateway, topic = await filled()
+    gateway, topic = await filled(segments_behind=5)
     registry = gateway.engine.topics._metrics.topics_behind
     assert registry.collect()[0].samples[0].value == 1
     said = [record for record in caplog.records if record.name == "gateway.maintenance"]

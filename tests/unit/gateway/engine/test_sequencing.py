@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-import gateway.engine.sequencing as sequencing_module
 from gateway.engine.open_topic import OpenTopic
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
 from log_format.topic.appended import Appended, Duplicate
@@ -112,10 +111,9 @@ async def test_one_that_waits_is_told_when_the_gateway_drains(gateway: Gateway) 
     assert caught.value.code is ErrorCode.DRAINING
 
 
-async def test_only_so_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_so_many_wait() -> None:
     """Beyond the bound a request that would wait is refused with ``OVERLOADED``; one whose turn it is, is not."""
-    monkeypatch.setattr(sequencing_module, "SEQUENCES_WAITING_MAX", 2)
-    gateway = make_gateway()
+    gateway = make_gateway(sequences_waiting_max=2)
     requests = await producer_on(gateway)
     waiting = [requests.start(sequence) for sequence in (1, 2)]
     await until_waiting(await gateway.engine.open_topic("t"), 2)

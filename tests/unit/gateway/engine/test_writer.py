@@ -127,11 +127,8 @@ async def test_a_store_that_is_down_refuses_and_then_everything_goes_on(gateway:
     assert values_of(await gateway.fetch()) == [b"kept"]
 
 
-async def test_after_an_unknown_outcome_the_log_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_after_an_unknown_outcome_the_log_decides(gateway: Gateway) -> None:
     """A commit whose answer was lost may stand: the batch is told so, and the next one builds on what the log says."""
-    monkeypatch.setattr("log_format.limits.BACKOFF_FIRST_MS", 1)
-    monkeypatch.setattr("log_format.limits.BACKOFF_LAST_MS", 2)
-    gateway = make_gateway()
     topic = await gateway.topic(flush_ms=0)
 
     def lose(operation: str, key: str) -> None:
@@ -145,13 +142,11 @@ async def test_after_an_unknown_outcome_the_log_decides(monkeypatch: pytest.Monk
     gateway.store.come_back()
     assert await gateway.append(topic, [b"sure"]) == (Appended(0, 1, 1),)
     assert values_of(await gateway.fetch()) == [b"perhaps", b"sure"]
-    await gateway.engine.drain()
 
 
-async def test_who_waits_too_long_is_withdrawn_and_never_written(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_waits_too_long_is_withdrawn_and_never_written() -> None:
     """A request refused because the store hangs was not written, also when the store comes back right after (G8)."""
-    monkeypatch.setattr("gateway.engine.writer.PRODUCE_WAIT_MS_MAX", 50)
-    gateway = make_gateway()
+    gateway = make_gateway(produce_wait_ms_max=50)
     topic = await gateway.topic(flush_ms=0)
     with Gate(gateway.store, "put_if_absent") as gate:
         first = gateway.submit(topic, [b"first"])

@@ -40,11 +40,10 @@ async def _committed(gateway: Gateway) -> dict[tuple[str, int], int]:
 
 
 @pytest.mark.parametrize("crash", CRASHES)
-async def test_whoever_reads_the_offsets_settles_them(crash: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_whoever_reads_the_offsets_settles_them(crash: str) -> None:
     """Wherever the committing gateway dies, a reader at another gateway finds offsets and records both, or neither, for ever."""
-    monkeypatch.setattr("gateway.finishing.pending_offsets.PENDING_MS_MAX", 0)
     operation, prefix = CRASHES[crash]
-    dying = make_gateway()
+    dying = make_gateway(pending_offsets_ms_max=0)
     transaction_id = await _begun(dying)
     pending = decided = False
 
@@ -63,7 +62,7 @@ async def test_whoever_reads_the_offsets_settles_them(crash: str, monkeypatch: p
     dying.store.before, dying.store.after = die, notice
     with pytest.raises((OutcomeUnknown, BackOff)):
         await dying.engine.transactions.commit(transaction_id)
-    other = make_gateway(objects=dying.store.objects)
+    other = make_gateway(objects=dying.store.objects, pending_offsets_ms_max=0)
     assert other.engine.groups.table.log.state.version < 0, "it has not looked yet"
     expected = {("in", 0): 0} if DECIDED[crash] else {}
     assert await _committed(other) == expected
@@ -111,10 +110,9 @@ async def test_a_reader_does_not_wait_for_what_was_dropped(monkeypatch: pytest.M
     """A request that turns out to be a repeat drops what it had prepared: a reader that waited for its decision goes on at
     once.
     """
-    monkeypatch.setattr("gateway.finishing.pending_offsets.PENDING_MS_MAX", 3_600_000)
-    gateway = make_gateway()
+    gateway = make_gateway(pending_offsets_ms_max=3_600_000)
     await gateway.topic("in", flush_ms=0)
-    other = make_gateway(objects=gateway.store.objects)
+    other = make_gateway(objects=gateway.store.objects, pending_offsets_ms_max=3_600_000)
     transaction_id = await gateway.engine.producer_ids.issue(TRANSACTIONAL)
     offsets = StagedOffsets(
         group="g", member_id=None, generation=None, offsets=(StagedOffset(topic="in", partition=0, offset=0),)
@@ -138,10 +136,9 @@ async def test_a_reader_does_not_wait_for_what_was_dropped(monkeypatch: pytest.M
     assert await asyncio.gather(*reads) == [{}, {}]
 
 
-async def test_offsets_of_an_aborted_transaction_are_swept(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_offsets_of_an_aborted_transaction_are_swept() -> None:
     """The sweep drops an aborted transaction's pending offsets, also when no client reads the group."""
-    monkeypatch.setattr("gateway.transactions.sweeping.LEFT_ALONE_MS", -1)
-    gateway = make_gateway()
+    gateway = make_gateway(left_alone_ms=-1)
     transaction_id = await _begun(gateway)
     transactions = gateway.engine.transactions
     names = [name.name for name in (await transactions._staging.listed(transaction_id)).names]

@@ -47,16 +47,14 @@ async def values(gateway: Gateway) -> list[list[bytes]]:
     return [values_of(await gateway.fetch(topic=name)) for name in ("a", "b")]
 
 
-async def test_what_a_job_decided_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_a_job_decided_is_finished() -> None:
     """The job is dead: a gateway's sweep brings its transaction to its end; one above a gateway's bound it leaves as it is."""
-    monkeypatch.setattr("gateway.transactions.sweeping.LEFT_ALONE_MS", -1)
-    gateway = make_gateway()
+    gateway = make_gateway(left_alone_ms=-1)
     job = job_of(gateway)
     row = job.decide(await staged(gateway, issued_ms=SystemClock().now_ms()))
-    with monkeypatch.context() as patch:
-        patch.setattr(limits, "TRANSACTION_BYTES_MAX", 10)
-        await gateway.engine.sweeping.sweep_once(left_alone_ms=-1)
-        assert await values(gateway) == [[], []]
+    small = make_gateway(objects=gateway.store.objects, left_alone_ms=-1, transaction_bytes_max=10)
+    await small.engine.sweeping.sweep_once()
+    assert await values(gateway) == [[], []]
     await gateway.engine.sweeping.sweep_once(left_alone_ms=-1)
     assert await values(gateway) == [[b"a"], [b"b"]]
     assert job.finish(row).state == "committed"

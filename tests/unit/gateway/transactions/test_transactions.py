@@ -35,9 +35,8 @@ async def _values(gateway: Gateway) -> list[list[bytes]]:
 
 @pytest.mark.parametrize("crash", CRASHES)
 @pytest.mark.parametrize("how", ["commit", "sweep"])
-async def test_another_gateway_finishes_what_was_decided(crash: str, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_another_gateway_finishes_what_was_decided(crash: str, how: str) -> None:
     """Wherever a gateway dies after the decision, the next look at the transaction shows all of its records, each once."""
-    monkeypatch.setattr("gateway.transactions.sweeping.LEFT_ALONE_MS", -1)
     operation, prefix = CRASHES[crash]
     dying = make_gateway()
     transaction_id = await _begun(dying)
@@ -54,7 +53,7 @@ async def test_another_gateway_finishes_what_was_decided(crash: str, how: str, m
     dying.store.before, dying.store.after = die, notice
     with pytest.raises(OutcomeUnknown):
         await dying.engine.transactions.commit(transaction_id)
-    other = make_gateway(objects=dying.store.objects)
+    other = make_gateway(objects=dying.store.objects, left_alone_ms=-1)
     if how == "sweep":
         await other.engine.sweeping.sweep_once()
         assert (await other.engine.transactions.look(transaction_id)).state == "committed"
@@ -102,12 +101,11 @@ async def test_a_topic_deleted_between_decision_and_apply() -> None:
     assert [place.topic for place in row.places] == ["a"]
 
 
-async def test_fenced_at_one_gateway_is_fenced_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_fenced_at_one_gateway_is_fenced_at_all() -> None:
     """A gateway that has not seen the new epoch yet looks before it stages or decides; what was staged is deleted."""
-    monkeypatch.setattr("gateway.transactions.sweeping.LEFT_ALONE_MS", -1)
     first = make_gateway()
     transaction_id = await _begun(first)
-    second = make_gateway(objects=first.store.objects)
+    second = make_gateway(objects=first.store.objects, left_alone_ms=-1)
     await second.engine.transactions.begin("mine", 60_000)
     batch = batch_of(await first.engine.open_topic("a"), [b"late"])
     for call in (
@@ -165,16 +163,14 @@ async def test_the_next_transaction_comes_behind_the_one_before() -> None:
 
 
 async def test_what_is_staged_for_a_request_under_way_is_collected_only_when_it_can_not_be_decided(
-    monkeypatch: pytest.MonkeyPatch,
+    gateway: Gateway,
 ) -> None:
     """A sweep that finds objects without a row first sees to it that they never get one: a late decision is refused."""
-    gateway = make_gateway()
     topic = await gateway.topic("a", flush_ms=0)
     batch = batch_of(topic, [b"x"])
     records = [StagedRecords(topic="a", topic_id=batch.topic_id, records=batch.records, partitions=batch.partitions)]
-    other = make_gateway(objects=gateway.store.objects)
     for left_alone_ms, is_decided in ((60_000, True), (-1, False)):
-        monkeypatch.setattr("gateway.transactions.sweeping.LEFT_ALONE_MS", left_alone_ms)
+        other = make_gateway(objects=gateway.store.objects, left_alone_ms=left_alone_ms)
         with Gate(gateway.store, "put", ".parquet") as gate:
             commit = asyncio.create_task(gateway.engine.one_request.commit(records, [], None))
             await gate.wait_until_reached()

@@ -13,8 +13,7 @@ from prometheus_client import CollectorRegistry
 
 import gateway.engine  # noqa: F401 - the engine and its groups import each other, and this is the way in
 from gateway.groups.assignment.next_row import Subscriptions
-from gateway.groups.bounds import LEASE_MS, OFFSETS_RETENTION_MS
-from gateway.groups.membership import upkeep as module
+from gateway.groups.bounds import OFFSETS_RETENTION_MS, GroupBounds
 from gateway.groups.membership.coordinator import Coordinator
 from gateway.groups.membership.deadlines import SessionDeadlines
 from gateway.groups.membership.live_group import GroupParts
@@ -89,7 +88,10 @@ class _Ownership:
 
 
 def _coordinator(
-    commits: _Commits, clock: ManualClock | None = None, ownership: _Ownership | None = None
+    commits: _Commits,
+    clock: ManualClock | None = None,
+    ownership: _Ownership | None = None,
+    **bounds: int,
 ) -> tuple[Coordinator, Any]:
     """A coordinator, and what it does beside requests."""
     table: Any = commits
@@ -101,6 +103,7 @@ def _coordinator(
         deadlines=SessionDeadlines(),
         clock=clock or ManualClock(),
         metrics=GroupMetrics(CollectorRegistry()),
+        bounds=GroupBounds(**bounds),
     )
     owned: Any = ownership or _Ownership()
     coordinator = Coordinator(parts, coordinator_id="me")
@@ -136,7 +139,7 @@ MEMBER = MemberRow(
 )
 
 
-async def test_what_nobody_uses_is_forgotten_after_seven_days(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_nobody_uses_is_forgotten_after_seven_days() -> None:
     """Not a millisecond earlier; never with members, while a transaction is pending, or where another gateway is preferred."""
     old_ms = OFFSETS_RETENTION_MS + 1
     pending = PendingOffsets(
@@ -158,8 +161,7 @@ async def test_what_nobody_uses_is_forgotten_after_seven_days(monkeypatch: pytes
         pending=(pending,),
     )
     commits = _Commits(GroupsState(version=9).after(changes), {"left", "committed only"})
-    monkeypatch.setattr(module, "EXPIRY_MS", 1)
-    _, upkeep = _coordinator(commits, ownership=_Ownership(anothers="another's"))
+    _, upkeep = _coordinator(commits, ownership=_Ownership(anothers="another's"), expiry_ms=1)
     upkeep.start()
     await commits.are_gone.wait()
     upkeep.stop()
@@ -167,15 +169,11 @@ async def test_what_nobody_uses_is_forgotten_after_seven_days(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("adopts", [True, False])
-async def test_groups_are_taken_over_only_where_requests_about_them_come(
-    monkeypatch: pytest.MonkeyPatch, adopts: bool
-) -> None:
+async def test_groups_are_taken_over_only_where_requests_about_them_come(adopts: bool) -> None:
     """Whose requests are passed on to one gateway have one coordinator; else each keeps what it was asked about."""
     changes = GroupChanges(groups=(_row("another's", 5, MEMBER),))
     commits = _Commits(GroupsState(version=9).after(changes), set())
-    monkeypatch.setattr(module, "ADOPTION_MS", 1)
-    monkeypatch.setattr(module, "EXPIRY_MS", 2)
-    _, upkeep = _coordinator(commits, ownership=_Ownership(adopts_groups=adopts))
+    _, upkeep = _coordinator(commits, ownership=_Ownership(adopts_groups=adopts), adoption_ms=1, expiry_ms=2)
     rounds, enough = 0, asyncio.Event()
     adopt = upkeep._adopt
 
@@ -195,12 +193,10 @@ async def test_groups_are_taken_over_only_where_requests_about_them_come(
     assert row.coordinator == ("me" if adopts else "another")
 
 
-async def test_a_member_whose_client_left_while_it_joined_is_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_member_whose_client_left_while_it_joined_is_taken_out() -> None:
     """A join without a received answer, and no other member: its session ends all the same, and its partitions are free."""
     commits = _Commits(GroupsState(version=0), set())
     clock = ManualClock()
-    monkeypatch.setattr(module, "TICK_MS", 1)
-    monkeypatch.setattr(module, "PAUSE_MS_MIN", 10_000_000)
 
     def members() -> tuple[MemberRow, ...]:
         row = commits.state.group("g").row
@@ -212,7 +208,7 @@ async def test_a_member_whose_client_left_while_it_joined_is_taken_out(monkeypat
                 commits.has_changed.clear()
                 await commits.has_changed.wait()
 
-    coordinator, upkeep = _coordinator(commits, clock)
+    coordinator, upkeep = _coordinator(commits, clock, tick_ms=1, pause_ms_min=10_000_000)
     upkeep.start()
     group = await coordinator.live("g")
     commits.may_decide.clear()
@@ -228,7 +224,7 @@ async def test_a_member_whose_client_left_while_it_joined_is_taken_out(monkeypat
 
 
 async def test_a_group_is_this_gateways_only_while_a_recent_look_says_so() -> None:
-    """Another gateway may have claimed it: a coordinator asks the table as of ``LEASE_MS`` ago at most, each time."""
+    """Another gateway may have claimed it: a coordinator asks the table as of ``lease_ms`` ago at most, each time."""
     commits = _Commits(GroupsState(version=0), set())
     coordinator, _ = _coordinator(commits)
     group = await coordinator.live("g")
@@ -243,4 +239,4 @@ async def test_a_group_is_this_gateways_only_while_a_recent_look_says_so() -> No
     assert taken_back.row.coordinator == "me"
     assert taken_back.row.epoch > group.row.epoch
     assert commits.ages
-    assert max(commits.ages) <= LEASE_MS
+    assert max(commits.ages) <= GroupBounds().lease_ms

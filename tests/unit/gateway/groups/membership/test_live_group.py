@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 import gateway.engine  # noqa: F401 - the engine and its groups import each other, and this is the way in
 from gateway.groups.assignment.next_row import Subscriptions
-from gateway.groups.membership import regrouping as module
+from gateway.groups.bounds import GroupBounds
 from gateway.groups.membership.deadlines import SessionDeadlines
 from gateway.groups.membership.live_group import GroupParts, LiveGroup
 from gateway.groups.membership.regrouping import Regrouping
@@ -44,7 +44,7 @@ def _member(name: str) -> MemberRow:
 class _Group:
     """A group whose topic has ``partition_count`` partitions, and that may not grow while it ``is_full``."""
 
-    def __init__(self, *, is_full_then: bool, partitions_then: int) -> None:
+    def __init__(self, *, is_full_then: bool, partitions_then: int, partitions_max: int = 100) -> None:
         self.is_full_then, self.partitions_then = is_full_then, partitions_then
         self.partition_count = 4
         self.is_full = False
@@ -52,10 +52,11 @@ class _Group:
         parts = GroupParts(
             table=this,
             subscribed=this,
-            regrouping=Regrouping(this, this),
+            regrouping=Regrouping(this, this, partitions_max=partitions_max),
             deadlines=SessionDeadlines(),
             clock=SystemClock(),
             metrics=GroupMetrics(CollectorRegistry()),
+            bounds=GroupBounds(),
         )
         self.live = LiveGroup(_EMPTY, parts)
 
@@ -97,10 +98,9 @@ async def test_a_full_budget_refuses_joins_and_no_leaving() -> None:
     await _join_and_leave(_Group(is_full_then=True, partitions_then=4))
 
 
-async def test_more_partitions_than_a_group_may_read(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_more_partitions_than_a_group_may_read() -> None:
     """The group goes on with those that it had."""
-    monkeypatch.setattr(module, "GROUP_PARTITIONS_MAX", 4)
-    await _join_and_leave(_Group(is_full_then=False, partitions_then=10))
+    await _join_and_leave(_Group(is_full_then=False, partitions_then=10, partitions_max=4))
 
 
 async def test_members_of_an_empty_group_that_want_different_assignors() -> None:
