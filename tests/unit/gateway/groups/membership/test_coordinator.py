@@ -25,6 +25,7 @@ from log_format.groups.changes import Claim, GroupDecision, Regroup
 from log_format.groups.row import GroupChanges, GroupRow, MemberRow, OffsetRow, PendingOffsets
 from log_format.groups.state import Group, GroupsState
 from tests.support.clocks import ManualClock
+from tests.support.group_rows import member_row
 
 NOW_MS = 1_763_683_200_000
 
@@ -126,17 +127,7 @@ def _row(group: str, age_ms: int, *members: MemberRow) -> GroupRow:
     )
 
 
-MEMBER = MemberRow(
-    member_id="m",
-    client_id=None,
-    instance_id=None,
-    topics=("t",),
-    pattern=None,
-    session_timeout_ms=1_000_000,
-    target={},
-    held={},
-    acknowledged=1,
-)
+MEMBER = member_row("m", session_timeout_ms=1_000_000, acknowledged=1)
 
 
 async def test_what_nobody_uses_is_forgotten_after_seven_days() -> None:
