@@ -26,7 +26,7 @@ demo: $(STAMP) ## Replay 336,776 flights: HTTP in, Delta on disk, HTTP and Spark
 	.venv/bin/tidelog demo $(ARGS)
 
 test: minio-server $(STAMP) lint ## Run every check and every test (needs Go once, to build MinIO)
-	.venv/bin/pytest -n 2 --dist loadgroup $(ARGS)
+	.venv/bin/pytest -n $(or $(WORKERS),2) --dist loadfile $(ARGS)
 
 simulate: $(STAMP) ## Run SEEDS (default 10000) histories of the log's core and of whole gateways under misfortune, and without any
 	TIDELOG_SIMULATION_SEEDS=$(or $(SEEDS),10000) TIDELOG_SERVICE_SEEDS=$(or $(SEEDS),10000) TIDELOG_GROUP_SEEDS=$(or $(SEEDS),10000) \
