@@ -47,14 +47,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesAndSpar
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _own_aws_settings_only() -> Iterator[None]:
-    """No test may meet a real bucket: the AWS settings of whoever runs the tests are hidden from them."""
+def _environment() -> Iterator[None]:
+    """No test may meet a real bucket: the AWS settings of the caller are hidden. Java compiles fast, not well: no query is long."""
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("AWS_")]:
             patch.delenv(name)
         patch.setenv("AWS_CONFIG_FILE", os.devnull)
         patch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
         patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        patch.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         yield
 
 

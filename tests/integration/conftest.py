@@ -47,8 +47,6 @@ def spark(minio_environment: dict[str, str], tmp_path_factory: pytest.TempPathFa
     with pytest.MonkeyPatch.context() as patch:
         for name, value in minio_environment.items():
             patch.setenv(name, value)
-        # Many short queries: compiling them fast costs less than compiling them well.
-        patch.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         started = session(
             "s3://unused",
             app_name="tests",
