@@ -48,7 +48,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesAndSpar
 
 @pytest.fixture(scope="session", autouse=True)
 def _environment() -> Iterator[None]:
-    """No test may meet a real bucket: the AWS settings of the caller are hidden. Java compiles fast, not well: no query is long."""
+    """No test may meet a real bucket: the AWS settings of the caller are hidden. Java compiles fast, as no query is long."""
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("AWS_")]:
             patch.delenv(name)
