@@ -1,6 +1,6 @@
 """Which tests share a worker of pytest-xdist: those of a file, and all that share the one Spark session.
 
-What a file's tests have in common, such as a gateway of module scope, is then started once. The mark ``xdist_group`` is absent:
+What a file's tests have in common, such as a gateway of module scope, is then started once. Its mark for groups is absent:
 pytest 9.2 takes it without a word and xdist 3.8 no longer sees it (pytest-dev/pytest-xdist#1386).
 """
 
