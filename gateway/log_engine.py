@@ -37,7 +37,7 @@ from gateway.engine.tail_cache import TailCache
 from gateway.engine.waiting import Draining, WaitingPlaces
 from gateway.finishing.finishing import Finishing
 from gateway.groups.bounds import GroupBounds
-from gateway.groups.groups import Groups
+from gateway.groups.calls.groups import Groups
 from gateway.memory_budget import MemoryBudget, Reservation
 from gateway.transactions.one_request import OneRequest
 from gateway.transactions.preparing import Preparing

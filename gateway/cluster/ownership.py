@@ -9,6 +9,7 @@ random gateway; groups have an owner all the same. For tests. ``off``: each gate
 
 from __future__ import annotations
 
+import asyncio
 import random
 from typing import Literal
 
@@ -24,6 +25,8 @@ class Ownership:
     def __init__(self, own_id: str, peers: Peers, mode: Mode) -> None:
         self.mode = mode
         self.peers = peers
+        self.contended = peers.looks_old if mode == "preferred" else asyncio.Event()
+        """Set when another gateway keeps committing to a topic of this one: their views differ, if owners are preferred."""
         self._own_id = own_id
 
     def of_topic(self, topic: str) -> Peer | None:
@@ -55,11 +58,6 @@ class Ownership:
         Without forwarding, gateways would take groups from each other for ever, and sessions would begin anew each time.
         """
         return self.mode != "off"
-
-    def contended(self) -> None:
-        """Another gateway keeps committing to a topic of this one: their views differ."""
-        if self.mode == "preferred":
-            self.peers.looks_old.set()
 
     def _owner(self, name: str, owners: int = 1, partition: int | None = None) -> Peer | None:
         others = self.peers.candidates()

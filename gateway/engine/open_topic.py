@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway.engine.bounds import PARTITION_STATE_BYTES, TOPIC_BYTES
@@ -26,13 +25,13 @@ _log = logging.getLogger("gateway.topic")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicParts:
-    """What the topics of a gateway share. ``contended`` is called for commits that another gateway keeps winning."""
+    """What the topics of a gateway share. ``contended`` is set when another gateway keeps winning commits."""
 
     access: TableAccess
     tail: TailCache
     budget: ManifestBudget
     watch: MaintenanceWatch
-    contended: Callable[[], None]
+    contended: asyncio.Event
     draining: Draining
 
 

@@ -44,10 +44,6 @@ class TopicRegistry:
         """Memory of the open topics' manifests."""
         return self._budget.used_bytes
 
-    def knows(self, name: str) -> bool:
-        """Whether the topic is open."""
-        return name in self._topics
-
     def get(self, name: str, *, always: bool = False) -> OpenTopic:
         """The topic's object, made if need be. Nothing is read yet; the topic may not exist.
 

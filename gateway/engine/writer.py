@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -104,10 +104,10 @@ class FlushSchedule:
 
 
 class Writer:
-    """``tail`` gets the flushes that stand; ``contended`` is called for commits that are lost in a row."""
+    """``tail`` gets the flushes that stand; ``contended`` is set when commits are lost in a row."""
 
     def __init__(
-        self, table: OpenTable[TopicState], access: TableAccess, *, tail: TailCache, contended: Callable[[], None]
+        self, table: OpenTable[TopicState], access: TableAccess, *, tail: TailCache, contended: asyncio.Event
     ) -> None:
         self._table = table
         self._pool = access.write_pool
@@ -115,7 +115,8 @@ class Writer:
         self._metrics = access.metrics
         self._bounds = access.bounds
         self._tail = tail
-        self._contention = Contention(contended)
+        self._contention = Contention()
+        self._contended = contended
         self._ahead: list[Flush] = []
         """Flushes that are encoded and have not ended, in the order of their commits."""
         self._commits: GroupCommit[Batch, Acknowledgement] = GroupCommit(
@@ -225,7 +226,8 @@ class Writer:
             committed = await self._table.commit_in_turn(flush.append)
             lost = committed.attempts > 1
         finally:
-            self._contention.notice(self._table.state, lost=lost)
+            if self._contention.notice(self._table.state, lost=lost):
+                self._contended.set()
         self._metrics.commit_seconds.observe(asyncio.get_running_loop().time() - started)
         return committed
 

@@ -23,10 +23,8 @@ Forward = Callable[[ASGIApp, Scope, Receive, Send], Awaitable[None]]
 _PARAMETER: Final = re.compile(r"\{[^}]*\}")
 
 
-class MethodNotAllowed(RequestRefused):
+class MethodNotAllowed(RequestRefused, code=ErrorCode.METHOD_NOT_ALLOWED):
     """405; ``allowed`` are the path's methods."""
-
-    default_code = ErrorCode.METHOD_NOT_ALLOWED
 
     def __init__(self, allowed: Iterable[str]) -> None:
         self.allowed = sorted(allowed)

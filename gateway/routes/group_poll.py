@@ -13,8 +13,8 @@ from starlette.types import ASGIApp
 from gateway.codec.media_type import JSON, negotiate
 from gateway.gateway import answer_memory, engine_of, gateway_of
 from gateway.groups.bounds import OFFSETS_PER_REQUEST_MAX
-from gateway.groups.groups import Joining
-from gateway.groups.polling import AutoReset, Polled, PollWish
+from gateway.groups.calls.groups import Joining
+from gateway.groups.calls.polling import AutoReset, Polled, PollWish
 from gateway.http import fields
 from gateway.http.disconnect import still_connected, unless_disconnected
 from gateway.http.parameters import accepted

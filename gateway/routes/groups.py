@@ -19,7 +19,7 @@ from gateway.groups.bounds import (
     SESSION_TIMEOUT_MS_MIN,
     SUBSCRIBED_TOPICS_MAX,
 )
-from gateway.groups.groups import GroupDescription, Joining, heartbeat_interval_ms
+from gateway.groups.calls.groups import GroupDescription, Joining, heartbeat_interval_ms
 from gateway.http import fields
 from gateway.http.validation import Fault, faults
 from gateway.openapi.problems import BODY_ERRORS, problems

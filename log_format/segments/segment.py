@@ -97,7 +97,6 @@ class EncodedSegment:
     runs: tuple[Run, ...]
     footer_start: int
     footer_crc32: int
-    record_count: int
 
     def ref(self, path: str) -> SegmentRef:
         """The reference for this segment stored at ``path``, relative to the topic's table."""
@@ -139,7 +138,6 @@ def encode_segment(
         runs=runs,
         footer_start=footer_start,
         footer_crc32=zlib.crc32(memoryview(data)[footer_start:]),
-        record_count=records.num_rows,
     )
 
 

@@ -5,8 +5,7 @@ A test can count the store's operations, hold them up and let them fail.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -145,13 +144,3 @@ def make_gateway(
         group_bounds=group_bounds,
     )
     return Gateway(store, engine, request_memory)
-
-
-def run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a test's coroutine; it must end within 30 seconds."""
-
-    async def bounded() -> None:
-        async with asyncio.timeout(30):
-            await work()
-
-    asyncio.run(bounded())

@@ -18,16 +18,12 @@ from gateway.openapi.schemas import schema_of
 from tests.support.application import Client, engine_of, gateway_with
 
 
-def test_the_lifespan_starts_and_drains_the_engine(gateway: Gateway) -> None:
+async def test_the_lifespan_starts_and_drains_the_engine(application: Gateway) -> None:
     """The server of the application needs to know nothing of the engine."""
-    app = create_app(gateway)
-
-    async def scenario() -> None:
-        async with app.router.lifespan_context(app):
-            assert engine_of(gateway).events == ["start"]
-
-    asyncio.run(scenario())
-    assert engine_of(gateway).events == ["start", "drain"]
+    app = create_app(application)
+    async with app.router.lifespan_context(app):
+        assert engine_of(application).events == ["start"]
+    assert engine_of(application).events == ["start", "drain"]
 
 
 @pytest.mark.parametrize(
@@ -72,17 +68,17 @@ def test_405_names_the_methods(client: Client) -> None:
     assert client.request("POST", "/healthz").headers["allow"] == "GET, HEAD"
 
 
-def test_a_client_that_went_away_is_no_error(client: Client, gateway: Gateway) -> None:
+def test_a_client_that_went_away_is_no_error(client: Client, application: Gateway) -> None:
     """Nothing is answered, and it is counted as closed by the client, not as a failure."""
     with pytest.raises(AssertionError):  # The transport insists on an answer; there must be none.
         client.get("/v1/gone")
-    text = gateway.metrics.exposition().decode()
+    text = application.metrics.exposition().decode()
     assert 'tidelog_http_requests_total{method="GET",route="/v1/gone",status="499"} 1.0' in text
 
 
-def test_draining_refuses_work_but_not_operations(client: Client, gateway: Gateway) -> None:
+def test_draining_refuses_work_but_not_operations(client: Client, application: Gateway) -> None:
     """While the gateway shuts down it says so: readiness fails, work is DRAINING, the rest answers."""
-    gateway.engine.refuse_work()
+    application.engine.refuse_work()
     for path in ("/readyz", "/v1/fine"):
         answer = client.get(path)
         assert (answer.status_code, answer.json()["error_code"]) == (503, "DRAINING"), path
@@ -121,7 +117,7 @@ def test_metrics_have_bounded_labels(client: Client) -> None:
     assert 'tidelog_http_request_seconds_bucket{le="+Inf",method="GET",route="unmatched"} 20.0' in answer.text
 
 
-def test_work_ends_with_its_client() -> None:
+async def test_work_ends_with_its_client() -> None:
     """A wait whose client left is cancelled; one whose client stays gives its result."""
     cancelled: list[bool] = []
 
@@ -145,12 +141,9 @@ def test_work_ends_with_its_client() -> None:
 
         return Request({"type": "http", "headers": []}, receive)
 
-    async def scenario() -> None:
-        with pytest.raises(ClientDisconnect):
-            await unless_disconnected(request("http.request", "http.disconnect"), endless())
-        assert await unless_disconnected(request("http.request"), quick()) == 7
-
-    asyncio.run(scenario())
+    with pytest.raises(ClientDisconnect):
+        await unless_disconnected(request("http.request", "http.disconnect"), endless())
+    assert await unless_disconnected(request("http.request"), quick()) == 7
     assert cancelled == [True]
 
 

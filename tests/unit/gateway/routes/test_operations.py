@@ -12,11 +12,11 @@ from log_format.errors import StoreUnavailable
 from tests.support.application import Client, engine_of, gateway_with
 
 
-def test_readiness_follows_the_store(client: Client, gateway: Gateway) -> None:
+def test_readiness_follows_the_store(client: Client, application: Gateway) -> None:
     """Ready while the store answers, 503 with Retry-After while it does not; the cause stays inside."""
     assert client.get("/readyz").json() == {"status": "ready"}
     client.app.state.store_check = StoreCheck()
-    engine_of(gateway).store_error = StoreUnavailable("k", "host secret refused", may_have_happened=False)
+    engine_of(application).store_error = StoreUnavailable("k", "host secret refused", may_have_happened=False)
     answer = client.get("/readyz")
     assert (answer.status_code, answer.json()["error_code"]) == (503, "UNAVAILABLE")
     assert "retry-after" in answer.headers
@@ -24,20 +24,20 @@ def test_readiness_follows_the_store(client: Client, gateway: Gateway) -> None:
     assert client.get("/healthz").status_code == 200
 
 
-def test_probes_do_not_load_the_store(client: Client, gateway: Gateway) -> None:
+def test_probes_do_not_load_the_store(client: Client, application: Gateway) -> None:
     """A hundred probes within a second are one look at the store."""
     for _ in range(100):
         client.get("/readyz")
-    assert engine_of(gateway).events.count("look") <= 2
+    assert engine_of(application).events.count("look") <= 2
 
 
-def test_cluster_names_this_gateway_and_its_limits(client: Client, gateway: Gateway) -> None:
+def test_cluster_names_this_gateway_and_its_limits(client: Client, application: Gateway) -> None:
     """A client learns the body limit before it sends too much."""
     members = client.get("/v1/cluster").json()
     (own,) = members["gateways"]
-    assert abs(own.pop("started_at") - gateway.clock.now_ms()) < 60_000
+    assert abs(own.pop("started_at") - application.clock.now_ms()) < 60_000
     assert own == {
-        "id": gateway.settings.gateway_id,
+        "id": application.settings.gateway_id,
         "url": "http://127.0.0.1:8080",
         "owned_topics": 3,
     }
@@ -53,19 +53,19 @@ def test_stores_are_told_apart_without_their_address() -> None:
     assert not any("bucket" in name or "one" in name for name in names)
 
 
-def test_operators_see_where_the_store_is(gateway: Gateway) -> None:
+def test_operators_see_where_the_store_is(application: Gateway) -> None:
     """The operations listener has the probes, the metrics and the store's URI, and nothing that clients do there."""
-    operations = Client(gateway, operations=True)
+    operations = Client(application, operations=True)
     members = operations.get("/v1/cluster").json()
     assert members["store"] == "memory://x"
-    assert members.keys() == Client(gateway).get("/v1/cluster").json().keys()
+    assert members.keys() == Client(application).get("/v1/cluster").json().keys()
     for path in ("/healthz", "/readyz"):
         assert operations.get(path).status_code == 200
     assert "tidelog_http_requests_total" in operations.get("/metrics", {"accept-encoding": "gzip"}).text
     assert operations.get("/metrics?x=1").json()["error_code"] == "INVALID_REQUEST"
     for path in ("/v1/fine", "/v1/topics", "/"):
         assert operations.get(path).json()["error_code"] == "NOT_FOUND"
-    gateway.engine.refuse_work()
+    application.engine.refuse_work()
     assert operations.get("/readyz").json()["error_code"] == "DRAINING"
     assert operations.get("/healthz").status_code == 200
 

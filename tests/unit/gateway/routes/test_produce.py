@@ -49,74 +49,67 @@ def client_of(gateway: Gateway) -> httpx.AsyncClient:
 
 
 @pytest.mark.parametrize("drains_second", [False, True])
-def test_what_waits_again_is_counted_again(drains_second: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_waits_again_is_counted_again(drains_second: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """From its first turn to its last a request's records are within the budget, and afterwards nothing is.
 
     A commit that finds the request ahead of those before it gives its memory back, and so does a gateway that drains.
     """
+    gateway = made_gateway()
+    engine = gateway.engine
+    used_bytes: list[int] = []
 
-    async def scenario() -> None:
-        gateway = made_gateway()
-        engine = gateway.engine
-        used_bytes: list[int] = []
+    async def turn(_self: Sequencing, _stamp: ProducerStamp, _deadline_ms: int) -> None:
+        used_bytes.append(gateway.request_memory.used_bytes)
+        if drains_second and len(used_bytes) == 2:
+            engine.refuse_work()
 
-        async def turn(_self: Sequencing, _stamp: ProducerStamp, _deadline_ms: int) -> None:
-            used_bytes.append(gateway.request_memory.used_bytes)
-            if drains_second and len(used_bytes) == 2:
-                engine.refuse_work()
+    real = Writer.acknowledged
 
-        real = Writer.acknowledged
-
-        async def acknowledged(self: Writer, pending: PendingBatch) -> Any:
-            if len(used_bytes) > 1:
-                return await real(self, pending)
-            pending.settle(out_of_order(ProducerStamp("p", 0, 1), 0))
-            assert self._commits.withdraw(pending)
-            await asyncio.sleep(0)
-            assert gateway.request_memory.used_bytes == 0
-            return pending.settled.result()
-
-        monkeypatch.setattr(Sequencing, "turn", turn)
-        monkeypatch.setattr(Writer, "acknowledged", acknowledged)
-        async with client_of(gateway) as http:
-            await http.post("/v1/topics", json={"name": "t", "config": {"flush.ms": 50}})
-            producer = (await http.post("/v1/producers")).json()["producer_id"]
-            headers = {
-                "content-type": "application/octet-stream",
-                "tidelog-producer-id": producer,
-                "tidelog-producer-epoch": "0",
-                "tidelog-producer-sequence": "0",
-            }
-            answer = await http.post("/v1/topics/t/records", content=VALUE, headers=headers)
-            assert answer.status_code == (503 if drains_second else 200)
-        assert len(used_bytes) == 2
-        assert min(used_bytes) >= len(VALUE)
+    async def acknowledged(self: Writer, pending: PendingBatch) -> Any:
+        if len(used_bytes) > 1:
+            return await real(self, pending)
+        pending.settle(out_of_order(ProducerStamp("p", 0, 1), 0))
+        assert self._commits.withdraw(pending)
+        await asyncio.sleep(0)
         assert gateway.request_memory.used_bytes == 0
-        await engine.drain()
+        return pending.settled.result()
 
-    asyncio.run(scenario())
+    monkeypatch.setattr(Sequencing, "turn", turn)
+    monkeypatch.setattr(Writer, "acknowledged", acknowledged)
+    async with client_of(gateway) as http:
+        await http.post("/v1/topics", json={"name": "t", "config": {"flush.ms": 50}})
+        producer = (await http.post("/v1/producers")).json()["producer_id"]
+        headers = {
+            "content-type": "application/octet-stream",
+            "tidelog-producer-id": producer,
+            "tidelog-producer-epoch": "0",
+            "tidelog-producer-sequence": "0",
+        }
+        answer = await http.post("/v1/topics/t/records", content=VALUE, headers=headers)
+        assert answer.status_code == (503 if drains_second else 200)
+    assert len(used_bytes) == 2
+    assert min(used_bytes) >= len(VALUE)
+    assert gateway.request_memory.used_bytes == 0
+    await engine.drain()
 
 
-def test_a_request_that_is_refused_gives_its_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_that_is_refused_gives_its_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one that does not wait for its records, where the gateway begins to drain before it takes them."""
 
     def refused(*_: object) -> None:
         raise BackOff("The gateway is shutting down.", code=ErrorCode.DRAINING)
 
-    async def scenario() -> None:
-        gateway = made_gateway()
-        async with client_of(gateway) as http:
-            await http.post("/v1/topics", json={"name": "t"})
-            monkeypatch.setattr(OpenTopic, "submit", refused)
-            for acks in ("all", "0"):
-                answer = await http.post(
-                    "/v1/topics/t/records",
-                    params={"acks": acks},
-                    content=VALUE,
-                    headers={"content-type": "application/octet-stream"},
-                )
-                assert answer.status_code == 503
-                assert gateway.request_memory.used_bytes == 0
-        await gateway.engine.drain()
-
-    asyncio.run(scenario())
+    gateway = made_gateway()
+    async with client_of(gateway) as http:
+        await http.post("/v1/topics", json={"name": "t"})
+        monkeypatch.setattr(OpenTopic, "submit", refused)
+        for acks in ("all", "0"):
+            answer = await http.post(
+                "/v1/topics/t/records",
+                params={"acks": acks},
+                content=VALUE,
+                headers={"content-type": "application/octet-stream"},
+            )
+            assert answer.status_code == 503
+            assert gateway.request_memory.used_bytes == 0
+    await gateway.engine.drain()

@@ -25,6 +25,7 @@ from log_format.groups.changes import Claim, GroupDecision, Regroup
 from log_format.groups.row import GroupChanges, GroupRow, MemberRow, OffsetRow, PendingOffsets
 from log_format.groups.state import Group, GroupsState
 from tests.support.clocks import ManualClock
+from tests.support.group_rows import member_row
 
 NOW_MS = 1_763_683_200_000
 
@@ -126,20 +127,10 @@ def _row(group: str, age_ms: int, *members: MemberRow) -> GroupRow:
     )
 
 
-MEMBER = MemberRow(
-    member_id="m",
-    client_id=None,
-    instance_id=None,
-    topics=("t",),
-    pattern=None,
-    session_timeout_ms=1_000_000,
-    target={},
-    held={},
-    acknowledged=1,
-)
+MEMBER = member_row("m", session_timeout_ms=1_000_000, acknowledged=1)
 
 
-def test_what_nobody_uses_is_forgotten_after_seven_days() -> None:
+async def test_what_nobody_uses_is_forgotten_after_seven_days() -> None:
     """Not a millisecond earlier; never with members, while a transaction is pending, or where another gateway is preferred."""
     old_ms = OFFSETS_RETENTION_MS + 1
     pending = PendingOffsets(
@@ -161,49 +152,39 @@ def test_what_nobody_uses_is_forgotten_after_seven_days() -> None:
         pending=(pending,),
     )
     commits = _Commits(GroupsState(version=9).after(changes), {"left", "committed only"})
-
-    async def run() -> None:
-        _, upkeep = _coordinator(commits, ownership=_Ownership(anothers="another's"), expiry_ms=1)
-        upkeep.start()
-        async with asyncio.timeout(60):
-            await commits.are_gone.wait()
-        upkeep.stop()
-
-    asyncio.run(run())
+    _, upkeep = _coordinator(commits, ownership=_Ownership(anothers="another's"), expiry_ms=1)
+    upkeep.start()
+    await commits.are_gone.wait()
+    upkeep.stop()
     assert commits.state.groups.keys() == {"alive", "just in time", "left lately", "pending", "another's"}
 
 
 @pytest.mark.parametrize("adopts", [True, False])
-def test_groups_are_taken_over_only_where_requests_about_them_come(adopts: bool) -> None:
+async def test_groups_are_taken_over_only_where_requests_about_them_come(adopts: bool) -> None:
     """Whose requests are passed on to one gateway have one coordinator; else each keeps what it was asked about."""
     changes = GroupChanges(groups=(_row("another's", 5, MEMBER),))
     commits = _Commits(GroupsState(version=9).after(changes), set())
+    _, upkeep = _coordinator(commits, ownership=_Ownership(adopts_groups=adopts), adoption_ms=1, expiry_ms=2)
+    rounds, enough = 0, asyncio.Event()
+    adopt = upkeep._adopt
 
-    async def run() -> None:
-        _, upkeep = _coordinator(commits, ownership=_Ownership(adopts_groups=adopts), adoption_ms=1, expiry_ms=2)
-        rounds, enough = 0, asyncio.Event()
-        adopt = upkeep._adopt
+    async def count() -> None:
+        nonlocal rounds
+        await adopt()
+        rounds += 1
+        if rounds == 3:
+            enough.set()
 
-        async def count() -> None:
-            nonlocal rounds
-            await adopt()
-            rounds += 1
-            if rounds == 3:
-                enough.set()
-
-        upkeep._adopt = count
-        upkeep.start()
-        async with asyncio.timeout(60):
-            await enough.wait()
-        upkeep.stop()
-
-    asyncio.run(run())
+    upkeep._adopt = count
+    upkeep.start()
+    await enough.wait()
+    upkeep.stop()
     row = commits.state.group("another's").row
     assert row is not None
     assert row.coordinator == ("me" if adopts else "another")
 
 
-def test_a_member_whose_client_left_while_it_joined_is_taken_out() -> None:
+async def test_a_member_whose_client_left_while_it_joined_is_taken_out() -> None:
     """A join without a received answer, and no other member: its session ends all the same, and its partitions are free."""
     commits = _Commits(GroupsState(version=0), set())
     clock = ManualClock()
@@ -218,42 +199,35 @@ def test_a_member_whose_client_left_while_it_joined_is_taken_out() -> None:
                 commits.has_changed.clear()
                 await commits.has_changed.wait()
 
-    async def run() -> None:
-        coordinator, upkeep = _coordinator(commits, clock, tick_ms=1, pause_ms_min=10_000_000)
-        upkeep.start()
-        group = await coordinator.live("g")
-        commits.may_decide.clear()
-        joining = asyncio.ensure_future(group.join(msgspec.structs.replace(MEMBER, acknowledged=-1), "range"))
-        async with asyncio.timeout(20):
-            await commits.regroups.wait()
-        joining.cancel()
-        commits.may_decide.set()
-        await until_there_are(1)
-        clock.elapsed_ms = MEMBER.session_timeout_ms + 1
-        await until_there_are(0)
-        upkeep.stop()
-
-    asyncio.run(run())
+    coordinator, upkeep = _coordinator(commits, clock, tick_ms=1, pause_ms_min=10_000_000)
+    upkeep.start()
+    group = await coordinator.live("g")
+    commits.may_decide.clear()
+    joining = asyncio.ensure_future(group.join(msgspec.structs.replace(MEMBER, acknowledged=-1), "range"))
+    async with asyncio.timeout(20):
+        await commits.regroups.wait()
+    joining.cancel()
+    commits.may_decide.set()
+    await until_there_are(1)
+    clock.elapsed_ms = MEMBER.session_timeout_ms + 1
+    await until_there_are(0)
+    upkeep.stop()
 
 
-def test_a_group_is_this_gateways_only_while_a_recent_look_says_so() -> None:
+async def test_a_group_is_this_gateways_only_while_a_recent_look_says_so() -> None:
     """Another gateway may have claimed it: a coordinator asks the table as of ``lease_ms`` ago at most, each time."""
     commits = _Commits(GroupsState(version=0), set())
-
-    async def run() -> None:
-        coordinator, _ = _coordinator(commits)
-        group = await coordinator.live("g")
-        assert await coordinator.live("g") is group
-        assert await coordinator.still(group)
-        await commits.decide(Claim(group="g", coordinator="another"))
-        commits.ages.clear()
-        assert not await coordinator.still(group)
-        taken_back = await coordinator.live("g")
-        assert taken_back is not group
-        assert group.is_lost
-        assert taken_back.row.coordinator == "me"
-        assert taken_back.row.epoch > group.row.epoch
-        assert commits.ages
-        assert max(commits.ages) <= GroupBounds().lease_ms
-
-    asyncio.run(run())
+    coordinator, _ = _coordinator(commits)
+    group = await coordinator.live("g")
+    assert await coordinator.live("g") is group
+    assert await coordinator.still(group)
+    await commits.decide(Claim(group="g", coordinator="another"))
+    commits.ages.clear()
+    assert not await coordinator.still(group)
+    taken_back = await coordinator.live("g")
+    assert taken_back is not group
+    assert group.is_lost
+    assert taken_back.row.coordinator == "me"
+    assert taken_back.row.epoch > group.row.epoch
+    assert commits.ages
+    assert max(commits.ages) <= GroupBounds().lease_ms

@@ -17,6 +17,7 @@ from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
 from gateway.finishing.finishing import Finishing
 from gateway.groups.bounds import DELETED_TIMES_MAX, HEARTBEAT_MS_MAX, GroupBounds
+from gateway.groups.calls.polling import Polling
 from gateway.groups.membership.coordinator import Coordinator
 from gateway.groups.membership.deadlines import SessionDeadlines
 from gateway.groups.membership.live_group import GroupParts, Joined, LiveGroup
@@ -28,7 +29,6 @@ from gateway.groups.offsets.incarnations import Incarnations
 from gateway.groups.offsets.lag import Lag
 from gateway.groups.offsets.lag_watch import LagWatch
 from gateway.groups.offsets.reset import Reset
-from gateway.groups.polling import Polling
 from gateway.groups.subscription.subscribed_topics import SubscribedTopics
 from log_format.errors import BackOff
 from log_format.groups.changes import CoordinatorFenced, not_empty
