@@ -8,6 +8,7 @@ from __future__ import annotations
 import runpy
 import sys
 from importlib.abc import MetaPathFinder
+from pathlib import Path
 from typing import Any
 
 
@@ -20,5 +21,6 @@ class WithoutPandas(MetaPathFinder):
 
 
 if __name__ == "__main__":
+    sys.path[0] = str(Path.cwd())  # as ``-m`` has it: a gateway of another release runs where its files are
     sys.meta_path.insert(0, WithoutPandas())
     runpy.run_module("gateway", run_name="__main__", alter_sys=True)
