@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import uuid
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -73,6 +75,7 @@ def _access(
     clock: Clock,
     new_id: NewId,
     *,
+    jitter: Callable[[], float],
     bounds: EngineBounds,
     make_executor: MakeExecutor,
     metrics: EngineMetrics,
@@ -81,6 +84,7 @@ def _access(
         store=store,
         clock=clock,
         new_id=new_id,
+        jitter=jitter,
         bounds=bounds,
         look_pool=Pool("look", LOOK_THREADS, make_executor),
         load_pool=Pool("load", LOAD_THREADS, make_executor),
@@ -117,6 +121,7 @@ class LogEngine:
         request_memory: MemoryBudget,
         group_bounds: GroupBounds = GroupBounds(),  # noqa: B008 - frozen
         new_id: NewId = _uuid,
+        jitter: Callable[[], float] = random.random,
         make_executor: MakeExecutor = ThreadPoolExecutor,
     ) -> None:
         """``request_memory``: for what transactions stage."""
@@ -125,7 +130,9 @@ class LogEngine:
         self._draining = Draining()
         self._store = store
         self._metrics = EngineMetrics(registry)
-        self._access = _access(store, clock, new_id, bounds=bounds, make_executor=make_executor, metrics=self._metrics)
+        self._access = _access(
+            store, clock, new_id, jitter=jitter, bounds=bounds, make_executor=make_executor, metrics=self._metrics
+        )
         self._cold_pool = Pool("read", bounds.read_threads, make_executor)
         self._tail = TailCache(bounds.tail_cache_bytes_max)
         self._metrics.tail_cache_bytes.set_function(lambda: self._tail.size_bytes)

@@ -38,6 +38,7 @@ class TableAccess:
     store: ObjectStore
     clock: Clock
     new_id: NewId
+    jitter: Callable[[], float]
     bounds: EngineBounds
     look_pool: Pool
     load_pool: Pool
@@ -53,7 +54,7 @@ class OpenTable(Generic[StateT]):
         self.commit_base: StateT | None = None
         """The state from which the commit under way began; None between commits."""
         self._access = access
-        self._committer = Committer(self.log, new_id=access.new_id, engine="tidelog-gateway")
+        self._committer = Committer(self.log, new_id=access.new_id, jitter=access.jitter, engine="tidelog-gateway")
         self._commit_lock = asyncio.Lock()
         self._look = LogLook(self._refresh)
         self._changes: set[asyncio.Task[object]] = set()

@@ -126,14 +126,8 @@ class CallsWorld(GatewaysWorld):
     def _service(self, name: str, faults: Faults) -> Service:
         machine = Machine(name)
         # Calm bounds: checkpoints are as rare as ever.
-        service = Service(
-            self.scheduler,
-            self.client(machine, faults),
-            machine,
-            new_id=self.new_id,
-            bounds=EngineBounds(),
-            group_bounds=GroupBounds(),
-        )
+        client = self.client(machine, faults)
+        service = self.service(client, machine, bounds=EngineBounds(), group_bounds=GroupBounds())
         self.services.append(service)
         return service
 

@@ -237,8 +237,7 @@ class GroupsWorld(GatewaysWorld):
         """One more gateway."""
         machine = self.next_machine()
         ownership = BelievedOwnership(machine, MachineClock(self.scheduler, machine), self._coordinator_of)
-        client = self.client(machine)
-        return Service(self.scheduler, client, machine, new_id=self.new_id, with_groups=True, ownership=ownership)
+        return self.service(self.client(machine), machine, with_groups=True, ownership=ownership)
 
     def _coordinator_of(self, group: str) -> Machine:
         return self.services[self._coordinators[group] % len(self.services)].machine

@@ -7,9 +7,11 @@ import random
 import uuid
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tests.simulation.simulated.faults import Faults
 from tests.simulation.simulated.scheduler import Machine
+from tests.simulation.simulated.store import Client
 from tests.simulation.simulated.world import World, ignore
 from tests.simulation.simulated_service.network import Network
 from tests.simulation.simulated_service.service import Code, Service
@@ -29,6 +31,8 @@ class GatewaysWorld(World):
         self.server.on_written = self.written
         self.network = Network(self.scheduler, rng, faults)
         self.services: list[Service] = []
+        self.chance = random.Random()
+        """Jitter, and gateways that are chosen at random."""
         self._crashed: list[Service] = []
 
     @abstractmethod
@@ -44,8 +48,7 @@ class GatewaysWorld(World):
     def run(self, seed: int, *, code: Code | None = None, on_note: Callable[[str], None] = ignore) -> None:
         """From the first request until everything has come to rest; then the last checks."""
         self.scheduler.on_note = on_note
-        # Back-off draws from the module's own generator, where it is given no other one.
-        random.seed(seed)
+        self.chance.seed(seed)
         with contextlib.ExitStack() as stack:
             for patch in code.patches() if code is not None else []:
                 stack.enter_context(patch)
@@ -76,12 +79,15 @@ class GatewaysWorld(World):
     def start_service(self) -> Service:
         """One more gateway."""
 
+    def service(self, client: Client, machine: Machine, **more: Any) -> Service:
+        """A gateway whose ids and chance are the seed's."""
+        return Service(self.scheduler, client, machine, new_id=self._new_id, chance=self.chance, **more)
+
     def crash(self, index: int) -> None:
         """End a gateway where it stands, and start another one instead."""
         self.services[index].crash()
         self._crashed.append(self.services[index])
         self.services[index] = self.start_service()
 
-    def new_id(self) -> str:
-        """An id of the seed's."""
+    def _new_id(self) -> str:
         return str(uuid.UUID(int=self.rng.getrandbits(128), version=4))

@@ -7,6 +7,7 @@ replaced: the store, the clock, the loop, the threads, ids and chance.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -88,6 +89,7 @@ class Service:
         machine: Machine,
         *,
         new_id: NewId,
+        chance: random.Random,
         bounds: EngineBounds = EVENTFUL,
         group_bounds: GroupBounds = EVENTFUL_GROUPS,
         with_groups: bool = False,
@@ -113,7 +115,7 @@ class Service:
         if cluster is None:
             ownership, connections = ownership or alone(machine.name, clock), PeerConnections(1)
         else:
-            ownership, connections = owners_of(cluster, machine.name, clock), Connections(cluster, self)
+            ownership, connections = owners_of(cluster, machine.name, clock, chance), Connections(cluster, self)
             if cluster.mode != "off":
                 cluster.services[cluster.url(machine.name)] = self
         self.engine = LogEngine(
@@ -126,6 +128,7 @@ class Service:
             request_memory=request_memory,
             group_bounds=group_bounds,
             new_id=new_id,
+            jitter=chance.random,
             make_executor=make_executor,
         )
         whole = put_together(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 
@@ -25,7 +26,7 @@ def test_serve_becomes_the_gateway(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("TIDELOG_PORT", "tcp://10.96.0.12:8080")
     assert run("serve", "--store", "/data").exit_code == 0
     assert calls[1][3:9] == ["gateway", "--store", "/data", "--host", "127.0.0.1", "--log-level"]
-    monkeypatch.setattr("tidelog.cli.commands.serve.NEEDED", ("no_such_package",))
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     result = run("serve", "--store", "/data")
     assert result.exit_code == ExitCode.FAILED
     assert "pip install 'tidelog[gateway]'" in result.stderr
@@ -38,7 +39,7 @@ def test_pipeline_becomes_the_job(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     assert run("pipeline", "--config", "pipeline.toml", "--json").exit_code == 0
     wanted = [sys.executable, "-m", "spark_pipeline.jobs.pipeline", "--config", "pipeline.toml", "--json"]
     assert calls == [[sys.executable, *wanted]]
-    monkeypatch.setattr("tidelog.cli.commands.pipeline.NEEDED", ("no_such_package",))
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     result = run("pipeline")
     assert result.exit_code == ExitCode.FAILED
     assert "pip install 'tidelog[spark]'" in result.stderr
@@ -55,7 +56,8 @@ def test_maintain_becomes_the_job(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
         ["--store", "/data", "--workers", "spark", "--every", "60s", "--metrics-port", "9102", "--metrics-host", "127.0.0.1"],
     ]  # fmt: skip
     assert run("maintain", "--store", "/data", "--metrics-port", "9102").exit_code == ExitCode.USAGE
-    monkeypatch.setattr("tidelog.cli.commands.maintain.METRICS_NEEDED", "no_such_package")
+    find = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "prometheus_client" else find(name))
     result = run("maintain", "--store", "/data", "--every", "60s", "--metrics-port", "9102")
     assert result.exit_code == ExitCode.FAILED
     assert "pip install 'tidelog[spark]'" in result.stderr
